@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Every habit of the project is one target; `make help` lists them.
+
+VENV   := .venv
+STAMP  := $(VENV)/.stamp
+PYTHON ?=
+RUN    := PATH="$(CURDIR)/$(VENV)/bin:$$PATH" $(VENV)/bin/python -m
+SETUP  := python3 scripts/setup.py $(if $(PYTHON),--python "$(PYTHON)")
+PYTEST := $(RUN) pytest $(if $(K),-k "$(K)") $(ARGS)
+
+.DEFAULT_GOAL := help
+.PHONY: help setup lint sanity unit e2e test demo up down catalogue dist lock clean
+
+help: ## Show this list
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+setup: ## Make .venv from the hash-pinned requirements (PYTHON=... picks an interpreter)
+	@$(SETUP)
+
+$(STAMP): requirements/test.txt scripts/setup.py
+	@$(SETUP)
+
+lint: $(STAMP) ## Run ruff, mypy, yamllint, ansible-lint and ansible-test sanity
+	@$(RUN) scripts.lint
+
+sanity: $(STAMP) ## Run ansible-test sanity alone
+	@$(RUN) scripts.sanity
+
+unit: $(STAMP) ## Run the unit tests (K=expression selects, ARGS=... goes to pytest)
+	@$(PYTEST) tests/unit
+
+e2e: $(STAMP) ## Run the end-to-end tests on the testbed (K=expression selects, ARGS=... goes to pytest)
+	@$(PYTEST) tests/e2e
+
+test: $(STAMP) ## Run everything: lint, unit, e2e
+	@$(RUN) scripts.test lint unit e2e
+
+demo: $(STAMP) ## Join, update and remove a node on the testbed, and show it
+	@$(RUN) testbed.demo
+
+up: $(STAMP) ## Start the testbed: a real cluster, an emulated Azure
+	@$(RUN) testbed up
+
+down: $(STAMP) ## Stop the testbed
+	@$(RUN) testbed down
+
+catalogue: $(STAMP) ## Refresh the catalogue of versions and digests
+	@$(RUN) scripts.catalogue
+
+dist: $(STAMP) ## Build the aks-flex-node command and the collection into dist/
+	@$(RUN) scripts.build_agent
+	@$(RUN) scripts.build_collection
+
+lock: $(STAMP) ## Resolve requirements/*.in again into hash-pinned requirements/*.txt
+	@$(RUN) scripts.lock
+
+clean: ## Remove what was built (.venv stays)
+	@rm -rf build dist .ansible .hypothesis .mypy_cache .pytest_cache .ruff_cache

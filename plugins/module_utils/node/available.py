@@ -1,0 +1,31 @@
+# Copyright: (c) 2026, aks.flexnode contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What a valid configuration may ask for that this version does not do yet: refused, never ignored."""
+
+from __future__ import annotations
+
+from .config.model import NodeConfig
+from .errors import NotAvailable
+
+
+def check_available(config: NodeConfig) -> None:
+    """Refuse before anything is touched, naming every field in question."""
+    method = config.kubernetes_auth.method
+    asked = {
+        f"kubernetesAuth.method {method} (bootstrapToken is)": method not in (None, "bootstrapToken"),
+        "azure.arc.enabled": config.azure.arc.enabled,
+        "azure.vpn.enabled": config.azure.vpn.enabled,
+        "continuousMonitoring": config.continuous_monitoring,
+        "npd.version": config.npd.version is not None,
+        "pull.repository": config.pull.repository is not None,
+        "hooks": bool(config.hooks.before or config.hooks.after),
+        "writeAdminConf": config.write_admin_conf,
+    }
+    if fields := [field for field, used in asked.items() if used]:
+        raise NotAvailable(
+            "this configuration can't be carried out by this version",
+            where=", ".join(fields),
+            why="these fields are valid, but what they ask for is not available yet",
+            fix="leave them out, or use a version that has them",
+        )

@@ -1,0 +1,80 @@
+# Copyright: (c) 2026, aks.flexnode contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Pod networking: the standard plugins, and a bridge network where the cluster brings none."""
+
+from __future__ import annotations
+
+import json
+
+from ..catalogue import artifacts_of
+from ..config.model import NodeConfig
+from ..facts import Facts
+from ..layout import version_dir
+from ..resources.base import Resource
+from ..resources.paths import File, Link
+from ..resources.tree import Tree
+
+# What upstream has shipped in every release since 1.4.
+PLUGINS = (
+    "bandwidth",
+    "bridge",
+    "dhcp",
+    "dummy",
+    "firewall",
+    "host-device",
+    "host-local",
+    "ipvlan",
+    "loopback",
+    "macvlan",
+    "portmap",
+    "ptp",
+    "sbr",
+    "static",
+    "tap",
+    "tuning",
+    "vlan",
+    "vrf",
+)
+
+
+def resources(config: NodeConfig, facts: Facts) -> list[Resource]:
+    """Plugins for whichever network the cluster uses, and our bridge if asked for."""
+    artifact = artifacts_of(config, facts.arch)["cni-plugins"]
+    directory = version_dir("cni-plugins", artifact.version)
+    paths = config.paths.cni
+    return [
+        Tree(directory, artifact, tuple((name, name) for name in PLUGINS)),
+        *(Link(f"{paths.bin_dir}/{name}", f"{directory}/{name}") for name in PLUGINS),
+        *(
+            [File(f"{paths.conf_dir}/10-flexnode.conflist", bridge(config))]
+            if config.cni.mode == "bridge"
+            else []
+        ),
+    ]
+
+
+def bridge(config: NodeConfig) -> str:
+    """A bridge with addresses from this node's own range, masqueraded towards the rest of the world."""
+    is_ipv6 = config.cni.pod_cidr is not None and config.cni.pod_cidr.version == 6
+    network = {
+        "cniVersion": "1.0.0",
+        "name": "flexnode",
+        "plugins": [
+            {
+                "type": "bridge",
+                "bridge": "cni0",
+                "isGateway": True,
+                "ipMasq": True,
+                "hairpinMode": True,
+                "ipam": {
+                    "type": "host-local",
+                    "dataDir": f"{config.paths.cni.lib_dir}/networks",
+                    "ranges": [[{"subnet": str(config.cni.pod_cidr)}]],
+                    "routes": [{"dst": "::/0" if is_ipv6 else "0.0.0.0/0"}],
+                },
+            },
+            {"type": "portmap", "capabilities": {"portMappings": True}},
+        ],
+    }
+    return json.dumps(network, indent=2) + "\n"

@@ -1,0 +1,214 @@
+# Copyright: (c) 2026, aks.flexnode contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The kubelet: its credentials, its configuration and its unit."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from ..config.model import NodeConfig
+from ..facts import Facts
+from ..labels import node_labels, node_name
+from ..layout import BIN_DIR, CONTAINERD_SOCKET, KUBELET, UNIT_DIR
+from ..resources.base import Resource
+from ..resources.paths import File
+from .system_config import HEADER
+
+DEFAULTS = "/etc/default/kubelet"
+CONFIG = "/etc/default/kubeletconfig.json"  # where AKS keeps it on its own nodes
+
+# Forward secrecy and authenticated encryption only; TLS 1.3 suites are not configurable and always on.
+CIPHERS = (
+    "TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256",
+    "TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256",
+    "TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256",
+    "TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256",
+    "TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384",
+    "TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384",
+)
+
+
+def resources(config: NodeConfig, facts: Facts) -> list[Resource]:
+    """Everything the kubelet reads. Labels count at registration only, so they ask for no restart."""
+    kubelet_dir = config.paths.kubernetes.kubelet_dir
+    return [
+        File(cluster_ca(config), config.api_server.ca.pem, restarts=(KUBELET,)),
+        *_client_ca(config),
+        # Read only while the kubelet has no certificate of its own: a new token is no reason to restart.
+        File(f"{kubelet_dir}/bootstrap-kubeconfig", bootstrap_kubeconfig(config), 0o600, secret=True),
+        File(CONFIG, kubelet_config(config, facts), restarts=(KUBELET,)),
+        File(DEFAULTS, defaults(config, facts), restarts=(KUBELET,)),
+        File(f"{UNIT_DIR}/{KUBELET}.d/10-containerd.conf", CONTAINERD_DROP_IN, restarts=(KUBELET,)),
+        File(f"{UNIT_DIR}/{KUBELET}.d/10-kubeadm.conf", kubeadm_drop_in(config), restarts=(KUBELET,)),
+        File(f"{UNIT_DIR}/{KUBELET}", UNIT, restarts=(KUBELET,)),
+    ]
+
+
+def cluster_ca(config: NodeConfig) -> str:
+    """The file with the cluster's CA."""
+    return f"{config.paths.kubernetes.certs_dir}/ca.crt"
+
+
+def kubelet_identity(config: NodeConfig) -> str:
+    """The kubelet's own certificate and key, which it renews by itself."""
+    return f"{config.paths.kubernetes.kubelet_dir}/pki/kubelet-client-current.pem"
+
+
+def _client_ca_file(config: NodeConfig) -> str:
+    """The CA of those who may call the kubelet (logs, exec): AKS uses the cluster's own."""
+    kubelet = config.node.kubelet
+    if kubelet.client_ca_file:
+        return kubelet.client_ca_file
+    return (
+        f"{config.paths.kubernetes.certs_dir}/client-ca.crt" if kubelet.client_ca_data else cluster_ca(config)
+    )
+
+
+def _client_ca(config: NodeConfig) -> list[Resource]:
+    data = config.node.kubelet.client_ca_data
+    return [File(_client_ca_file(config), data.pem, restarts=(KUBELET,))] if data else []
+
+
+def bootstrap_kubeconfig(config: NodeConfig) -> str:
+    """What the kubelet asks for its first certificate with."""
+    token = config.azure.bootstrap_token
+    document = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [
+            {
+                "name": "cluster",
+                "cluster": {"server": config.api_server.url, "certificate-authority": cluster_ca(config)},
+            }
+        ],
+        "users": [{"name": "bootstrap", "user": {"token": token.token.reveal() if token else ""}}],
+        "contexts": [{"name": "bootstrap", "context": {"cluster": "cluster", "user": "bootstrap"}}],
+        "current-context": "bootstrap",
+    }
+    return json.dumps(document, indent=2) + "\n"
+
+
+def kubelet_config(config: NodeConfig, facts: Facts) -> str:
+    """The KubeletConfiguration, in JSON, which the kubelet reads as well as YAML."""
+    paths, kubelet = config.paths.kubernetes, config.node.kubelet
+    document: dict[str, Any] = {
+        "apiVersion": "kubelet.config.k8s.io/v1beta1",
+        "kind": "KubeletConfiguration",
+        "authentication": {
+            "anonymous": {"enabled": False},
+            "webhook": {"enabled": True},
+            "x509": {"clientCAFile": _client_ca_file(config)},
+        },
+        "authorization": {"mode": "Webhook"},
+        "cgroupDriver": "systemd",
+        "clusterDNS": [str(kubelet.dns_service_ip)],
+        "clusterDomain": "cluster.local",
+        "containerRuntimeEndpoint": CONTAINERD_SOCKET,
+        "evictionHard": dict(sorted(kubelet.eviction_hard.items())),
+        "failSwapOn": True,
+        "imageGCHighThresholdPercent": kubelet.image_gc_high_threshold,
+        "imageGCLowThresholdPercent": kubelet.image_gc_low_threshold,
+        "kubeReserved": dict(sorted((kubelet.kube_reserved or kube_reserved(config, facts)).items())),
+        "logging": {"verbosity": kubelet.verbosity},
+        "maxPods": config.node.max_pods,
+        "nodeStatusUpdateFrequency": "10s",
+        "protectKernelDefaults": True,
+        "readOnlyPort": 0,
+        "registerWithTaints": [
+            {"key": taint.key, "value": taint.value, "effect": taint.effect} for taint in config.node.taints
+        ],
+        "resolvConf": facts.resolv_conf,
+        "rotateCertificates": True,
+        "runtimeRequestTimeout": "15m",
+        "serializeImagePulls": False,
+        "staticPodPath": paths.manifests_dir,
+        "streamingConnectionIdleTimeout": "4h",
+        "systemReserved": dict(sorted(kubelet.system_reserved.items())),
+        "tlsCipherSuites": list(CIPHERS),
+        "tlsMinVersion": "VersionTLS12",
+        "volumePluginDir": paths.volume_plugin_dir,
+    }
+    if not facts.cgroup_v2 and config.kubernetes.version.line >= (1, 31):
+        # From 1.35 the kubelet refuses cgroup v1 unless told otherwise; the field is known from 1.31.
+        document["failCgroupV1"] = False
+    return json.dumps(overlaid(document, config.kubelet.config_overrides), indent=2) + "\n"
+
+
+def overlaid(document: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings of the user's own over ours; mappings merge, all else is replaced."""
+    merged = dict(document)
+    for key, value in over.items():
+        known = merged.get(key)
+        merged[key] = (
+            overlaid(known, value) if isinstance(known, dict) and isinstance(value, Mapping) else value
+        )
+    return merged
+
+
+def kube_reserved(config: NodeConfig, facts: Facts) -> dict[str, str]:
+    """What AKS keeps for itself on a node of this size (its rule since 1.29)."""
+    steps = ((1, 60), (2, 100), (4, 140), (8, 180), (16, 260), (32, 420), (64, 740))
+    millicores = [reserved for cores, reserved in steps if cores <= max(facts.cpus, 1)][-1]
+    mebibytes = facts.memory >> 20
+    memory = min(20 * config.node.max_pods + 50, mebibytes // 4)
+    return {"cpu": f"{millicores}m", "memory": f"{memory}Mi"}
+
+
+def defaults(config: NodeConfig, facts: Facts) -> str:
+    """/etc/default/kubelet: what still has to be a flag."""
+    kubelet, paths = config.node.kubelet, config.paths.kubernetes
+    flags = [
+        f"--config={CONFIG}",
+        f"--hostname-override={node_name(config, facts)}",
+        f"--root-dir={paths.kubelet_dir}",
+        f"--cert-dir={paths.kubelet_dir}/pki",
+    ]
+    if kubelet.node_ip:
+        flags.append(f"--node-ip={','.join(str(address) for address in kubelet.node_ip)}")
+    labels = ",".join(f"{key}={value}" for key, value in sorted(node_labels(config).items()))
+    return f'{HEADER}KUBELET_NODE_LABELS="{labels}"\nKUBELET_FLAGS="{" ".join(flags)}"\n'
+
+
+CONTAINERD_DROP_IN = f"""{HEADER}[Unit]
+Wants=containerd.service
+After=containerd.service
+
+[Service]
+Environment="KUBELET_CONTAINERD_FLAGS=--runtime-cgroups=/system.slice/containerd.service"
+"""
+
+
+def kubeadm_drop_in(config: NodeConfig) -> str:
+    """How the kubelet gets its first certificate, and where it keeps what it got."""
+    directory = config.paths.kubernetes.kubelet_dir
+    flags = f"--bootstrap-kubeconfig={directory}/bootstrap-kubeconfig --kubeconfig={directory}/kubeconfig"
+    return f'{HEADER}[Service]\nEnvironment="KUBELET_TLS_BOOTSTRAP_FLAGS={flags}"\n'
+
+
+UNIT = f"""{HEADER}[Unit]
+Description=Kubernetes node agent
+Documentation=https://kubernetes.io/docs/
+After=network-online.target
+Wants=network-online.target
+
+[Service]
+EnvironmentFile={DEFAULTS}
+ExecStart={BIN_DIR}/kubelet \\
+  $KUBELET_TLS_BOOTSTRAP_FLAGS \\
+  $KUBELET_CONTAINERD_FLAGS \\
+  --node-labels=${{KUBELET_NODE_LABELS}} \\
+  $KUBELET_FLAGS
+Restart=always
+RestartSec=2
+# Pods outlive a restart of the kubelet.
+KillMode=process
+Delegate=yes
+LimitNOFILE=1048576
+OOMScoreAdjust=-999
+
+[Install]
+WantedBy=multi-user.target
+"""

@@ -1,0 +1,29 @@
+# Copyright: (c) 2026, aks.flexnode contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The programs of Kubernetes: kubelet, kubectl and kubeadm of one version."""
+
+from __future__ import annotations
+
+from ..catalogue import artifacts_of
+from ..config.model import NodeConfig
+from ..facts import Facts
+from ..layout import BIN_DIR, KUBELET, version_dir
+from ..resources.base import Resource
+from ..resources.paths import Link
+from ..resources.tree import Tree
+
+PROGRAMS = ("kubelet", "kubectl", "kubeadm")
+
+
+def resources(config: NodeConfig, facts: Facts) -> list[Resource]:
+    """Each version in a directory of its own; the links decide which one is used."""
+    artifacts = artifacts_of(config, facts.arch)
+    parts: list[Resource] = []
+    for name in PROGRAMS:
+        artifact = artifacts[name]
+        directory = version_dir(name, artifact.version)
+        parts.append(Tree(directory, artifact, ((artifact.member, name),)))
+        restarts = (KUBELET,) if name == "kubelet" else ()
+        parts.append(Link(f"{BIN_DIR}/{name}", f"{directory}/{name}", restarts))
+    return parts

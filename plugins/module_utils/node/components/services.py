@@ -1,0 +1,20 @@
+# Copyright: (c) 2026, aks.flexnode contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The two services of a node: enabled at boot, and running."""
+
+from __future__ import annotations
+
+from ..config.model import NodeConfig
+from ..facts import Facts
+from ..layout import CONTAINERD, KUBELET, enabled
+from ..resources.base import Resource
+from ..resources.paths import Link
+from ..resources.units import Unit
+
+SERVICES = (CONTAINERD, KUBELET)
+
+
+def resources(config: NodeConfig, facts: Facts) -> list[Resource]:
+    """What `systemctl enable --now` would do, in a form that can be looked at and taken back."""
+    return [*(Link(*enabled(unit)) for unit in SERVICES), *(Unit(unit) for unit in SERVICES)]

@@ -1,0 +1,66 @@
+# Copyright: (c) 2026, aks.flexnode contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The machine itself: directories, no swap, kernel modules and settings."""
+
+from __future__ import annotations
+
+from ..config.model import NodeConfig
+from ..facts import Facts
+from ..layout import CONTAINERD_DIR, PROGRAM_DIR, UNIT_DIR
+from ..resources.base import Resource
+from ..resources.kernel import FstabSwap, KernelModule, SwapOff, Sysctl
+from ..resources.paths import Directory, File, Link
+
+MODULES = ("overlay", "br_netfilter")
+SYSCTLS = {
+    # what pod networking needs
+    "net.bridge.bridge-nf-call-iptables": "1",
+    "net.bridge.bridge-nf-call-ip6tables": "1",
+    "net.ipv4.ip_forward": "1",
+    # what the kubelet checks with protectKernelDefaults
+    "vm.overcommit_memory": "1",
+    "vm.panic_on_oom": "0",
+    "kernel.panic": "10",
+    "kernel.panic_on_oops": "1",
+    "kernel.keys.root_maxkeys": "1000000",
+    "kernel.keys.root_maxbytes": "25000000",
+}
+HEADER = "# Written by aks-flex-node; a changed file is put back, `aks-flex-node unbootstrap` removes it.\n"
+
+
+def resources(config: NodeConfig, facts: Facts) -> list[Resource]:
+    """Everything the kubelet expects of a machine before it runs."""
+    return [
+        *directories(config),
+        SwapOff(),
+        FstabSwap(),
+        *(Link(f"{UNIT_DIR}/{unit}", "/dev/null") for unit in facts.swap_units),  # masked: not back at boot
+        File("/etc/modules-load.d/aks-flex-node.conf", HEADER + "".join(f"{name}\n" for name in MODULES)),
+        *(KernelModule(name) for name in MODULES),
+        File(
+            "/etc/sysctl.d/99-aks-flex-node.conf",
+            HEADER + "".join(f"{name} = {value}\n" for name, value in SYSCTLS.items()),
+        ),
+        *(Sysctl(name, value) for name, value in SYSCTLS.items()),
+    ]
+
+
+def directories(config: NodeConfig) -> list[Resource]:
+    """Directories whose content comes and goes with the node."""
+    paths = config.paths
+    return [
+        Directory(PROGRAM_DIR, 0o755, ours=True),
+        Directory(paths.kubernetes.config_dir, 0o755, ours=True),
+        Directory(paths.kubernetes.certs_dir, 0o755, ours=True),
+        Directory(paths.kubernetes.manifests_dir, 0o700, ours=True),
+        Directory(paths.kubernetes.volume_plugin_dir, 0o755, ours=True),
+        Directory(paths.kubernetes.kubelet_dir, 0o700, ours=True),
+        Directory(CONTAINERD_DIR, 0o755, ours=True),
+        Directory("/var/lib/containerd", 0o711, ours=True),
+        Directory(paths.cni.bin_dir, 0o755, ours=True),
+        Directory(paths.cni.conf_dir, 0o755, ours=True),
+        Directory(paths.cni.lib_dir, 0o755, ours=True),
+        Directory("/var/log/pods", 0o755, ours=True),
+        Directory("/var/log/containers", 0o755, ours=True),
+    ]

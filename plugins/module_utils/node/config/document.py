@@ -1,0 +1,215 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: (c) 2026, aks.flexnode contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""Documents as data: read, unwrap, merge, compare, hide and bring back their secrets."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from typing import Any, NoReturn
+
+from ..errors import ConfigInvalid, NotJson, Problem
+from ..secret import REDACTED
+from .model import NodeConfig
+from .setting import Section, Setting, members, spelled
+
+Document = Mapping[str, Any]
+
+
+def loads(text: str | bytes, *, where: str = "document") -> dict[str, Any]:
+    """Read JSON strictly: no comments, no duplicate keys, no NaN; errors name line and column."""
+
+    def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        found = dict(pairs)
+        if len(found) != len(pairs):
+            keys = [key for key, _value in pairs]
+            raise _Duplicate(next(key for key in keys if keys.count(key) > 1))
+        return found
+
+    def constant(name: str) -> NoReturn:
+        raise NotJson(f"{name} is not a JSON value", where=where)
+
+    try:
+        decoded = text.decode("utf-8") if isinstance(text, bytes) else text
+    except UnicodeDecodeError as error:
+        raise NotJson(f"byte {error.start} is not UTF-8", where=where) from None
+    try:
+        document = json.loads(decoded, object_pairs_hook=unique, parse_constant=constant)
+    except _Duplicate as duplicate:
+        key = duplicate.args[0]
+        lines = [str(n) for n, line in enumerate(decoded.splitlines(), 1) if json.dumps(key) in line]
+        raise NotJson(
+            f"the key {key!r} stands twice in one mapping",
+            where=f"{where}, one of the lines {', '.join(lines)}" if lines else where,
+            fix="keep one of them",
+        ) from None
+    except json.JSONDecodeError as error:
+        comment = decoded[error.pos : error.pos + 2].startswith(("//", "/*", "#"))
+        why = "JSON has no comments" if comment else error.msg
+        fix = "remove the comment, or give the file to the controller as YAML" if comment else ""
+        raise NotJson(why, line=error.lineno, column=error.colno, where=where, fix=fix) from None
+    except RecursionError:
+        raise NotJson("it is nested too deeply", where=where) from None
+    if not isinstance(document, dict):
+        raise NotJson("it is not a mapping", line=1, column=1, where=where)
+    return document
+
+
+class _Duplicate(ValueError):
+    """A key stands twice; the decoder does not say where."""
+
+
+def unwrap(bundle: Document) -> tuple[dict[str, Any], str | None]:
+    """Return (document, configVersion) of a bundle, or of a bare document, which has no version."""
+    if "config" not in bundle:
+        return dict(bundle), None
+    strangers = [key for key in bundle if key not in ("config", "configVersion")]
+    problems = [Problem(key, "unknown key", "config, configVersion") for key in strangers]
+    document, version = bundle["config"], bundle.get("configVersion")
+    if not isinstance(document, Mapping):
+        problems.append(Problem("config", f"a {type(document).__name__}", "a mapping"))
+    if version is not None and (
+        isinstance(version, bool) or not isinstance(version, (str, int)) or version == ""
+    ):
+        problems.append(Problem("configVersion", f"a {type(version).__name__}", "unix seconds, as text"))
+    if problems:
+        raise ConfigInvalid(problems)
+    return dict(document), None if version is None else str(version)
+
+
+def merge(base: Document, over: Document) -> dict[str, Any]:
+    """Return `base` with `over` on top: mappings merge, all else replaces, null takes a key away.
+
+    Other spellings of a field are the same field: over's `autoRegister` replaces base's `enabled`.
+    """
+    return _merged(_merged({}, _respelled(NodeConfig, base)), _respelled(NodeConfig, over))
+
+
+def canonical(document: Document) -> str:
+    """Return the one text all equal documents share, for comparing: sorted keys, one spelling, no nulls."""
+    plain = _merged({}, _respelled(NodeConfig, document))
+    return json.dumps(plain, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+
+
+def config_version(document: Document) -> str:
+    """Return a version made from the content, for sources that bring none."""
+    from hashlib import sha256
+
+    return f"sha256-{sha256(canonical(document).encode()).hexdigest()[:16]}"
+
+
+def redact(document: Document) -> dict[str, Any]:
+    """Return the document fit to be shown: secrets and whatever no field claims are replaced."""
+
+    def hide(setting: Setting | None, value: Any) -> Any:
+        return REDACTED if setting is None or setting.kind.secrets(value) else value
+
+    return _mapped(NodeConfig, document, hide)
+
+
+def secrets_of(document: Document) -> list[str]:
+    """Return every secret text in the document, for no_log."""
+    found: set[str] = set()
+
+    def note(setting: Setting | None, value: Any) -> Any:
+        found.update(setting.kind.secrets(value) if setting else ())
+
+    _mapped(NodeConfig, document, note)
+    return sorted(found)
+
+
+def restore_secrets(document: Document, stored: Document) -> dict[str, Any]:
+    """Return a redacted document with the secrets of a stored one back in their places."""
+    return _restored(_respelled(NodeConfig, document), _respelled(NodeConfig, stored))
+
+
+def carry_secrets(document: Document, stored: Document) -> dict[str, Any]:
+    """Return a document of a source that omits secrets (the resource provider) with those of a stored one.
+
+    A secret returns where its section still stands, or where the section held nothing else (a token).
+    """
+    fresh = _respelled(NodeConfig, document)
+    return restore_secrets(_carried(NodeConfig, fresh, _respelled(NodeConfig, stored)), stored)
+
+
+def _carried(model: type[Any], fresh: Document, stored: Document) -> dict[str, Any]:
+    result = dict(fresh)
+    for key, spec in _specs(model).items():
+        kept = stored.get(key)
+        if isinstance(spec, Setting):
+            # A secret that is now read from a file is not wanted inline any more.
+            if key not in fresh and f"{key}File" not in fresh and spec.kind.secrets(kept):
+                result[key] = kept
+        elif isinstance(kept, Mapping):
+            secrets = _carried(spec.model, {}, kept)
+            if isinstance(fresh.get(key), Mapping):
+                result[key] = _carried(spec.model, fresh[key], kept)
+            elif key not in fresh and secrets and secrets == kept:
+                result[key] = secrets
+    return result
+
+
+def _mapped(model: type[Any], raw: Document, change: Callable[[Setting | None, Any], Any]) -> dict[str, Any]:
+    """Rebuild a document, passing each value with its setting (None: unknown) through `change`."""
+    specs = _specs(model)
+    rebuilt: dict[str, Any] = {}
+    for key, value in raw.items():
+        spec = specs.get(spelled(key))
+        if value is None:
+            rebuilt[key] = None
+        elif isinstance(spec, Section) and isinstance(value, Mapping):
+            rebuilt[key] = _mapped(spec.model, value, change)
+        else:
+            rebuilt[key] = change(spec if isinstance(spec, Setting) else None, value)
+    return rebuilt
+
+
+def _specs(model: type[Any]) -> dict[str, Setting | Section]:
+    """Return the declarations of a section by every spelling."""
+    return {
+        key: spec
+        for _attribute, spec in members(model)
+        for key in (spec.keys if isinstance(spec, Setting) else (spec.key,))
+    }
+
+
+def _respelled(model: type[Any], raw: Document) -> dict[str, Any]:
+    """Return a document in our spelling; a field given twice stays so, for the parser to refuse."""
+    specs = _specs(model)
+    rebuilt: dict[str, Any] = {}
+    for raw_key, value in raw.items():
+        key = spelled(raw_key)
+        spec = specs.get(key)
+        if isinstance(spec, Section) and isinstance(value, Mapping):
+            rebuilt[key] = _respelled(spec.model, value)
+        elif (
+            isinstance(spec, Setting) and spec.key not in raw and sum(name in raw for name in spec.keys) == 1
+        ):
+            rebuilt[spec.key] = value
+        else:
+            rebuilt[key] = value
+    return rebuilt
+
+
+def _merged(base: Document, over: Document) -> dict[str, Any]:
+    result = dict(base)
+    for key, value in over.items():
+        if value is None:
+            result.pop(key, None)
+        elif isinstance(value, Mapping):
+            below = result.get(key)
+            result[key] = _merged(below if isinstance(below, Mapping) else {}, value)
+        else:
+            result[key] = value
+    return result
+
+
+def _restored(document: Document, stored: Document) -> dict[str, Any]:
+    result = dict(document)
+    for key, value in document.items():
+        if value == REDACTED and key in stored:
+            result[key] = stored[key]
+        elif isinstance(value, Mapping) and isinstance(stored.get(key), Mapping):
+            result[key] = _restored(value, stored[key])
+    return result

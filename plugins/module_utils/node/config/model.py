@@ -1,0 +1,177 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: (c) 2026, aks.flexnode contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""The whole document as a type: every section, how the node is kept, and what is read from all of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from ipaddress import IPv4Address
+from typing import Any
+
+from ..errors import ConfigInvalid, Problem
+from ..secret import Secret
+from .addresses import Address, repository
+from .azure import Azure
+from .formats import registry_mirrors
+from .kinds import boolean, choice, free_mapping, integer, line, list_of, matching
+from .node import Agent, ClusterNetwork, Node, Paths, Proxy
+from .setting import section, setting
+from .software import Cni, Containerd, Kubernetes, Mirror, Npd, Runc
+from .values import ApiServer, ArmId, RegistryMirror
+
+KUBELET_METHODS = ("bootstrapToken", "servicePrincipal", "managedIdentity", "arc")
+AZURE_METHODS = KUBELET_METHODS[1:]
+AKS_DNS = IPv4Address("10.0.0.10")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KubernetesAuth:
+    """How the kubelet proves who it is; `method` is resolved from what is present."""
+
+    method: str | None = setting(
+        "method", choice(*KUBELET_METHODS), "The kubelet's credential; absent: what is present."
+    )
+    use_azure_auth: bool | None = setting("useAzureAuth", boolean, "The same identity as azureAuth.")
+    profile: str = setting(
+        "profile",
+        choice("certificate", "token"),
+        "certificate: the identity only obtains the kubelet's certificate; token: the kubelet lives on it.",
+        default="certificate",
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AzureAuth:
+    """How the node proves who it is to Azure; None: it does not."""
+
+    method: str | None = setting(
+        "method", choice(*AZURE_METHODS), "The node's Azure identity; absent: what is present."
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DriftPolicy:
+    """What is done when the machine differs from its configuration."""
+
+    mode: str = setting(
+        "mode", choice("repair", "report", "off", false="off"), "What to do about drift.", default="repair"
+    )
+    interval: int = setting("interval", integer(30, 86400), "Seconds between full checks.", default=150)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UpgradePolicy:
+    """How updates are rolled out."""
+
+    drain: str = setting("drain", choice("never", "minor", "always"), "When to drain first.", default="minor")
+    gate_seconds: int = setting("gateSeconds", integer(10, 3600), "How long a gate waits.", default=120)
+    max_unavailable: int = setting(
+        "maxUnavailable", integer(1, 5000), "Nodes of the cluster down at once, when nodes pull.", default=1
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pull:
+    """ansible-pull of the team's own repository."""
+
+    repository: Secret | None = setting("repository", repository, "The repository; absent: no ansible-pull.")
+    ref: str | None = setting(
+        "ref", matching("a branch, tag or commit", r"(?!-)[\w./-]{1,255}"), "What to check out."
+    )
+    verify_commit: bool | None = setting("verifyCommit", boolean, "Run only commits with a good signature.")
+    schedule: str | None = setting("schedule", line, "When: a systemd calendar expression; absent: hourly.")
+
+    @property
+    def calendar(self) -> str:
+        """Return when ansible-pull runs."""
+        return self.schedule or "hourly"
+
+
+_task_files = list_of(matching("an absolute path of a YAML file of tasks", r"/[^\x00-\x1f]+\.ya?ml"))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hooks:
+    """Task files of the team that playbooks include around the roles."""
+
+    before: tuple[str, ...] = setting("before", _task_files, "Run before the first role.", default=())
+    after: tuple[str, ...] = setting("after", _task_files, "Run after the last role.", default=())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KubeletOverrides:
+    """Settings of the kubelet's own configuration file."""
+
+    config_overrides: Mapping[str, Any] = setting(
+        "configOverrides", free_mapping, "Merged over the KubeletConfiguration we write.", default={}
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeConfig:
+    """One machine's configuration, checked and complete."""
+
+    continuous_monitoring: bool = setting(
+        "continuousMonitoring", boolean, "Follow the configuration and repair drift.", default=False
+    )
+    azure: Azure = section("azure", Azure)
+    kubernetes_auth: KubernetesAuth = section("kubernetesAuth", KubernetesAuth)
+    azure_auth: AzureAuth = section("azureAuth", AzureAuth)
+    kubernetes: Kubernetes = section("kubernetes", Kubernetes)
+    containerd: Containerd = section("containerd", Containerd)
+    runc: Runc = section("runc", Runc)
+    cni: Cni = section("cni", Cni)
+    npd: Npd = section("npd", Npd)
+    network: ClusterNetwork = section("network", ClusterNetwork)
+    node: Node = section("node", Node)
+    paths: Paths = section("paths", Paths)
+    agent: Agent = section("agent", Agent)
+    proxy: Proxy = section("proxy", Proxy)
+    mirror: Mirror = section("mirror", Mirror)
+    registry_mirrors: Mapping[str, RegistryMirror] = setting(
+        "registryMirrors", registry_mirrors, "Where images are pulled from instead.", default={}
+    )
+    drift: DriftPolicy = section("drift", DriftPolicy)
+    upgrade: UpgradePolicy = section("upgrade", UpgradePolicy)
+    pull: Pull = section("pull", Pull)
+    hooks: Hooks = section("hooks", Hooks)
+    takeover: bool = setting("takeover", boolean, "Adopt another owner's containerd.", default=False)
+    write_admin_conf: bool = setting("writeAdminConf", boolean, "Write admin.conf, 0600.", default=False)
+    kubelet: KubeletOverrides = section("kubelet", KubeletOverrides)
+
+    @property
+    def node_name(self) -> str | None:
+        """Return the Node's name; None: the host's, which only the machine knows."""
+        return self.agent.node_name
+
+    @property
+    def log_file(self) -> str:
+        """Return the file the command logs to."""
+        return self.agent.log_file or f"{self.paths.log_dir}/agent.log"
+
+    @property
+    def cluster_dns(self) -> Address:
+        """Return the address of the cluster's DNS, by AKS's habit where the document does not say."""
+        services = self.network.service_cidr
+        return self.node.kubelet.dns_service_ip or (services[10] if services else AKS_DNS)
+
+    @property
+    def cluster_id(self) -> ArmId:
+        """Return the cluster; a document read for `prepare` may have none."""
+        if self.azure.target_cluster.resource_id is None:
+            raise _needed_to_join("azure.targetCluster.resourceId")
+        return self.azure.target_cluster.resource_id
+
+    @property
+    def api_server(self) -> ApiServer:
+        """Return how to reach the cluster; a document read for `prepare` may not say."""
+        kubelet = self.node.kubelet
+        if kubelet.server_url is None or kubelet.ca_cert_data is None:
+            raise _needed_to_join("node.kubelet.serverURL, node.kubelet.caCertData")
+        return ApiServer(kubelet.server_url, kubelet.ca_cert_data)
+
+
+def _needed_to_join(path: str) -> ConfigInvalid:
+    return ConfigInvalid([Problem(path, "not given", "needed to join a cluster")])

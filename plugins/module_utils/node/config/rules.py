@@ -1,0 +1,222 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: (c) 2026, aks.flexnode contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""Rules between fields. Each is a small pure function, and says which fields it reads."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import combinations
+from posixpath import dirname
+
+from ..errors import Problem
+from .addresses import Network
+from .auth import azure_method, contradictions, kubelet_credential, missing_credentials
+from .model import NodeConfig
+from .node import DEFAULT_LOG_DIR
+from .setting import Purpose
+
+Check = Callable[[NodeConfig], Iterator[Problem]]
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """A check, and the parts of the document it reads: it is skipped while one of those is wrong."""
+
+    check: Check
+    reads: tuple[str, ...]
+    purposes: tuple[Purpose, ...] = ("join", "prepare")
+
+
+def one_client_secret(config: NodeConfig) -> Iterator[Problem]:
+    """A service principal has its secret inline or in a file."""
+    principal = config.azure.service_principal
+    if principal and (principal.client_secret is None) == (principal.client_secret_file is None):
+        found = "neither" if principal.client_secret is None else "both"
+        yield Problem(
+            "azure.servicePrincipal", f"{found} given", "clientSecret or clientSecretFile, one of them"
+        )
+
+
+def tenant_of_identity(config: NodeConfig) -> Iterator[Problem]:
+    """An Azure identity lives in a tenant; a service principal names its own."""
+    azure, method = config.azure, azure_method(config)
+    if method not in (None, "servicePrincipal") and not azure.tenant_id and not azure.service_principal:
+        yield Problem("azure.tenantId", "not given", "a GUID", f"needed by the Azure identity ({method})")
+
+
+def arc_has_a_place(config: NodeConfig) -> Iterator[Problem]:
+    """An Arc machine is created in a region."""
+    azure = config.azure
+    if azure.arc.enabled and not (azure.arc.location or azure.target_cluster.location):
+        yield Problem("azure.targetCluster.location", "not given", "an Azure region", "needed by azure.arc")
+
+
+def few_tags(config: NodeConfig) -> Iterator[Problem]:
+    """Azure takes 50 tags."""
+    if len(config.azure.arc.tags) > 50:
+        yield Problem("azure.arc.tags", f"{len(config.azure.arc.tags)} tags", "at most 50")
+
+
+def vpn_has_a_profile(config: NodeConfig) -> Iterator[Problem]:
+    """A VPN client needs a profile, or leave to make one."""
+    vpn = config.azure.vpn
+    if vpn.enabled and not vpn.auto_provision and vpn.profile is None:
+        yield Problem("azure.vpn.profile", "not given", "a profile, or azure.vpn.autoProvision: true")
+
+
+def thresholds_in_order(config: NodeConfig) -> Iterator[Problem]:
+    """Image garbage collection stops below where it starts."""
+    low, high = config.node.kubelet.image_gc_low_threshold, config.node.kubelet.image_gc_high_threshold
+    if low >= high:
+        yield Problem(
+            "node.kubelet.imageGCLowThreshold", str(low), f"less than imageGCHighThreshold ({high})"
+        )
+
+
+def one_taint_each(config: NodeConfig) -> Iterator[Problem]:
+    """Kubernetes refuses two taints with the same key and effect."""
+    seen: set[tuple[str, str]] = set()
+    for index, taint in enumerate(config.node.taints):
+        if (taint.key, taint.effect) in seen:
+            yield Problem(f"node.taints[{index}]", str(taint), "each key and effect once")
+        seen.add((taint.key, taint.effect))
+
+
+def one_client_ca(config: NodeConfig) -> Iterator[Problem]:
+    """The CA of the kubelet's callers is inline or in a file."""
+    kubelet = config.node.kubelet
+    if kubelet.client_ca_file and kubelet.client_ca_data:
+        yield Problem("node.kubelet.clientCAFile", "both given", "clientCAFile or clientCAData, one of them")
+
+
+def bridge_has_a_range(config: NodeConfig) -> Iterator[Problem]:
+    """The bridge gives out addresses of this node's own range."""
+    if config.cni.mode == "bridge" and config.cni.pod_cidr is None:
+        yield Problem("cni.podCIDR", "not given", "a CIDR no other node has", "needed by cni.mode bridge")
+    if config.cni.mode == "none" and config.cni.pod_cidr is not None:
+        yield Problem("cni.podCIDR", str(config.cni.pod_cidr), "only with cni.mode bridge")
+
+
+def ranges_apart(config: NodeConfig) -> Iterator[Problem]:
+    """Services, pods, VNet and VPN clients have addresses of their own."""
+    network, vpn = config.network, config.azure.vpn
+    ranges: list[tuple[str, Network | None]] = [
+        ("network.serviceCIDR", network.service_cidr),
+        ("network.podCIDR", network.pod_cidr),
+        *((f"network.vnetCIDRs[{index}]", cidr) for index, cidr in enumerate(network.vnet_cidrs)),
+        ("cni.podCIDR", config.cni.pod_cidr),
+        ("azure.vpn.p2sGatewayCIDR", vpn.p2s_gateway_cidr if vpn.enabled else None),
+    ]
+    for (earlier, one), (later, other) in combinations(ranges, 2):
+        if one is None or other is None or one.version != other.version or not one.overlaps(other):
+            continue
+        # A node's pods are pods of the cluster; prefixes of one VNet are Azure's own business.
+        if {earlier, later} == {"network.podCIDR", "cni.podCIDR"} or ("vnet" in earlier and "vnet" in later):
+            continue
+        yield Problem(later, str(other), f"a range apart from {earlier} ({one})")
+
+
+def dns_is_a_service(config: NodeConfig) -> Iterator[Problem]:
+    """The cluster's DNS is one of its Services."""
+    dns, services = config.node.kubelet.dns_service_ip, config.network.service_cidr
+    if dns and services and dns not in services:
+        yield Problem(
+            "node.kubelet.dnsServiceIP", str(dns), f"an address in network.serviceCIDR ({services})"
+        )
+
+
+def tarball_has_a_digest(config: NodeConfig) -> Iterator[Problem]:
+    """A node tarball is verified whole, single programs one by one."""
+    kubernetes = config.kubernetes
+    is_tarball = bool(kubernetes.url_template and kubernetes.url_template.endswith((".tar.gz", ".tgz")))
+    if is_tarball and "tarball" not in kubernetes.sha256:
+        yield Problem(
+            "kubernetes.sha256",
+            "no digest of the tarball",
+            "one sha256",
+            "kubernetes.urlTemplate is a node tarball",
+        )
+    if not is_tarball and "tarball" in kubernetes.sha256:
+        yield Problem("kubernetes.sha256", "one digest", "{kubelet, kubectl, kubeadm: sha256 each}")
+
+
+def npd_has_a_digest(config: NodeConfig) -> Iterator[Problem]:
+    """The catalogue knows no digests of node-problem-detector."""
+    npd = config.npd
+    if npd.version and not npd.sha256 and str(npd.version) not in config.mirror.catalogue.get("npd", {}):
+        yield Problem("npd.sha256", "not given", "a sha256, or mirror.catalogue", "the catalogue knows none")
+
+
+def one_log_directory(config: NodeConfig) -> Iterator[Problem]:
+    """agent.logDir, agent.logFile and paths.logDir say the same, or only one speaks."""
+    given = {
+        "agent.logDir": config.agent.log_dir,
+        "agent.logFile": dirname(config.agent.log_file) if config.agent.log_file else None,
+        "paths.logDir": config.paths.log_dir if config.paths.log_dir != DEFAULT_LOG_DIR else None,
+    }
+    said = {path: value for path, value in given.items() if value}
+    if len(set(said.values())) > 1:
+        paths = list(said)
+        yield Problem(paths[1], said[paths[1]], f"{said[paths[0]]}, as {paths[0]} says, or only one of them")
+
+
+def pull_has_a_repository(config: NodeConfig) -> Iterator[Problem]:
+    """The rest of `pull` means nothing without a repository."""
+    pull = config.pull
+    if pull.repository is None and (pull.ref or pull.schedule or pull.verify_commit is not None):
+        yield Problem("pull.repository", "not given", "a git URL", "the other fields of pull need it")
+
+
+def overrides_are_settings(config: NodeConfig) -> Iterator[Problem]:
+    """The kubelet's file stays a KubeletConfiguration."""
+    for key in sorted({"apiVersion", "kind"} & set(config.kubelet.config_overrides)):
+        yield Problem(
+            f"kubelet.configOverrides.{key}", "given", "left out: it is always KubeletConfiguration v1beta1"
+        )
+
+
+def monitoring_has_a_way(config: NodeConfig) -> Iterator[Problem]:
+    """A node that follows its configuration must be able to ask for it."""
+    if config.continuous_monitoring and azure_method(config) is None:
+        yield Problem(
+            "continuousMonitoring",
+            "true",
+            "false, or an Azure identity, or source blob, or a durable url",
+            "a bootstrap token is gone after the join, and its configUrl with it",
+        )
+
+
+_CREDENTIALS = (
+    "azure.servicePrincipal",
+    "azure.managedIdentity",
+    "azure.bootstrapToken",
+    "azure.arc.enabled",
+    "kubernetesAuth",
+    "azureAuth",
+)
+
+RULES: tuple[Rule, ...] = (
+    Rule(one_client_secret, ("azure.servicePrincipal",)),
+    Rule(contradictions, _CREDENTIALS),
+    Rule(missing_credentials, _CREDENTIALS),
+    Rule(kubelet_credential, _CREDENTIALS, ("join",)),
+    Rule(tenant_of_identity, (*_CREDENTIALS, "azure.tenantId"), ("join",)),
+    Rule(arc_has_a_place, ("azure.arc.enabled", "azure.arc.location", "azure.targetCluster.location")),
+    Rule(few_tags, ("azure.arc.tags",)),
+    Rule(vpn_has_a_profile, ("azure.vpn",)),
+    Rule(thresholds_in_order, ("node.kubelet.imageGCLowThreshold", "node.kubelet.imageGCHighThreshold")),
+    Rule(one_taint_each, ("node.taints",)),
+    Rule(one_client_ca, ("node.kubelet.clientCAFile", "node.kubelet.clientCAData")),
+    Rule(bridge_has_a_range, ("cni.mode", "cni.podCIDR")),
+    Rule(ranges_apart, ("network", "cni.podCIDR", "azure.vpn")),
+    Rule(dns_is_a_service, ("node.kubelet.dnsServiceIP", "network.serviceCIDR")),
+    Rule(tarball_has_a_digest, ("kubernetes",)),
+    Rule(npd_has_a_digest, ("npd", "mirror.catalogue")),
+    Rule(one_log_directory, ("agent.logDir", "agent.logFile", "paths.logDir")),
+    Rule(pull_has_a_repository, ("pull",)),
+    Rule(overrides_are_settings, ("kubelet",)),
+)
+# Only where the source can't be polled without an identity.
+MONITORING = Rule(monitoring_has_a_way, ("continuousMonitoring", *_CREDENTIALS), ("join",))

@@ -1,0 +1,148 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: (c) 2026, aks.flexnode contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""Value objects of the field, parsed once: versions, ARM ids, taints, digests, certificates."""
+
+from __future__ import annotations
+
+import re
+from base64 import b64encode
+from dataclasses import dataclass
+from typing import Literal
+
+Arch = Literal["amd64", "arm64"]
+Effect = Literal["NoSchedule", "PreferNoSchedule", "NoExecute"]
+ARCHES: tuple[Arch, ...] = ("amd64", "arm64")
+EFFECTS: tuple[Effect, ...] = ("NoSchedule", "PreferNoSchedule", "NoExecute")
+
+_NUMBERS = r"v?(0|[1-9]\d{0,4})\.(0|[1-9]\d{0,4})\.(0|[1-9]\d{0,4})"
+_GUID = r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
+_CLUSTER_ID = (
+    rf"/subscriptions/({_GUID})/resourcegroups/([^/]{{1,90}})"
+    r"/providers/microsoft\.containerservice/managedclusters/([^/]+)/?"
+)
+_CLUSTER_NAME = r"[A-Za-z0-9]([\w-]{0,61}[A-Za-z0-9])?"
+RESOURCE_GROUP = r"[\w().-]{0,89}[\w()-]"
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Version:
+    """A release x.y.z; compares by number, prints without a v."""
+
+    major: int
+    minor: int
+    patch: int
+
+    @classmethod
+    def parse(cls, text: str) -> Version:
+        """Read x.y.z or vx.y.z, nothing more."""
+        found = re.fullmatch(_NUMBERS, text)
+        if not found:
+            raise ValueError("a release has three numbers, such as 1.34.4")
+        return cls(*map(int, found.groups()))
+
+    @classmethod
+    def of_build(cls, text: str) -> Version:
+        """Read the release out of what a program reports, such as v1.34.4-hotfix.20260101 or v1.34.4+k3s1."""
+        found = re.match(_NUMBERS + r"(?![\d.])", text)
+        if not found:
+            raise ValueError(f"{text!r} does not begin with a release such as v1.34.4")
+        return cls(*map(int, found.groups()))
+
+    @property
+    def line(self) -> tuple[int, int]:
+        """Return (major, minor): what skew rules and drains look at."""
+        return (self.major, self.minor)
+
+    def __str__(self) -> str:
+        return f"{self.major}.{self.minor}.{self.patch}"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ArmId:
+    """The ARM id of a managed cluster; equal whatever the letter case, as ARM itself treats it."""
+
+    subscription_id: str
+    resource_group: str
+    name: str
+
+    @classmethod
+    def parse(cls, text: str) -> ArmId:
+        """Read an id in any letter case."""
+        found = re.fullmatch(_CLUSTER_ID, text, re.IGNORECASE)
+        if not found:
+            raise ValueError("copy it from: az aks show --query id")
+        subscription, group, name = found.groups()
+        if not re.fullmatch(RESOURCE_GROUP, group) or not re.fullmatch(_CLUSTER_NAME, name, re.ASCII):
+            raise ValueError("the resource group or the cluster name is not one Azure allows")
+        return cls(subscription.lower(), group, name)
+
+    def canonical(self) -> str:
+        """Return the id in ARM's own spelling."""
+        return (
+            f"/subscriptions/{self.subscription_id}/resourceGroups/{self.resource_group}"
+            f"/providers/Microsoft.ContainerService/managedClusters/{self.name}"
+        )
+
+    __str__ = canonical
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, ArmId):
+            return NotImplemented
+        return self.canonical().lower() == other.canonical().lower()
+
+    def __hash__(self) -> int:
+        return hash(self.canonical().lower())
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Taint:
+    """A taint of a Node."""
+
+    key: str
+    value: str
+    effect: Effect
+
+    def __str__(self) -> str:
+        """Return the form of kubectl and --register-with-taints."""
+        return f"{self.key}={self.value}:{self.effect}" if self.value else f"{self.key}:{self.effect}"
+
+
+@dataclass(frozen=True, slots=True)
+class Digest:
+    """The sha256 of an artifact, by architecture; one digest for both where only one was given."""
+
+    amd64: str | None
+    arm64: str | None
+
+    def of(self, arch: Arch) -> str | None:
+        """Return the digest for an architecture, if known."""
+        return self.amd64 if arch == "amd64" else self.arm64
+
+
+@dataclass(frozen=True, slots=True)
+class Certificates:
+    """One or more CA certificates, in PEM."""
+
+    pem: str
+
+    @property
+    def base64(self) -> str:
+        """Return them as kubeconfig's certificate-authority-data."""
+        return b64encode(self.pem.encode()).decode()
+
+
+@dataclass(frozen=True, slots=True)
+class RegistryMirror:
+    """Where images of one registry are pulled from instead."""
+
+    endpoints: tuple[str, ...]
+    ca_cert: Certificates | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ApiServer:
+    """How the cluster's API server is reached and recognised."""
+
+    url: str
+    ca: Certificates

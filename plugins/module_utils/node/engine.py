@@ -1,0 +1,266 @@
+# Copyright: (c) 2026, aks.flexnode contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The engine: observe, plan, carry out in one transaction, take back."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from .errors import FlexNodeError
+from .host import Host
+from .resources.base import Change, Resource, key_of
+from .resources.kinds import KINDS
+from .resources.paths import Directory
+from .resources.tree import Tree
+from .resources.units import RUNNING, Unit, unit_states
+from .state import Store
+
+UNIT_DIR = "/etc/systemd/system"
+Listener = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One item that differs, and how."""
+
+    resource: Resource
+    change: Change
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Everything that differs from what the configuration asks for, in the order it will be done."""
+
+    steps: tuple[Step, ...]
+    restarts: tuple[str, ...] = ()  # owed by a run that was cut off before it could restart them
+    reload: bool = False
+
+    @property
+    def changed(self) -> bool:
+        """Whether there is anything to do."""
+        return bool(self.steps or self.restarts)
+
+    @property
+    def sentences(self) -> list[str]:
+        """The plan as a person reads it."""
+        owed = [f"restart {unit} (an earlier run was cut off)" for unit in self.restarts]
+        return [step.change.sentence for step in self.steps] + owed
+
+    @property
+    def diff(self) -> list[dict[str, str]]:
+        """Before and after of every item, as Ansible shows them."""
+        return [
+            {
+                "before_header": key_of(step.resource),
+                "after_header": key_of(step.resource),
+                "before": step.change.before,
+                "after": step.change.after,
+            }
+            for step in self.steps
+        ]
+
+    @property
+    def trees(self) -> list[Tree]:
+        """What must be fetched first."""
+        return [step.resource for step in self.steps if isinstance(step.resource, Tree)]
+
+
+class Stager(Protocol):
+    """Has artifacts ready beside their place, verified, before anything is stopped."""
+
+    def stage(self, trees: Iterable[Tree]) -> None: ...
+
+
+class Gate(Protocol):
+    """What must be seen before a transaction counts as done; raises if it is not."""
+
+    def pass_(self, host: Host) -> None: ...
+
+
+@dataclass(slots=True)
+class Timings:
+    """Seconds spent in each part of a run."""
+
+    host: Host
+    seconds: dict[str, float] = field(default_factory=dict)
+
+    @contextlib.contextmanager
+    def of(self, part: str) -> Iterator[None]:
+        """Measure a block."""
+        start = self.host.clock.monotonic()
+        try:
+            yield
+        finally:
+            spent = self.host.clock.monotonic() - start
+            self.seconds[part] = round(self.seconds.get(part, 0.0) + spent, 3)
+
+
+def silent(_: str) -> None:
+    """Nobody listens."""
+
+
+def make_plan(resources: Sequence[Resource], host: Host, store: Store) -> Plan:
+    """Look at every item and keep those that differ. Changes nothing."""
+    steps = []
+    for resource in with_parents(resources):
+        change = resource.difference(resource.observe(host))
+        if change is not None:
+            steps.append(Step(resource, change))
+    unfinished = store.transaction() or {}
+    starting = {step.resource.name for step in steps if isinstance(step.resource, Unit)}
+    owed = tuple(unit for unit in unfinished.get("restarts", ()) if unit not in starting)
+    return Plan(tuple(steps), owed, bool(unfinished.get("reload")))
+
+
+def with_parents(resources: Sequence[Resource]) -> list[Resource]:
+    """The same list with every parent directory before its first child, so that it is journaled too."""
+    listed: list[Resource] = []
+    seen = {"/"} | {resource.name for resource in resources if isinstance(resource, Directory)}
+    for resource in resources:
+        if resource.name.startswith("/"):
+            missing = []
+            parent = os.path.dirname(resource.name)
+            while parent not in seen:
+                seen.add(parent)
+                missing.append(Directory(parent))
+                parent = os.path.dirname(parent)
+            listed += reversed(missing)
+        listed.append(resource)
+    return listed
+
+
+def execute(
+    plan: Plan,
+    host: Host,
+    store: Store,
+    stager: Stager,
+    gates: Sequence[Gate],
+    *,
+    timings: Timings,
+    tell: Listener = silent,
+    roll_back: bool = False,
+) -> None:
+    """Carry out a plan in one transaction.
+
+    Fetch everything, write down origins and intent, apply, reload and restart once, pass the gates. What
+    fails while applying is rolled back; a failed gate is rolled back where there is a generation that
+    worked (`roll_back`), else left in place to be looked at and continued by the next run.
+    """
+    with timings.of("fetch"):
+        if plan.trees:
+            tell(f"fetch {', '.join(f'{tree.artifact.name} {tree.artifact.version}' for tree in plan.trees)}")
+            stager.stage(plan.trees)
+    with timings.of("apply"):
+        running = _running(host, plan)
+        restarts = _restarts(plan, running)
+        reload = plan.reload or any(step.resource.name.startswith(UNIT_DIR) for step in plan.steps)
+        before = _begin(plan, host, store, restarts, reload)
+        done: list[Resource] = []
+        try:
+            for step in plan.steps:
+                tell(step.change.sentence)
+                done.append(step.resource)
+                step.resource.apply(host)
+        except FlexNodeError as error:
+            _roll_back(done, before, host, store)
+            error.why = f"{error.why}; what had been changed is as it was" if error.why else error.why
+            raise
+    with timings.of("start"):
+        _reload_and_restart(host, reload, restarts, tell)
+    with timings.of("gate"):
+        try:
+            for gate in gates:
+                gate.pass_(host)
+        except FlexNodeError:
+            if roll_back:
+                _roll_back(done, before, host, store)
+                _reload_and_restart(host, reload, restarts, tell)
+            raise
+    store.finish()
+
+
+def _running(host: Host, plan: Plan) -> frozenset[str]:
+    named = {unit for step in plan.steps for unit in step.resource.restarts} | set(plan.restarts)
+    states = unit_states(host, tuple(sorted(named)))
+    return frozenset(unit for unit, state in states.items() if state["ActiveState"] in RUNNING)
+
+
+def _restarts(plan: Plan, running: frozenset[str]) -> list[str]:
+    """Units to start or restart, once each, in the order in which they are named.
+
+    A file's wish to restart a unit counts only if that unit runs: preparing a machine starts nothing.
+    """
+    ordered: dict[str, None] = {}
+    for step in plan.steps:
+        for unit in step.resource.restarts:
+            if unit in running or isinstance(step.resource, Unit):
+                ordered[unit] = None
+    return list(ordered | dict.fromkeys(plan.restarts))
+
+
+def _begin(plan: Plan, host: Host, store: Store, restarts: list[str], reload: bool) -> dict[str, Any]:
+    """Write down, durably: the origin of each item (for ever), its state now (for this transaction)."""
+    resources = [step.resource for step in plan.steps]
+    store.journal.record(resources)
+    # A rollback never empties a directory: pods may have come to live in it meanwhile.
+    before = {key_of(item): {**item.capture(host, store.journal), "ours": False} for item in resources}
+    store.begin({"restarts": restarts, "reload": reload, "before": before})
+    return before
+
+
+def _roll_back(done: list[Resource], before: dict[str, Any], host: Host, store: Store) -> None:
+    for resource in reversed(done):
+        if not isinstance(resource, (Unit, Tree)):  # units follow by restart; trees are inert without a link
+            resource.restore(host, resource.name, before[key_of(resource)], store.journal)
+    store.finish()
+
+
+def _reload_and_restart(host: Host, reload: bool, units: Sequence[str], tell: Listener) -> None:
+    if reload:
+        host.run(["systemctl", "daemon-reload"], timeout=120)
+    if units:
+        tell(f"start {', '.join(units)}")
+        # --no-block: the gates watch the units anyway, and say more than systemctl does when one fails.
+        host.run(["systemctl", "restart", "--no-block", *units], timeout=120)
+
+
+@dataclass(frozen=True, slots=True)
+class TakenBack:
+    """What became of one item of the journal."""
+
+    key: str
+    outcome: str  # restored | removed | left
+    why: str = ""
+
+
+def take_back(host: Host, store: Store, tell: Listener = silent) -> list[TakenBack]:
+    """The journal, backwards: every item that is still ours gets the state it had before us."""
+    results: list[TakenBack] = []
+    entries = store.journal.entries()
+    restart: list[str] = []
+    for entry in reversed(entries):
+        kind = KINDS[entry.kind]
+        now = kind.mark_now(host, entry.name)
+        if entry.kind == "unit" and entry.origin["is"] == "running":
+            restart.append(entry.name)
+            continue
+        if now == entry.was and entry.kind != "directory":
+            continue  # never changed in the end, or taken back by a run that was cut off
+        if now not in entry.marks and entry.kind != "directory":
+            results.append(TakenBack(entry.key, "left", "someone changed it after us"))
+            continue
+        tell(f"restore {entry.name}")
+        left = kind.restore(host, entry.name, entry.origin, store.journal)
+        if left:
+            results.append(TakenBack(entry.key, "left", f"still in use or not ours: {', '.join(left[:5])}"))
+        else:
+            outcome = "removed" if entry.origin.get("is") == "absent" else "restored"
+            results.append(TakenBack(entry.key, outcome))
+    if any(entry.name.startswith(UNIT_DIR) for entry in entries):
+        _reload_and_restart(host, True, restart[::-1], tell)
+    return results

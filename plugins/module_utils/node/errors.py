@@ -1,0 +1,252 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: (c) 2026, aks.flexnode contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""Every error a user can meet: one class a cause, one stable code a class."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+_SHOWN_AT_MOST = 80
+
+
+class FlexNodeError(Exception):
+    """What happened, where, why, and what to do; `code` and `title` belong to the class."""
+
+    code: ClassVar[str] = "FLEX-1000"
+    title: ClassVar[str] = "Unexpected failure"
+    remedy: ClassVar[str] = ""  # what usually helps; an instance may know better
+
+    def __init__(self, what: str, *, where: str = "", why: str = "", fix: str = "") -> None:
+        self.what, self.where, self.why, self.fix = what, where, why, fix or self.remedy
+        super().__init__(what)
+
+    def __str__(self) -> str:
+        """Compose one readable message; empty parts leave no trace."""
+        place = f" ({self.where})" if self.where else ""
+        cause = f": {self.why}" if self.why else ""
+        advice = f"\nfix: {self.fix}" if self.fix else ""
+        return f"{self.code}: {self.what}{place}{cause}{advice}"
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return what modules, status.json and --json print."""
+        return {
+            "code": self.code,
+            "title": self.title,
+            "what": self.what,
+            "where": self.where,
+            "why": self.why,
+            "fix": self.fix,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One thing wrong in a document; `value` is text that is safe to show."""
+
+    path: str
+    value: str
+    accepted: str
+    hint: str = ""
+
+    def under(self, prefix: str) -> Problem:
+        """Return the same problem, seen from further out in the document."""
+        joint = "." if prefix and self.path and not self.path.startswith("[") else ""
+        return Problem(f"{prefix}{joint}{self.path}", self.value, self.accepted, self.hint)
+
+    def as_dict(self) -> dict[str, str]:
+        """Return the problem as plain data."""
+        return {"path": self.path, "value": self.value, "accepted": self.accepted, "hint": self.hint}
+
+    def __str__(self) -> str:
+        """Return one line: path, what stands there, what is accepted."""
+        hint = f" - {self.hint}" if self.hint else ""
+        return f"{self.path}: {self.value}; accepted: {self.accepted}{hint}"
+
+
+def shown(value: object) -> str:
+    """Return a value as an error may show it; long text is described, not quoted."""
+    if isinstance(value, (dict, list, tuple)):
+        kind = "mapping" if isinstance(value, dict) else "list"
+        return f"a {kind} of {len(value)}"
+    if isinstance(value, str) and len(value) > _SHOWN_AT_MOST:
+        return f"a text of {len(value)} characters"
+    return json.dumps(value, ensure_ascii=False, default=repr)
+
+
+# --- 11xx: configuration ----------------------------------------------------------------------------------
+
+
+class ConfigInvalid(FlexNodeError):
+    """Carries every problem of a document, found in one pass."""
+
+    code, title = "FLEX-1101", "The configuration is not valid"
+    remedy = "correct the fields named above; docs/configuration.md lists every field"
+
+    def __init__(self, problems: Iterable[Problem], *, where: str = "") -> None:
+        self.problems = tuple(problems)
+        count = len(self.problems)
+        listing = "".join(f"\n  {problem}" for problem in self.problems)
+        super().__init__(
+            f"{count} problem{'s' if count != 1 else ''} in the configuration", where=where, why=listing
+        )
+
+    def as_dict(self) -> dict[str, Any]:
+        """Add the problems as data, so that a caller need not parse the text."""
+        return {**super().as_dict(), "problems": [problem.as_dict() for problem in self.problems]}
+
+
+class NotJson(FlexNodeError):
+    """Says at which line and column reading stopped."""
+
+    code, title = "FLEX-1102", "The configuration is not JSON"
+
+    def __init__(
+        self, why: str, *, line: int = 0, column: int = 0, where: str = "document", fix: str = ""
+    ) -> None:
+        self.line, self.column = line, column
+        place = f"{where}, line {line}, column {column}" if line else where
+        super().__init__("the configuration is not JSON", where=place, why=why, fix=fix)
+
+
+class ConfigUnreachable(FlexNodeError):
+    code, title = "FLEX-1103", "The source of the configuration can't be reached"
+    remedy = "check the URL, its expiry and the proxy; ask for a new one with flexnode_token"
+
+
+class ConfigMissing(FlexNodeError):
+    code, title = "FLEX-1104", "No configuration is stored on this machine"
+    remedy = "run the bootstrap playbook, or: aks-flex-node join --config FILE"
+
+
+class NotAvailable(FlexNodeError):
+    code, title = "FLEX-1105", "The configuration asks for something this version can't do"
+
+
+# --- 12xx: artifacts --------------------------------------------------------------------------------------
+
+
+class ArtifactUnreachable(FlexNodeError):
+    code, title = "FLEX-1201", "An artifact can't be downloaded"
+    remedy = "check mirror.url, the proxy and the firewall"
+
+
+class ArtifactTruncated(FlexNodeError):
+    code, title = "FLEX-1202", "A download ended early"
+    remedy = "run again; if it stays so, look at the proxy or the mirror"
+
+
+class DigestMismatch(FlexNodeError):
+    code, title = "FLEX-1203", "The digest of an artifact differs"
+    remedy = "check the mirror; a mirror with its own builds needs mirror.catalogue"
+
+
+class NotInCatalogue(FlexNodeError):
+    code, title = "FLEX-1204", "A version is not in the catalogue"
+    remedy = "choose a known version, give its sha256 beside the version, or refresh: make catalogue"
+
+
+class ArchiveUnsafe(FlexNodeError):
+    code, title = "FLEX-1205", "An archive holds something it must not"
+    remedy = "do not use this archive; take upstream's"
+
+
+# --- 13xx: host -------------------------------------------------------------------------------------------
+
+
+class UnsupportedPlatform(FlexNodeError):
+    code, title = "FLEX-1301", "This platform is not supported"
+    remedy = "use Ubuntu 22.04 or 24.04, Debian 12 or 13, on amd64 or arm64, with systemd"
+
+
+class CommandFailed(FlexNodeError):
+    code, title = "FLEX-1302", "A command failed"
+
+
+class DiskFull(FlexNodeError):
+    code, title = "FLEX-1303", "The disk is full"
+    remedy = "free space and run again; nothing is lost"
+
+
+class ReadOnlyTarget(FlexNodeError):
+    code, title = "FLEX-1304", "The target can't be written"
+    remedy = "mount it writable, or choose another directory in paths"
+
+
+class ForeignRuntime(FlexNodeError):
+    code, title = "FLEX-1305", "Another owner's runtime or kubelet is on this machine"
+    remedy = "remove it, or set takeover: true to adopt it"
+
+
+class NotRoot(FlexNodeError):
+    code, title = "FLEX-1306", "Root is needed"
+    remedy = "use sudo, or become: true"
+
+
+class ForeignPath(FlexNodeError):
+    code, title = "FLEX-1307", "Something else stands where a file or directory belongs"
+
+
+class KernelLacks(FlexNodeError):
+    code, title = "FLEX-1308", "The kernel lacks something that Kubernetes needs"
+
+
+# --- 14xx: operation --------------------------------------------------------------------------------------
+
+
+class LeaseHeld(FlexNodeError):
+    code, title = "FLEX-1401", "Another run holds this machine"
+    remedy = "wait for it to end; its lease expires by itself if it died"
+
+
+class StateCorrupt(FlexNodeError):
+    code, title = "FLEX-1402", "A state file can't be read"
+    remedy = "run again: the file is set aside and rebuilt from the source"
+
+
+# --- 15xx: join -------------------------------------------------------------------------------------------
+
+
+class UnitFailed(FlexNodeError):
+    code, title = "FLEX-1501", "A unit does not run"
+
+
+class NodeNotReady(FlexNodeError):
+    code, title = "FLEX-1502", "The Node does not get Ready"
+
+
+class TokenRefused(FlexNodeError):
+    code, title = "FLEX-1503", "The bootstrap token is refused or consumed"
+    remedy = "mint a new one with flexnode_token (or the bootstrap playbook) and run again"
+
+
+class ApiUnreachable(FlexNodeError):
+    code, title = "FLEX-1504", "The API server can't be reached"
+    remedy = "check DNS, firewall, proxy, VPN and the cluster's authorized IP ranges"
+
+
+class Forbidden(FlexNodeError):
+    code, title = "FLEX-1505", "The identity is not allowed to do this"
+
+
+class VersionSkew(FlexNodeError):
+    code, title = "FLEX-1506", "Kubelet and API server are too far apart"
+
+
+class CaMismatch(FlexNodeError):
+    code, title = "FLEX-1507", "The API server is not signed by the configured CA"
+    remedy = "fetch the cluster's current CA: run the update playbook"
+
+
+def error_classes() -> tuple[type[FlexNodeError], ...]:
+    """Return every error with a code of its own, by code: the source of the docs' table."""
+    found: list[type[FlexNodeError]] = []
+    open_classes: list[type[FlexNodeError]] = [FlexNodeError]
+    while open_classes:
+        children = open_classes.pop().__subclasses__()
+        found += children
+        open_classes += children
+    return tuple(sorted(found, key=lambda cls: cls.code))

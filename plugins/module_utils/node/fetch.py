@@ -1,0 +1,162 @@
+# Copyright: (c) 2026, aks.flexnode contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Artifacts: download, verify, unpack. Nothing of them is in use before it is verified."""
+
+from __future__ import annotations
+
+import hashlib
+import http.client
+import os
+import tarfile
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+from typing import IO
+
+from .catalogue import Artifact
+from .errors import ArchiveUnsafe, ArtifactTruncated, ArtifactUnreachable, DigestMismatch
+from .host import CHUNK, Host, explained
+from .http_client import HttpClient, HttpFailure
+from .resources.tree import Manifest, Tree
+
+PARALLEL = 4
+
+
+class Fetcher:
+    """Brings artifacts from their source into the versions directory, via a cache named by digest."""
+
+    def __init__(self, host: Host, client: HttpClient, cache: str) -> None:
+        self._host = host
+        self._client = client
+        self._cache = cache
+
+    def stage(self, trees: Iterable[Tree]) -> None:
+        """Have every tree ready beside its place, several at a time; all or an error."""
+        self._host.make_directories(self._cache, 0o700)
+        by_digest: dict[str, list[Tree]] = {}
+        for tree in trees:
+            by_digest.setdefault(tree.artifact.sha256, []).append(tree)
+        with ThreadPoolExecutor(PARALLEL, thread_name_prefix="fetch") as pool:
+            for staged in [pool.submit(self._stage_all_of, same) for same in by_digest.values()]:
+                staged.result()
+
+    def _stage_all_of(self, trees: list[Tree]) -> None:
+        """Unpack every tree that one file serves (a node tarball holds three), then drop the file."""
+        archive = self._cached(trees[0].artifact)
+        for tree in trees:
+            self._host.remove_tree(tree.staging)
+            self._host.make_directories(tree.staging)
+            if tree.artifact.kind == "binary":
+                digests = self._place(archive, tree)
+            else:
+                digests = self._unpack(archive, tree)
+            Manifest.write(self._host, tree.staging, tree.artifact.sha256, digests)
+        self._host.remove(archive)
+
+    def _place(self, file: str, tree: Tree) -> dict[str, str]:
+        """A plain program: the verified file itself is moved, not copied."""
+        ((_, name),) = tree.members
+        self._host.move(file, f"{tree.staging}/{name}")
+        self._host.set_access(f"{tree.staging}/{name}", 0o755, 0, 0)
+        return {name: tree.artifact.sha256}
+
+    def _cached(self, artifact: Artifact) -> str:
+        """The verified file in the cache; downloaded only if no matching one is there."""
+        place = f"{self._cache}/{artifact.sha256}"
+        if self._host.look(place).is_ == "file" and self._host.sha256(place) == artifact.sha256:
+            return place
+        partial = f"{place}.part"
+        try:
+            self._download(artifact, partial)
+            self._host.move(partial, place)
+        finally:
+            self._host.remove(partial)
+        return place
+
+    def _download(self, artifact: Artifact, target: str) -> None:
+        digest = hashlib.sha256()
+        received = 0
+        try:
+            with self._client.open("GET", artifact.url) as answer, explained(target):
+                announced = int(answer.headers.get("Content-Length") or 0)
+                with open(self._host.path(target), "wb", opener=_private) as file:
+                    while block := answer.read(CHUNK):
+                        digest.update(block)
+                        file.write(block)
+                        received += len(block)
+        except HttpFailure as failure:
+            raise ArtifactUnreachable(
+                what=f"{artifact.name} {artifact.version} can't be downloaded",
+                where=failure.url,
+                why=failure.reason,
+                fix=(
+                    "give the CA of that server as mirror.caCert"
+                    if failure.tls
+                    else "check the address (mirror.url), the network and `proxy`, then run this again"
+                ),
+            ) from failure
+        except (http.client.HTTPException, TimeoutError, ConnectionError) as error:
+            raise _truncated(artifact, received, f"the connection broke: {error}") from error
+        if announced and received < announced:
+            raise _truncated(artifact, received, f"the connection ended at {received} of {announced} bytes")
+        if digest.hexdigest() != artifact.sha256:
+            raise DigestMismatch(
+                what=f"digest of {os.path.basename(artifact.url)} differs",
+                where=artifact.url,
+                why=f"expected sha256 {artifact.sha256}, got {digest.hexdigest()}",
+                fix="check mirror.url and mirror.catalogue, or refresh the catalogue: make catalogue",
+            )
+
+    def _unpack(self, archive: str, tree: Tree) -> dict[str, str]:
+        """Write the wanted members, and only those, as plain files; returns their digests."""
+        wanted = dict(tree.members)
+        digests: dict[str, str] = {}
+        try:
+            with tarfile.open(self._host.path(archive), "r:gz") as tar:
+                for member in tar:
+                    name = wanted.get(member.name.removeprefix("./"))
+                    if name is None:
+                        continue
+                    source = tar.extractfile(member) if member.isreg() else None
+                    if source is None:
+                        raise _unsafe(tree.artifact, f"{member.name} is not a regular file")
+                    target = f"{tree.staging}/{name}"
+                    digests[name] = self._write_member(source, target)
+        except (tarfile.TarError, EOFError, OSError) as error:
+            if isinstance(error, OSError) and error.errno:
+                raise
+            raise _unsafe(tree.artifact, f"it can't be read as a tar.gz archive: {error}") from error
+        if missing := sorted(set(wanted.values()) - set(digests)):
+            raise _unsafe(tree.artifact, f"it lacks {', '.join(missing)}")
+        return digests
+
+    def _write_member(self, source: IO[bytes], target: str) -> str:
+        digest = hashlib.sha256()
+        with explained(target), open(self._host.path(target), "xb", opener=_private) as file:
+            while block := source.read(CHUNK):
+                digest.update(block)
+                file.write(block)
+            os.fchmod(file.fileno(), 0o755)
+        return digest.hexdigest()
+
+
+def _private(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_NOFOLLOW, 0o600)
+
+
+def _truncated(artifact: Artifact, received: int, why: str) -> ArtifactTruncated:
+    return ArtifactTruncated(
+        what=f"{artifact.name} {artifact.version} arrived incomplete ({received} bytes)",
+        where=artifact.url,
+        why=why,
+        fix="run this again; if it stays so, look at the mirror's or the proxy's log",
+    )
+
+
+def _unsafe(artifact: Artifact, why: str) -> ArchiveUnsafe:
+    return ArchiveUnsafe(
+        what=f"{artifact.name} {artifact.version} can't be unpacked",
+        where=artifact.url,
+        why=why,
+        fix="use the archive that upstream publishes, or a build with the same members",
+    )

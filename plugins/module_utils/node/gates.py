@@ -1,0 +1,165 @@
+# Copyright: (c) 2026, aks.flexnode contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Gates: what must be seen before a run counts as a success."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from .errors import (
+    ApiUnreachable,
+    CaMismatch,
+    FlexNodeError,
+    Forbidden,
+    NodeNotReady,
+    TokenRefused,
+    UnitFailed,
+)
+from .host import Host
+from .kube import KubeClient, kubelet_version, ready_condition
+from .resources.units import unit_states
+
+LOOK_EVERY = 0.1
+# A kubelet that came back this often within one gate is not going to stay.
+TOO_MANY_STARTS = 3
+TROUBLE = re.compile(r"(?i)error|fail|fatal|panic|\bE\d{4}\b")
+UNREACHABLE = re.compile(
+    r"dial tcp [^\"]*?(?:connection refused|i/o timeout|no such host|no route to host|unreachable)"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class UnitsActive:
+    """Units run, seen by systemd."""
+
+    units: tuple[str, ...]
+    seconds: float = 60
+
+    def pass_(self, host: Host) -> None:
+        """Wait until all are active; a unit that failed ends the wait at once."""
+        deadline = host.clock.monotonic() + self.seconds
+        while True:
+            states = unit_states(host, self.units)
+            waiting = [unit for unit in self.units if states[unit]["ActiveState"] != "active"]
+            if not waiting:
+                return
+            failed = [unit for unit in waiting if states[unit]["ActiveState"] == "failed"]
+            if failed or host.clock.monotonic() >= deadline:
+                raise unit_failed(host, (failed or waiting)[0])
+            host.clock.sleep(LOOK_EVERY)
+
+
+@dataclass(frozen=True, slots=True)
+class NodeReady:
+    """The Node is Ready at the API server, with the right kubelet version."""
+
+    node: str
+    version: str
+    identity: str  # file with the kubelet's own certificate and key: appears when the join succeeded
+    connect: Callable[[], KubeClient]
+    cni_mode: str
+    seconds: float = 120
+
+    def pass_(self, host: Host) -> None:
+        """Ask the API server, as the kubelet, until it says so; give up early where waiting can't help."""
+        deadline = host.clock.monotonic() + self.seconds
+        starts = int(unit_states(host, ("kubelet.service",))["kubelet.service"]["NRestarts"] or 0)
+        while True:
+            waiting_for = self._missing(host)
+            if waiting_for is None:
+                return
+            now = int(unit_states(host, ("kubelet.service",))["kubelet.service"]["NRestarts"] or 0)
+            if now > starts and (hopeless := refused(host, self.node)):
+                raise hopeless
+            if now - starts >= TOO_MANY_STARTS:
+                raise explained_log(host, self.node) or unit_failed(host, "kubelet.service")
+            if host.clock.monotonic() >= deadline:
+                raise explained_log(host, self.node) or self._not_ready(waiting_for)
+            host.clock.sleep(LOOK_EVERY)
+
+    def _missing(self, host: Host) -> str | None:
+        """What is still missing, None when all is seen."""
+        if not host.exists(self.identity):
+            return (
+                "the kubelet has no certificate yet: its request is not approved, or it did not get through"
+            )
+        try:
+            node = self.connect().node(self.node)
+        except (ApiUnreachable, Forbidden) as error:
+            return str(error)
+        if node is None:
+            return "the Node is not registered yet"
+        ready, message = ready_condition(node)
+        if not ready:
+            return message
+        seen = kubelet_version(node)
+        return None if seen == self.version else f"the Node still reports kubelet {seen}"
+
+    def _not_ready(self, waiting_for: str) -> NodeNotReady:
+        fix = "look at `journalctl -u kubelet -n 50`, mend the cause, then run this again"
+        if "cni" in waiting_for.lower() and self.cni_mode == "none":
+            fix = (
+                "cni.mode is `none`, so the cluster must bring a CNI that runs on this node (AKS's own do "
+                "not): install one, or set cni.mode: bridge and a cni.podCIDR of its own"
+            )
+        return NodeNotReady(
+            f"Node {self.node} is not Ready after {self.seconds:g} s",
+            where=self.node,
+            why=waiting_for,
+            fix=fix,
+        )
+
+
+def unit_log(host: Host, unit: str, lines: int = 40) -> list[str]:
+    """What a unit said since it was last started."""
+    shown = host.run(["journalctl", "-u", unit, "-n", str(lines), "-o", "cat", "--no-pager"], check=False)
+    return shown.stdout.splitlines()
+
+
+def unit_failed(host: Host, unit: str) -> UnitFailed:
+    """An error that quotes what the unit said last."""
+    said = [
+        line for line in unit_log(host, unit) if re.search(r"(?i)error|fail|fatal|panic|\bE\d{4}\b", line)
+    ]
+    return UnitFailed(
+        f"{unit} does not run",
+        where=unit,
+        why=(said or ["it said nothing about it"])[-1][-400:],
+        fix=f"look at `journalctl -u {unit} -n 50`, mend the cause, then run this again",
+    )
+
+
+def refused(host: Host, node: str) -> FlexNodeError | None:
+    """A refusal that no waiting will change."""
+    log = "\n".join(unit_log(host, "kubelet.service"))
+    if re.search(r"certificate signing request: Unauthorized|bootstrap.*Unauthorized", log):
+        return TokenRefused(
+            "the API server refuses the bootstrap token",
+            where=node,
+            why="it is unknown, expired or was deleted",
+            fix="get a new token or config URL, then run bootstrap (or `aks-flex-node join`) again",
+        )
+    if re.search(r"x509: certificate signed by unknown authority|x509: certificate is valid for", log):
+        return CaMismatch(
+            "the kubelet does not trust the API server",
+            where=node,
+            why=(re.findall(r"x509: [^\"\\]*", log) or [""])[-1],
+            fix="check node.kubelet.serverURL and node.kubelet.caCertData against the cluster's kubeconfig",
+        )
+    return None
+
+
+def explained_log(host: Host, node: str) -> FlexNodeError | None:
+    """The cause that the kubelet's own log names, once there is no more time to wait."""
+    if error := refused(host, node):
+        return error
+    log = "\n".join(unit_log(host, "kubelet.service"))
+    trouble = re.findall(
+        r"(?:dial tcp [^\"]*?(?:connection refused|i/o timeout|no such host|no route to host))", log
+    )
+    if trouble:
+        return ApiUnreachable("the kubelet can't reach the API server", where=node, why=trouble[-1])
+    return None

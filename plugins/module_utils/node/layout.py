@@ -1,0 +1,27 @@
+# Copyright: (c) 2026, aks.flexnode contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Where our own things are on a machine."""
+
+from __future__ import annotations
+
+PROGRAM_DIR = "/opt/aks-flex-node"
+VERSIONS_DIR = f"{PROGRAM_DIR}/versions"
+BIN_DIR = "/usr/local/bin"
+SBIN_DIR = "/usr/local/sbin"
+UNIT_DIR = "/etc/systemd/system"
+CONTAINERD_DIR = "/etc/containerd"
+CONTAINERD_SOCKET = "unix:///run/containerd/containerd.sock"
+
+CONTAINERD = "containerd.service"
+KUBELET = "kubelet.service"
+
+
+def version_dir(name: str, version: object) -> str:
+    """The directory of one version of some software."""
+    return f"{VERSIONS_DIR}/{name}/{version}"
+
+
+def enabled(unit: str) -> tuple[str, str]:
+    """The link that enables a unit at boot, and its target."""
+    return f"{UNIT_DIR}/multi-user.target.wants/{unit}", f"{UNIT_DIR}/{unit}"

@@ -1,0 +1,146 @@
+# Copyright: (c) 2026, aks.flexnode contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Unbootstrap: the machine leaves the cluster and becomes what it was. Best effort, every step reported."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from .components.kubelet import kubelet_identity
+from .config.model import NodeConfig
+from .config.parse import parse
+from .engine import Listener, TakenBack, silent, take_back
+from .errors import FlexNodeError
+from .facts import gather
+from .host import Host
+from .kube import drain
+from .labels import node_name
+from .layout import CONTAINERD, KUBELET
+from .operations import as_kubelet
+from .resources.units import RUNNING, unit_states
+from .state import Phase, Store, store_of
+
+NETWORK_NAMESPACES = "/run/netns"
+RUNTIME_STATE = "/run/containerd"
+
+
+@dataclass(slots=True)
+class Left:
+    """What was done, and what had to stay."""
+
+    actions: list[str] = field(default_factory=list)
+    remains: list[str] = field(default_factory=list)
+    items: list[TakenBack] = field(default_factory=list)
+    node_deleted: bool = False
+
+    @property
+    def changed(self) -> bool:
+        """Whether there was anything to do."""
+        return bool(self.actions)
+
+
+def leave(host: Host, *, drain_seconds: float = 60, check: bool = False, tell: Listener = silent) -> Left:
+    """Give the machine back. Can be run twice, and after a crash at any point."""
+    store = store_of(host)
+    report = Left()
+    entries = store.journal.entries()
+    if not entries and store.current_config() is None:
+        return report
+    if check:
+        report.actions = ["leave the cluster", *(f"restore {entry.name}" for entry in reversed(entries))]
+        return report
+
+    def act(sentence: str, step: Callable[[], None]) -> None:
+        """One step: told, done, and reported if it can't be."""
+        tell(sentence)
+        report.actions.append(sentence)
+        try:
+            step()
+        except FlexNodeError as error:
+            report.remains.append(f"{sentence}: {error.what}: {error.why}. {error.fix}")
+
+    store.enter(Phase.RESETTING)
+    ours = {entry.key for entry in entries}
+    config = stored_config(store, report)
+    if config and f"unit:{KUBELET}" in ours:
+        name = node_name(config, gather(host))
+        leaving_cluster(host, config, name, drain_seconds, report, act)
+    if f"unit:{CONTAINERD}" in ours:
+        act("end all pods", lambda: end_pods(host, config))
+    tell("restore files, settings and units")
+    report.items = take_back(host, store)
+    report.actions += [f"{item.outcome} {item.key}" for item in report.items if item.outcome != "left"]
+    report.remains += [f"{item.key}: {item.why}" for item in report.items if item.outcome == "left"]
+    report.remains += store.forget()
+    return report
+
+
+def stored_config(store: Store, report: Left) -> NodeConfig | None:
+    """The configuration, if it can still be read; the journal does not need it."""
+    try:
+        document = store.current_config()
+        return parse(document) if document else None
+    except FlexNodeError as error:
+        report.remains.append(
+            f"the stored configuration is of no use ({error.what}): the Node may still exist"
+        )
+        return None
+
+
+def leaving_cluster(
+    host: Host,
+    config: NodeConfig,
+    name: str,
+    drain_seconds: float,
+    report: Left,
+    act: Callable[[str, Callable[[], None]], None],
+) -> None:
+    """Drain, stop the kubelet (it would register the Node again), delete the Node."""
+    has_identity = host.exists(kubelet_identity(config))
+
+    def drained() -> None:
+        stayed = drain(as_kubelet(host, config, attempts=2), name, host.clock, drain_seconds)
+        report.remains += [
+            f"pod {pod} did not leave within {drain_seconds:g} s and was ended" for pod in stayed
+        ]
+
+    def deleted() -> None:
+        as_kubelet(host, config, attempts=2).delete_node(name)
+        report.node_deleted = True
+
+    running = unit_states(host, (KUBELET,))[KUBELET]["ActiveState"] in RUNNING
+    if has_identity and running and drain_seconds > 0:
+        act(f"drain {name}", drained)
+    act("stop kubelet", lambda: stop(host, KUBELET))
+    if has_identity:
+        act(f"delete Node {name}", deleted)
+
+
+def stop(host: Host, unit: str) -> None:
+    """Stop a unit and wait for it."""
+    host.run(["systemctl", "stop", unit], timeout=120)
+
+
+def end_pods(host: Host, config: NodeConfig | None) -> None:
+    """No container, no pod mount and no pod network namespace stays behind."""
+    running = unit_states(host, (CONTAINERD,))[CONTAINERD]["ActiveState"] in RUNNING
+    if running:
+        tasks = host.run(["ctr", "-n", "k8s.io", "tasks", "ls", "-q"], check=False).stdout.split()
+        if tasks:
+            host.run(["ctr", "-n", "k8s.io", "tasks", "rm", "-f", *tasks], timeout=120, check=False)
+    host.run(["systemctl", "stop", "kubepods.slice"], timeout=120, check=False)
+    stop(host, CONTAINERD)
+    kubelet_dir = config.paths.kubernetes.kubelet_dir if config else "/var/lib/kubelet"
+    # Only what the kubelet and containerd mount themselves: a disk that someone put below stays untouched.
+    for place in (f"{kubelet_dir}/pods", f"{kubelet_dir}/plugins", RUNTIME_STATE):
+        for point in host.mounts_below(place):
+            host.run(["umount", "--", point], check=False)
+    for name in host.names(NETWORK_NAMESPACES):
+        if name.startswith("cni-"):
+            host.run(["umount", "--", f"{NETWORK_NAMESPACES}/{name}"], check=False)
+            host.remove(f"{NETWORK_NAMESPACES}/{name}")
+    host.remove_tree(RUNTIME_STATE)
+    if config and config.cni.mode == "bridge" and host.exists("/sys/class/net/cni0"):
+        host.run(["ip", "link", "delete", "cni0"], check=False)

@@ -1,0 +1,259 @@
+# Copyright: (c) 2026, aks.flexnode contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""State of the kernel: modules, sysctls, swap."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import ClassVar
+
+from ..errors import KernelLacks
+from ..host import Host
+from .base import Change, Drift, Origin, Vault
+from .paths import capture_path, path_mark, restore_path
+
+FSTAB = "/etc/fstab"
+FSTAB_NOTE = "# off for Kubernetes (aks-flex-node): "
+SWAP_LINE = re.compile(r"^\s*[^#\s]\S*\s+\S+\s+swap(\s|$)")
+
+
+@dataclass(frozen=True, slots=True)
+class KernelModule:
+    """A kernel module, loaded or built in. At boot it is loaded by a file in /etc/modules-load.d."""
+
+    kind: ClassVar[str] = "module"
+
+    module: str
+    drift: Drift = Drift.REPAIR
+    restarts: tuple[str, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """The module's name."""
+        return self.module
+
+    @property
+    def mark(self) -> str:
+        """There is nothing more to a module."""
+        return "loaded"
+
+    def observe(self, host: Host) -> str:
+        """loaded or absent; built into the kernel counts as loaded."""
+        return self.mark_now(host, self.module)
+
+    def difference(self, seen: str) -> Change | None:
+        """Anything but loaded is a difference."""
+        return None if seen == "loaded" else Change(f"load kernel module {self.module}", "", "loaded\n")
+
+    def capture(self, host: Host, vault: Vault) -> Origin:
+        """Whether it was loaded before us."""
+        return {"is": self.mark_now(host, self.module)}
+
+    def apply(self, host: Host) -> None:
+        """Load it."""
+        done = host.run(["modprobe", "--", self.module], check=False)
+        if done.status != 0:
+            raise KernelLacks(
+                what=f"kernel module {self.module} can't be loaded",
+                where=f"kernel {host.text('/proc/sys/kernel/osrelease').strip()}",
+                why=(done.stderr or "modprobe gave no reason").strip(),
+                fix="install the kernel's modules (linux-modules-extra on Ubuntu) or boot another kernel",
+            )
+
+    @classmethod
+    def mark_now(cls, host: Host, name: str) -> str:
+        """Loaded, built in (both have a directory or an entry), or absent."""
+        if host.exists(f"/sys/module/{name}"):
+            return "loaded"
+        release = host.text("/proc/sys/kernel/osrelease").strip()
+        built_in = host.text(f"/lib/modules/{release}/modules.builtin")
+        return "loaded" if f"/{name}.ko" in built_in or provided(host, name) else "absent"
+
+    @classmethod
+    def restore(cls, host: Host, name: str, origin: Origin, vault: Vault) -> list[str]:
+        """A loaded module may serve others by now: it stays until the next boot, which does not load it."""
+        return []
+
+
+def provided(host: Host, module: str) -> bool:
+    """A kernel without module files tells that a module is built in only by what the module provides."""
+    if module == "overlay":
+        return "\toverlay\n" in host.text("/proc/filesystems")
+    if module == "br_netfilter":
+        return host.exists("/proc/sys/net/bridge/bridge-nf-call-iptables")
+    return False
+
+
+@dataclass(frozen=True, slots=True)
+class Sysctl:
+    """A kernel setting as it is now. At boot it is set by a file in /etc/sysctl.d."""
+
+    kind: ClassVar[str] = "sysctl"
+
+    setting: str
+    value: str
+    drift: Drift = Drift.REPAIR
+    restarts: tuple[str, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """The setting's name."""
+        return self.setting
+
+    @property
+    def mark(self) -> str:
+        """Its value."""
+        return self.value
+
+    def observe(self, host: Host) -> str:
+        """The present value, empty where the kernel has no such setting."""
+        return self.mark_now(host, self.setting)
+
+    def difference(self, seen: str) -> Change | None:
+        """Compare the value."""
+        if seen == self.value:
+            return None
+        return Change(f"set {self.setting} = {self.value}", f"{seen}\n" if seen else "", f"{self.value}\n")
+
+    def capture(self, host: Host, vault: Vault) -> Origin:
+        """The value it had."""
+        return {"value": self.mark_now(host, self.setting)}
+
+    def apply(self, host: Host) -> None:
+        """Set it now."""
+        path = sysctl_path(self.setting)
+        if host.look(path).absent:
+            raise KernelLacks(
+                what=f"the kernel has no setting {self.setting}",
+                where=path,
+                why="the module that provides it is not loaded or not built",
+                fix="check `modprobe br_netfilter` and the kernel's configuration",
+            )
+        host.set_value(path, self.value)
+
+    @classmethod
+    def mark_now(cls, host: Host, name: str) -> str:
+        """The present value."""
+        return host.text(sysctl_path(name)).strip()
+
+    @classmethod
+    def restore(cls, host: Host, name: str, origin: Origin, vault: Vault) -> list[str]:
+        """The value it had before us."""
+        if origin["value"] and not host.look(sysctl_path(name)).absent:
+            host.set_value(sysctl_path(name), origin["value"])
+        return []
+
+
+def sysctl_path(setting: str) -> str:
+    """net.ipv4.ip_forward -> /proc/sys/net/ipv4/ip_forward."""
+    return "/proc/sys/" + setting.replace(".", "/")
+
+
+@dataclass(frozen=True, slots=True)
+class SwapOff:
+    """No active swap."""
+
+    kind: ClassVar[str] = "swap"
+    name: ClassVar[str] = "active"
+    mark: ClassVar[str] = ""
+
+    drift: Drift = Drift.REPAIR
+    restarts: tuple[str, ...] = ()
+
+    def observe(self, host: Host) -> list[tuple[str, str]]:
+        """Active swap areas and their priorities."""
+        return active_swap(host)
+
+    def difference(self, seen: list[tuple[str, str]]) -> Change | None:
+        """Any active area is a difference."""
+        if not seen:
+            return None
+        areas = [area for area, _ in seen]
+        return Change(f"turn off swap on {', '.join(areas)}", "\n".join(areas) + "\n", "")
+
+    def capture(self, host: Host, vault: Vault) -> Origin:
+        """Which areas were active."""
+        return {"areas": active_swap(host)}
+
+    def apply(self, host: Host) -> None:
+        """Turn each area off."""
+        for area, _ in active_swap(host):
+            host.run(["swapoff", "--", area], timeout=600)
+
+    @classmethod
+    def mark_now(cls, host: Host, name: str) -> str:
+        """The active areas in one word."""
+        return ",".join(area for area, _ in active_swap(host))
+
+    @classmethod
+    def restore(cls, host: Host, name: str, origin: Origin, vault: Vault) -> list[str]:
+        """Turn on again what was on, with its priority."""
+        left = []
+        for area, priority in origin["areas"]:
+            option = [] if priority.startswith("-") else ["--priority", priority]
+            if host.run(["swapon", *option, "--", area], timeout=600, check=False).status != 0:
+                left.append(f"swap on {area}")
+        return left
+
+
+def active_swap(host: Host) -> list[tuple[str, str]]:
+    """Active swap areas with their priorities, as the kernel lists them."""
+    rows = [line.split() for line in host.text("/proc/swaps").splitlines()[1:]]
+    return [(row[0].encode().decode("unicode_escape"), row[4]) for row in rows if len(row) >= 5]
+
+
+@dataclass(frozen=True, slots=True)
+class FstabSwap:
+    """No swap in fstab: lines are commented with a note, all others stay as they are."""
+
+    kind: ClassVar[str] = "fstab"
+    name: ClassVar[str] = FSTAB
+    mark: ClassVar[str] = "no swap"
+
+    drift: Drift = Drift.REPAIR
+    restarts: tuple[str, ...] = ()
+
+    def observe(self, host: Host) -> str:
+        """The table as it is."""
+        return host.text(FSTAB)
+
+    def difference(self, seen: str) -> Change | None:
+        """Any swap line that is not a comment is a difference."""
+        after = without_swap(seen)
+        return None if after == seen else Change(f"comment out swap in {FSTAB}", seen, after)
+
+    def capture(self, host: Host, vault: Vault) -> Origin:
+        """The whole file, so that one which nobody else touched comes back to the byte."""
+        return dict(capture_path(host, FSTAB, vault))
+
+    def apply(self, host: Host) -> None:
+        """Comment the lines, keep mode and owner."""
+        state = host.look(FSTAB)
+        content = without_swap(host.text(FSTAB)).encode()
+        host.write(FSTAB, content, state.mode, uid=state.uid, gid=state.gid)
+
+    @classmethod
+    def mark_now(cls, host: Host, name: str) -> str:
+        """Whether swap lines are off."""
+        return cls.mark if without_swap(host.text(name)) == host.text(name) else path_mark(host, name)
+
+    @classmethod
+    def restore(cls, host: Host, name: str, origin: Origin, vault: Vault) -> list[str]:
+        """To the byte where only we changed it; else just our notes are taken out of the others' text."""
+        before = vault.kept(origin["content"]).decode()
+        now = host.text(name)
+        if now == without_swap(before):
+            return restore_path(host, name, origin, vault)
+        state = host.look(name)
+        mended = now.replace(FSTAB_NOTE, "").encode()
+        host.write(name, mended, state.mode, uid=state.uid, gid=state.gid)
+        return []
+
+
+def without_swap(table: str) -> str:
+    """An fstab whose swap lines are comments that say why."""
+    return "".join(
+        FSTAB_NOTE + line if SWAP_LINE.match(line) else line for line in table.splitlines(keepends=True)
+    )

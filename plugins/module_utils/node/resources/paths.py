@@ -1,0 +1,277 @@
+# Copyright: (c) 2026, aks.flexnode contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Files, links and directories."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from ..errors import ForeignPath
+from ..host import Host, PathState
+from .base import HIDDEN, Change, Drift, Origin, Vault
+
+
+@dataclass(frozen=True, slots=True)
+class File:
+    """A file that is wholly ours: content, mode and owner."""
+
+    kind: ClassVar[str] = "file"
+
+    path: str
+    content: str
+    mode: int = 0o644
+    restarts: tuple[str, ...] = ()
+    secret: bool = False
+    drift: Drift = Drift.REPAIR
+
+    @property
+    def name(self) -> str:
+        """The path is the identity."""
+        return self.path
+
+    @property
+    def mark(self) -> str:
+        """Content, mode and owner in one word."""
+        return file_mark(self.mode, 0, 0, self.content.encode())
+
+    def observe(self, host: Host) -> tuple[PathState, bytes | None]:
+        """What is there now, with its content."""
+        state = host.look(self.path)
+        return state, host.read(self.path) if state.is_ == "file" else None
+
+    def difference(self, seen: tuple[PathState, bytes | None]) -> Change | None:
+        """Compare content, mode and owner."""
+        state, content = seen
+        if state.is_ == "file" and content == self.content.encode() and access(state) == (self.mode, 0, 0):
+            return None
+        verb = "create" if state.absent else "update" if content != self.content.encode() else "set mode of"
+        return Change(
+            f"{verb} {self.path}",
+            self._shown(state, None if content is None else content.decode(errors="replace")),
+            self._shown(PathState("file", self.mode), self.content),
+        )
+
+    def capture(self, host: Host, vault: Vault) -> Origin:
+        """Whatever stands at this path, to the byte."""
+        return capture_path(host, self.path, vault)
+
+    def apply(self, host: Host) -> None:
+        """Put the content in place in one step."""
+        host.write(self.path, self.content.encode(), self.mode)
+
+    @classmethod
+    def mark_now(cls, host: Host, name: str) -> str:
+        """The present state in the words of `mark`."""
+        return path_mark(host, name)
+
+    @classmethod
+    def restore(cls, host: Host, name: str, origin: Origin, vault: Vault) -> list[str]:
+        """Back to the byte, mode, owner and time it had."""
+        return restore_path(host, name, origin, vault)
+
+    def _shown(self, state: PathState, content: str | None) -> str:
+        if state.absent:
+            return ""
+        if state.is_ == "link":
+            return f"link to {state.target}\n"
+        header = f"mode {state.mode:04o}, owner {state.uid}:{state.gid}\n"
+        return header + (HIDDEN + "\n" if self.secret else content or "")
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """A symbolic link: the switch between versions, the enabling of a unit, the mask of another."""
+
+    kind: ClassVar[str] = "link"
+
+    path: str
+    target: str
+    restarts: tuple[str, ...] = ()
+    drift: Drift = Drift.REPAIR
+
+    @property
+    def name(self) -> str:
+        """The path is the identity."""
+        return self.path
+
+    @property
+    def mark(self) -> str:
+        """A link is where it points to."""
+        return f"link:{self.target}"
+
+    def observe(self, host: Host) -> PathState:
+        """What is there now."""
+        return host.look(self.path)
+
+    def difference(self, seen: PathState) -> Change | None:
+        """Compare where it points to."""
+        if seen.is_ == "link" and seen.target == self.target:
+            return None
+        before = (
+            "" if seen.absent else f"link to {seen.target}\n" if seen.is_ == "link" else f"a {seen.is_}\n"
+        )
+        verb = "link" if seen.absent else "switch"
+        return Change(f"{verb} {self.path} to {self.target}", before, f"link to {self.target}\n")
+
+    def capture(self, host: Host, vault: Vault) -> Origin:
+        """Whatever stands at this path, to the byte."""
+        return capture_path(host, self.path, vault)
+
+    def apply(self, host: Host) -> None:
+        """One rename."""
+        host.link(self.path, self.target)
+
+    @classmethod
+    def mark_now(cls, host: Host, name: str) -> str:
+        """The present state in the words of `mark`."""
+        return path_mark(host, name)
+
+    @classmethod
+    def restore(cls, host: Host, name: str, origin: Origin, vault: Vault) -> list[str]:
+        """Back to what stood here."""
+        return restore_path(host, name, origin, vault)
+
+
+@dataclass(frozen=True, slots=True)
+class Directory:
+    """A directory; `mode` None accepts what it finds, `ours` says that its content goes when we go."""
+
+    kind: ClassVar[str] = "directory"
+
+    path: str
+    mode: int | None = None
+    ours: bool = False
+    drift: Drift = Drift.REPAIR
+    restarts: tuple[str, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """The path is the identity."""
+        return self.path
+
+    @property
+    def mark(self) -> str:
+        """What is inside is not the directory's state."""
+        return "directory"
+
+    def observe(self, host: Host) -> PathState:
+        """What is there now; a link to a directory (a bigger disk) serves as well."""
+        state = host.look(self.path)
+        if state.is_ == "link" and host.exists(self.path + "/."):
+            return PathState("directory", self.mode or 0)
+        return state
+
+    def difference(self, seen: PathState) -> Change | None:
+        """Compare existence, and mode and owner where they matter."""
+        wanted = self._mode()
+        if seen.is_ == "directory" and (self.mode is None or access(seen) == (wanted, 0, 0)):
+            return None
+        before = "" if seen.absent else f"{seen.is_} {seen.mode:04o} {seen.uid}:{seen.gid}\n"
+        verb = "create directory" if seen.absent else "set mode of"
+        return Change(f"{verb} {self.path}", before, f"directory {wanted:04o} 0:0\n")
+
+    def capture(self, host: Host, vault: Vault) -> Origin:
+        """Existence, access, and the names of what was inside before us."""
+        state = host.look(self.path)
+        origin: dict[str, Any] = {"is": state.is_, "ours": self.ours}
+        if state.is_ == "directory":
+            origin |= {
+                "mode": state.mode,
+                "uid": state.uid,
+                "gid": state.gid,
+                "entries": host.names(self.path),
+            }
+        return origin
+
+    def apply(self, host: Host) -> None:
+        """Create it, or set its access."""
+        state = host.look(self.path)
+        if not state.absent and state.is_ != "directory":
+            raise ForeignPath(
+                what="a directory is needed here, but something else is in the way",
+                where=self.path,
+                why=f"it is a {state.is_}",
+                fix="move it away, or choose another directory under `paths`",
+            )
+        host.make_directory(self.path, self._mode())
+
+    def _mode(self) -> int:
+        return 0o755 if self.mode is None else self.mode
+
+    @classmethod
+    def mark_now(cls, host: Host, name: str) -> str:
+        """Only whether it is there."""
+        return host.look(name).is_
+
+    @classmethod
+    def restore(cls, host: Host, name: str, origin: Origin, vault: Vault) -> list[str]:
+        """Remove what we brought; keep what was there before us and whatever is mounted."""
+        before = frozenset(origin.get("entries", ()))
+        left: list[str] = []
+        if origin.get("ours"):
+            left = host.remove_tree(name, before)
+        if origin["is"] == "directory":
+            host.set_access(name, origin["mode"], origin["uid"], origin["gid"])
+        elif not host.remove_directory(name) and not left:
+            left = [f"{name}/{entry}" for entry in host.names(name)]
+        return left
+
+
+def access(state: PathState) -> tuple[int, int, int]:
+    """Mode and owner as one value."""
+    return state.mode, state.uid, state.gid
+
+
+def file_mark(mode: int, uid: int, gid: int, content: bytes) -> str:
+    """A file in one word."""
+    return f"file:{mode:04o}:{uid}:{gid}:{hashlib.sha256(content).hexdigest()}"
+
+
+def path_mark(host: Host, path: str) -> str:
+    """Whatever stands at a path, in one word."""
+    state = host.look(path)
+    if state.is_ == "file":
+        return f"file:{state.mode:04o}:{state.uid}:{state.gid}:{host.sha256(path)}"
+    return f"link:{state.target}" if state.is_ == "link" else state.is_
+
+
+def capture_path(host: Host, path: str, vault: Vault) -> Origin:
+    """What stands at a path before we replace it."""
+    state = host.look(path)
+    if state.is_ == "file":
+        content = host.read(path) or b""
+        return {
+            "is": "file",
+            "mode": state.mode,
+            "uid": state.uid,
+            "gid": state.gid,
+            "mtime_ns": state.fingerprint[2],
+            "content": vault.keep(content),
+        }
+    if state.is_ == "link":
+        return {"is": "link", "target": state.target}
+    if not state.absent:
+        raise ForeignPath(
+            what="a file belongs here, but something else is in the way",
+            where=path,
+            why=f"it is a {state.is_}",
+            fix="move it away, then run this again",
+        )
+    return {"is": "absent"}
+
+
+def restore_path(host: Host, path: str, origin: Origin, vault: Vault) -> list[str]:
+    """Put back what `capture_path` saw."""
+    if origin["is"] == "absent":
+        host.remove(path)
+    elif origin["is"] == "link":
+        host.link(path, origin["target"])
+    else:
+        content = vault.kept(origin["content"])
+        host.write(
+            path, content, origin["mode"], uid=origin["uid"], gid=origin["gid"], mtime_ns=origin["mtime_ns"]
+        )
+    return []

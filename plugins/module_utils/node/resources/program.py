@@ -1,0 +1,87 @@
+# Copyright: (c) 2026, aks.flexnode contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Our own program on the machine: a directory of source files that is one item."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
+from ..host import Host
+from .base import Change, Drift, Origin, Vault
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """Files that belong together, put in place together. The directory's name carries their digest."""
+
+    kind: ClassVar[str] = "program"
+
+    directory: str
+    files: Mapping[str, bytes]
+    executable: str
+    drift: Drift = Drift.REPAIR
+    restarts: tuple[str, ...] = ()
+
+    @property
+    def path(self) -> str:
+        """Where these very files are kept."""
+        return f"{self.directory}/{digest_of(self.files)}"
+
+    @property
+    def name(self) -> str:
+        """The path is the identity."""
+        return self.path
+
+    @property
+    def mark(self) -> str:
+        """Present is all that counts: the name says which."""
+        return "directory"
+
+    def observe(self, host: Host) -> list[str]:
+        """Files that are missing or differ."""
+        return [name for name, content in self.files.items() if host.read(f"{self.path}/{name}") != content]
+
+    def difference(self, seen: list[str]) -> Change | None:
+        """Any such file is a difference."""
+        return (
+            Change(f"install the aks-flex-node command in {self.path}", "", f"{self.path}\n")
+            if seen
+            else None
+        )
+
+    def capture(self, host: Host, vault: Vault) -> Origin:
+        """The place is our own: before us there was nothing."""
+        return {"is": "absent"}
+
+    def apply(self, host: Host) -> None:
+        """Write all files beside the place, then move the directory into it."""
+        staging = f"{self.directory}/.staging"
+        host.remove_tree(staging)
+        for name, content in self.files.items():
+            path = f"{staging}/{name}"
+            host.make_directories(path.rpartition("/")[0])
+            host.write(path, content, 0o755 if name == self.executable else 0o644, durable=False)
+        host.remove_tree(self.path)
+        host.move(staging, self.path)
+
+    @classmethod
+    def mark_now(cls, host: Host, name: str) -> str:
+        """Whether it is there."""
+        return host.look(name).is_
+
+    @classmethod
+    def restore(cls, host: Host, name: str, origin: Origin, vault: Vault) -> list[str]:
+        """Remove it."""
+        return host.remove_tree(name)
+
+
+def digest_of(files: Mapping[str, bytes]) -> str:
+    """A short name for exactly these files."""
+    digest = hashlib.sha256()
+    for name, content in sorted(files.items()):
+        digest.update(f"{name}\0{len(content)}\0".encode() + content)
+    return digest.hexdigest()[:12]

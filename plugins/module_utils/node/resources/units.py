@@ -1,0 +1,87 @@
+# Copyright: (c) 2026, aks.flexnode contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""systemd units: that they run. That they are enabled is a Link, what they are is a File."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from ..host import Host
+from .base import Change, Drift, Origin, Vault
+
+RUNNING = frozenset(("active", "activating", "reloading"))
+PROPERTIES = (
+    "Id",
+    "ActiveState",
+    "SubState",
+    "Result",
+    "MainPID",
+    "NRestarts",
+    "UnitFileState",
+    "ExecMainStatus",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """A unit that must be running. The engine starts it, once, after everything else is in place."""
+
+    kind: ClassVar[str] = "unit"
+
+    unit: str
+    drift: Drift = Drift.RESTART
+
+    @property
+    def name(self) -> str:
+        """The unit's full name."""
+        return self.unit
+
+    @property
+    def mark(self) -> str:
+        """Running is all that this says."""
+        return "running"
+
+    @property
+    def restarts(self) -> tuple[str, ...]:
+        """A unit that is not running is started in the same pass as those that must restart."""
+        return (self.unit,)
+
+    def observe(self, host: Host) -> str:
+        """running or stopped."""
+        return self.mark_now(host, self.unit)
+
+    def difference(self, seen: str) -> Change | None:
+        """Anything but running is a difference."""
+        return None if seen == self.mark else Change(f"start {self.unit}", "stopped\n", "running\n")
+
+    def capture(self, host: Host, vault: Vault) -> Origin:
+        """Whether it ran before us."""
+        return {"is": self.mark_now(host, self.unit)}
+
+    def apply(self, host: Host) -> None:
+        """Nothing here: starting comes after daemon-reload, in one pass for all units."""
+
+    @classmethod
+    def mark_now(cls, host: Host, name: str) -> str:
+        """Whether it runs now."""
+        return "running" if unit_states(host, (name,))[name]["ActiveState"] in RUNNING else "stopped"
+
+    @classmethod
+    def restore(cls, host: Host, name: str, origin: Origin, vault: Vault) -> list[str]:
+        """Stop what we started; what ran before us is started again when its files are back."""
+        if origin["is"] != "running":
+            host.run(["systemctl", "stop", name], timeout=120, check=False)
+        return []
+
+
+def unit_states(host: Host, units: tuple[str, ...]) -> dict[str, dict[str, str]]:
+    """The state of several units from one call."""
+    states = {unit: dict.fromkeys(PROPERTIES, "") | {"ActiveState": "inactive"} for unit in units}
+    if not units:
+        return states
+    shown = host.run(["systemctl", "show", f"--property={','.join(PROPERTIES)}", *units], check=False)
+    for unit, block in zip(units, shown.stdout.split("\n\n"), strict=False):
+        states[unit] |= dict(line.split("=", 1) for line in block.splitlines() if "=" in line)
+    return states

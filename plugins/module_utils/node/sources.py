@@ -1,0 +1,68 @@
+# Copyright: (c) 2026, aks.flexnode contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Where a configuration comes from. Every source ends in the same document."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from .config.document import loads, unwrap
+from .errors import ConfigUnreachable
+from .http_client import HttpClient, HttpFailure, shown
+
+
+@dataclass(frozen=True, slots=True)
+class Fetched:
+    """A document as its source gives it, with the number the source gave it."""
+
+    document: Mapping[str, Any]
+    version: str | None = None
+
+
+class Source(Protocol):
+    """All that a source must be able to do."""
+
+    def fetch(self) -> Fetched: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Inline:
+    """The document itself: inventory variables, or a file that was read for us."""
+
+    document: Mapping[str, Any]
+
+    def fetch(self) -> Fetched:
+        """Nothing to fetch."""
+        return Fetched(*unwrap(self.document))
+
+
+@dataclass(frozen=True, slots=True)
+class Url:
+    """A configuration bundle at an address that is itself a secret."""
+
+    url: str
+    client: HttpClient
+
+    def fetch(self) -> Fetched:
+        """Get it and read it; the address is never shown with its query."""
+        try:
+            answer = self.client.request("GET", self.url)
+        except HttpFailure as failure:
+            gone = failure.status in (401, 403, 404, 410)
+            raise ConfigUnreachable(
+                "the configuration can't be fetched",
+                where=failure.url,
+                why=failure.reason,
+                fix=(
+                    "the address is wrong, expired or already used: ask for a new one"
+                    if gone
+                    else "give the server's CA (config_url_ca_cert, --ca-cert)"
+                    if failure.tls
+                    else "check the network and the address, then run this again"
+                ),
+            ) from failure
+        document = loads(answer.body.decode(errors="replace"), where=shown(self.url))
+        return Fetched(*unwrap(document))

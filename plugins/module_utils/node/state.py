@@ -1,0 +1,147 @@
+# Copyright: (c) 2026, aks.flexnode contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What a machine remembers of itself: small files under /var/lib/aks-flex-node, atomic, written on change."""
+
+from __future__ import annotations
+
+import enum
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from .errors import StateCorrupt
+from .host import Host
+from .journal import Journal
+
+DATA_DIR = "/var/lib/aks-flex-node"
+POINTER = "/etc/aks-flex-node/data-dir"  # tells the command where the data is, if paths.dataDir moved it
+
+
+class Phase(enum.Enum):
+    """How far this machine is on its way."""
+
+    NOT_STARTED = "NotStarted"
+    NODE_BOOTSTRAPPING = "NodeBootstrapping"
+    NODE_JOINED = "NodeJoined"
+    NODE_FAILED = "NodeFailed"
+    RESETTING = "Resetting"
+
+
+class Store:
+    """The files of the data directory."""
+
+    def __init__(self, host: Host, directory: str = DATA_DIR) -> None:
+        self._host = host
+        self.directory = directory
+        self.cache = f"{directory}/cache"
+        self.journal = Journal(host, directory)
+
+    # -- configuration -------------------------------------------------------------------------------------
+
+    def current_config(self) -> dict[str, Any] | None:
+        """The document this machine was told to follow, secrets included."""
+        return self._read("current-config.json")
+
+    def set_current_config(self, document: Mapping[str, Any], version: str | None) -> bool:
+        """Remember the document; True if it was news."""
+        changed = self._write("current-config.json", document)
+        number = f"{version}\n".encode() if version else b""
+        if number and self._host.read(self._path("config-version.txt")) != number:
+            self._host.write(self._path("config-version.txt"), number, 0o600)
+            changed = True
+        return changed
+
+    def config_version(self) -> str | None:
+        """The version of the current document, where its source numbers them."""
+        return self._host.text(self._path("config-version.txt")).strip() or None
+
+    def applied_config(self) -> dict[str, Any] | None:
+        """The document that was last applied with success."""
+        return self._read("applied-config.json")
+
+    def set_applied_config(self, document: Mapping[str, Any]) -> None:
+        """Remember what the machine now is."""
+        self._write("applied-config.json", document)
+
+    # -- progress ------------------------------------------------------------------------------------------
+
+    def state(self) -> dict[str, Any]:
+        """Phase and what belongs to it."""
+        return self._read("state.json") or {"phase": Phase.NOT_STARTED.value}
+
+    def enter(self, phase: Phase, **details: Any) -> None:
+        """Move to a phase; written before and after the work, so that a re-run knows where it stands."""
+        self._write("state.json", {"phase": phase.value, **details})
+
+    def set_status(self, status: Mapping[str, Any]) -> None:
+        """The last status; a new time alone is no reason to write (SD cards)."""
+        before = self._read("status.json") or {}
+        if {**before, "timestamp": ""} != {**status, "timestamp": ""}:
+            self._write("status.json", status)
+
+    def status(self) -> dict[str, Any] | None:
+        """The last status that was written."""
+        return self._read("status.json")
+
+    # -- the transaction under way -------------------------------------------------------------------------
+
+    def transaction(self) -> dict[str, Any] | None:
+        """An unfinished transaction, if a run was cut off."""
+        return self._read("transaction.json")
+
+    def begin(self, transaction: Mapping[str, Any]) -> None:
+        """Write down what is about to happen."""
+        self._write("transaction.json", transaction)
+
+    def finish(self) -> None:
+        """It has happened."""
+        self._host.remove(self._path("transaction.json"))
+
+    # -- files ---------------------------------------------------------------------------------------------
+
+    def forget(self) -> list[str]:
+        """Remove everything; the last act of leaving."""
+        left = self._host.remove_tree(self.directory)
+        self._host.remove(POINTER)
+        self._host.remove_directory(POINTER.rpartition("/")[0])
+        return left
+
+    def _path(self, name: str) -> str:
+        return f"{self.directory}/{name}"
+
+    def _read(self, name: str) -> dict[str, Any] | None:
+        content = self._host.read(self._path(name))
+        if content is None:
+            return None
+        try:
+            document = json.loads(content)
+            if not isinstance(document, dict):
+                raise ValueError("not a mapping")
+        except ValueError as error:
+            raise StateCorrupt(
+                "a state file can't be read",
+                where=self._path(name),
+                why=str(error),
+                fix=f"remove it (rm {self._path(name)}) and run bootstrap or `aks-flex-node join` again",
+            ) from error
+        return document
+
+    def _write(self, name: str, document: Mapping[str, Any]) -> bool:
+        content = (json.dumps(document, indent=1, sort_keys=True) + "\n").encode()
+        if self._host.read(self._path(name)) == content:
+            return False
+        self._host.make_directories(self.directory, 0o700)
+        self._host.write(self._path(name), content, 0o600)
+        self._point_here()
+        return True
+
+    def _point_here(self) -> None:
+        if self.directory != DATA_DIR and self._host.text(POINTER).strip() != self.directory:
+            self._host.make_directories(POINTER.rpartition("/")[0])
+            self._host.write(POINTER, f"{self.directory}\n".encode(), 0o644)
+
+
+def store_of(host: Host, directory: str | None = None) -> Store:
+    """The store of this machine: where the configuration says, else where it was found last."""
+    return Store(host, directory or host.text(POINTER).strip() or DATA_DIR)

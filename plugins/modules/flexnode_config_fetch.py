@@ -1,0 +1,147 @@
+#!/usr/bin/python
+# Copyright: (c) 2026, aks.flexnode contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: flexnode_config_fetch
+short_description: Obtain, check and store the configuration of a node
+version_added: 0.1.0
+description:
+  - Fetches a machine's configuration document from its source, merges explicit settings over it, checks every
+    field, and stores it on the machine, readable by root only.
+  - All problems of a document are reported in one pass, each with its path, what stands there and what is
+    accepted.
+  - The document is returned without its secrets, so that it can be shown and handed to
+    M(aks.flexnode.flexnode_reconcile).
+author:
+  - aks.flexnode contributors (@aks-flexnode)
+extends_documentation_fragment:
+  - aks.flexnode.attributes
+options:
+  source:
+    description:
+      - Where the configuration comes from.
+      - V(inline) is O(document) itself; V(url) is a configuration bundle at O(url), over which O(document) is
+        merged.
+    type: str
+    choices: [inline, url]
+    default: inline
+  document:
+    description:
+      - The configuration document, or the part of it that goes over what the source gives, as JSON text.
+      - Give a variable through the P(ansible.builtin.to_json#filter) filter. As one text it is kept out of
+        every log.
+    type: str
+    default: "{}"
+  url:
+    description:
+      - Address of a configuration bundle. It is a secret, and is shown nowhere.
+    type: str
+  url_ca_cert:
+    description:
+      - CA certificates (PEM) of the server of O(url), where it is not signed by one that the machine trusts.
+    type: str
+  purpose:
+    description:
+      - V(join) needs a cluster and a credential; V(prepare) does not, it is for baking images.
+    type: str
+    choices: [join, prepare]
+    default: join
+  operation:
+    description:
+      - Name of the operation that this call belongs to. Calls of one operation share the machine's lease.
+      - Without it a new operation begins, whose name is returned.
+    type: str
+"""
+
+EXAMPLES = r"""
+- name: Take the configuration from the inventory
+  aks.flexnode.flexnode_config_fetch:
+    document: "{{ flexnode_config | to_json }}"
+  register: fetched
+
+- name: Take it from a configuration URL, with a label of our own
+  aks.flexnode.flexnode_config_fetch:
+    source: url
+    url: "{{ config_url }}"
+    document: "{{ {'node': {'labels': {'site': 'lab-1'}}} | to_json }}"
+"""
+
+RETURN = r"""
+config:
+  description: The checked document. Secrets are replaced by V(<minted at apply>).
+  returned: success
+  type: dict
+  sample: {kubernetes: {version: 1.34.4}, node: {maxPods: 50}}
+config_version:
+  description: The number that the source gave the document.
+  returned: success
+  type: str
+  sample: "1708123456"
+operation:
+  description: Name of the operation, for the calls that follow.
+  returned: success
+  type: str
+  sample: 4f1c2d9a77e0b3c8
+error:
+  description: What went wrong, as data.
+  returned: failure
+  type: dict
+  sample: {code: FLEX-1103, what: the configuration can't be fetched}
+"""
+
+from ansible.module_utils.basic import AnsibleModule
+
+from ansible_collections.aks.flexnode.plugins.module_utils.node.config.document import loads, secrets_of
+from ansible_collections.aks.flexnode.plugins.module_utils.node.errors import FlexNodeError
+from ansible_collections.aks.flexnode.plugins.module_utils.node.host import Host
+from ansible_collections.aks.flexnode.plugins.module_utils.node.http_client import HttpClient
+from ansible_collections.aks.flexnode.plugins.module_utils.node.lease import held, new_operation
+from ansible_collections.aks.flexnode.plugins.module_utils.node.operations import obtain
+from ansible_collections.aks.flexnode.plugins.module_utils.node.sources import Inline, Source, Url
+
+
+def main() -> None:
+    module = AnsibleModule(
+        argument_spec={
+            "source": {"type": "str", "choices": ["inline", "url"], "default": "inline"},
+            "document": {"type": "str", "default": "{}", "no_log": True},
+            "url": {"type": "str", "no_log": True},
+            "url_ca_cert": {"type": "str"},
+            "purpose": {"type": "str", "choices": ["join", "prepare"], "default": "join"},
+            "operation": {"type": "str"},
+        },
+        required_if=[("source", "url", ("url",))],
+        supports_check_mode=True,
+    )
+    given, host = module.params, Host()
+    operation = given["operation"] or new_operation()
+    try:
+        document = loads(given["document"], where="document")
+        module.no_log_values.update(secrets_of(document))
+        source: Source = Inline(document)
+        if given["source"] == "url":
+            source = Url(given["url"], HttpClient(ca_pem=given["url_ca_cert"] or "", clock=host.clock))
+        overrides = document if given["source"] == "url" else {}
+        if module.check_mode:
+            obtained = obtain(host, source, overrides, purpose=given["purpose"], check=True)
+        else:
+            with held(host, operation, "Ansible", keep=True):
+                obtained = obtain(host, source, overrides, purpose=given["purpose"])
+    except FlexNodeError as error:
+        module.fail_json(msg=str(error), error=error.as_dict())
+    else:
+        module.no_log_values.update(secrets_of(obtained.document))
+        module.exit_json(
+            changed=obtained.changed,
+            config=obtained.public,
+            config_version=obtained.version or "",
+            operation=operation,
+        )
+
+
+if __name__ == "__main__":
+    main()

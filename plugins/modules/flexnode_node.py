@@ -1,0 +1,204 @@
+#!/usr/bin/python
+# Copyright: (c) 2026, aks.flexnode contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: flexnode_node
+short_description: Nodes, as objects of the cluster
+version_added: 0.1.0
+description:
+  - Waits for Nodes to be Ready, sets labels and taints, cordons, drains, uncordons and deletes them.
+  - On the controller it uses a kubeconfig. On a joined machine, without one, it acts as the machine's own
+    kubelet, which may do these things to its own Node only, and may not change taints.
+author:
+  - aks.flexnode contributors (@aks-flexnode)
+extends_documentation_fragment:
+  - aks.flexnode.attributes
+requirements:
+  - PyYAML, where O(kubeconfig) is given
+options:
+  names:
+    description:
+      - Names of the Nodes. Without it, the Node of this machine.
+    type: list
+    elements: str
+    default: []
+  state:
+    description:
+      - V(present) for Nodes that must exist, V(absent) deletes them.
+    type: str
+    choices: [present, absent]
+    default: present
+  ready:
+    description:
+      - Wait until the Nodes are Ready.
+    type: bool
+    default: false
+  timeout:
+    description:
+      - Seconds to wait for each Node to be Ready, or to be drained.
+    type: int
+    default: 120
+  labels:
+    description:
+      - Labels to set. A label with an empty value of V(null) is removed.
+    type: dict
+    default: {}
+  taints:
+    description:
+      - Taints to set. Other taints stay.
+    type: list
+    elements: dict
+    suboptions:
+      key:
+        description: The taint's key.
+        type: str
+        required: true
+      value:
+        description: The taint's value.
+        type: str
+        default: ""
+      effect:
+        description: What it does to pods.
+        type: str
+        required: true
+        choices: [NoSchedule, PreferNoSchedule, NoExecute]
+  unschedulable:
+    description:
+      - V(true) cordons, V(false) uncordons.
+    type: bool
+  drain:
+    description:
+      - Cordon and evict the pods, as their disruption budgets allow.
+    type: bool
+    default: false
+  kubeconfig:
+    description:
+      - A kubeconfig file, for use on the controller.
+    type: path
+  context:
+    description:
+      - Context of O(kubeconfig), instead of its current one.
+    type: str
+    default: ""
+"""
+
+EXAMPLES = r"""
+- name: Wait until two nodes are Ready
+  aks.flexnode.flexnode_node:
+    names: [edge-1, edge-2]
+    ready: true
+    kubeconfig: ~/.kube/config
+  delegate_to: localhost
+  run_once: true
+
+- name: Delete a Node whose machine is gone
+  aks.flexnode.flexnode_node:
+    names: [edge-3]
+    state: absent
+    kubeconfig: ~/.kube/config
+  delegate_to: localhost
+"""
+
+RETURN = r"""
+actions:
+  description: What was done, or would be done, in sentences.
+  returned: success
+  type: list
+  elements: str
+  sample: [delete Node edge-3]
+nodes:
+  description: Readiness and kubelet version of every Node that exists.
+  returned: success
+  type: list
+  elements: dict
+  sample: [{name: edge-1, ready: true, kubeletVersion: 1.34.4}]
+remains:
+  description: Pods that a drain could not move in time.
+  returned: success
+  type: list
+  elements: str
+  sample: [default/web-0]
+error:
+  description: What went wrong, as data.
+  returned: failure
+  type: dict
+  sample: {code: FLEX-1505, what: the API server refuses this request}
+"""
+
+import contextlib
+import traceback
+
+from ansible.module_utils.basic import AnsibleModule, missing_required_lib
+
+from ansible_collections.aks.flexnode.plugins.module_utils.kubeconfig import client_from
+from ansible_collections.aks.flexnode.plugins.module_utils.node.errors import FlexNodeError
+from ansible_collections.aks.flexnode.plugins.module_utils.node.host import Host
+from ansible_collections.aks.flexnode.plugins.module_utils.node.node_object import apply_node
+from ansible_collections.aks.flexnode.plugins.module_utils.node.operations import own_node
+
+YAML_ERROR = ""
+try:
+    import yaml
+except ImportError:
+    YAML_ERROR = traceback.format_exc()
+
+
+def main() -> None:
+    taint = {
+        "key": {"type": "str", "required": True, "no_log": False},
+        "value": {"type": "str", "default": ""},
+        "effect": {
+            "type": "str",
+            "required": True,
+            "choices": ["NoSchedule", "PreferNoSchedule", "NoExecute"],
+        },
+    }
+    module = AnsibleModule(
+        argument_spec={
+            "names": {"type": "list", "elements": "str", "default": []},
+            "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
+            "ready": {"type": "bool", "default": False},
+            "timeout": {"type": "int", "default": 120},
+            "labels": {"type": "dict", "default": {}},
+            "taints": {"type": "list", "elements": "dict", "options": taint},
+            "unschedulable": {"type": "bool"},
+            "drain": {"type": "bool", "default": False},
+            "kubeconfig": {"type": "path"},
+            "context": {"type": "str", "default": ""},
+        },
+        supports_check_mode=True,
+    )
+    given, host = module.params, Host()
+    if given["kubeconfig"] and YAML_ERROR:
+        module.fail_json(msg=missing_required_lib("PyYAML"), exception=YAML_ERROR)
+    try:
+        with contextlib.ExitStack() as stack:
+            if given["kubeconfig"]:
+                with open(given["kubeconfig"], encoding="utf-8") as file:
+                    kubeconfig = yaml.safe_load(file)
+                client, names = stack.enter_context(client_from(kubeconfig, given["context"])), given["names"]
+            else:
+                client, own = own_node(host)
+                names = given["names"] or [own]
+            done = [apply_node(client, name, given, host.clock, check=module.check_mode) for name in names]
+    except FlexNodeError as error:
+        module.fail_json(msg=str(error), error=error.as_dict())
+    except OSError as error:
+        module.fail_json(msg=f"{given['kubeconfig']}: {error.strerror}")
+    else:
+        actions = [sentence for result in done for sentence in result.actions]
+        module.exit_json(
+            changed=bool(actions),
+            actions=actions,
+            nodes=[result.summary for result in done if result.summary],
+            remains=[pod for result in done for pod in result.remains],
+            diff=[entry for result in done for entry in result.diff],
+        )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,166 @@
+#!/usr/bin/python
+# Copyright: (c) 2026, aks.flexnode contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: flexnode_reconcile
+short_description: Make a machine what its configuration says
+version_added: 0.1.0
+description:
+  - Computes everything that a node consists of from its configuration, compares it with the machine, and
+    applies what differs in one transaction. Artifacts are fetched and verified first, then all is placed, then
+    what changed is restarted once.
+  - With the V(services) component, success means that the Node is Ready at the API server, with the right
+    version.
+  - O(state=absent) takes everything back. What was on the machine before is restored; what someone changed
+    since is left and reported.
+author:
+  - aks.flexnode contributors (@aks-flexnode)
+extends_documentation_fragment:
+  - aks.flexnode.attributes
+options:
+  components:
+    description:
+      - What to apply, always in this order. Each component can be applied by itself.
+    type: list
+    elements: str
+    choices: [agent, system_config, runtime, kubernetes, cni, kubelet, services]
+    default: [agent, system_config, runtime, kubernetes, cni, kubelet, services]
+  state:
+    description:
+      - V(present) makes the machine a node, V(absent) gives it back.
+    type: str
+    choices: [present, absent]
+    default: present
+  config:
+    description:
+      - The document that M(aks.flexnode.flexnode_config_fetch) returned. Secrets are read from the machine.
+      - Without it, the document that is stored on the machine counts.
+    type: dict
+  drain_seconds:
+    description:
+      - With O(state=absent), how long pods may take to leave. V(0) does not drain.
+    type: int
+    default: 60
+  operation:
+    description:
+      - Name of the operation that this call belongs to, as returned by M(aks.flexnode.flexnode_config_fetch).
+    type: str
+  keep_lease:
+    description:
+      - Keep the machine's lease for the next call of O(operation).
+    type: bool
+    default: false
+"""
+
+EXAMPLES = r"""
+- name: Make this machine a node
+  aks.flexnode.flexnode_reconcile:
+    config: "{{ fetched.config }}"
+    operation: "{{ fetched.operation }}"
+
+- name: Have the container runtime ready in an image
+  aks.flexnode.flexnode_reconcile:
+    components: [runtime]
+
+- name: Give the machine back
+  aks.flexnode.flexnode_reconcile:
+    state: absent
+"""
+
+RETURN = r"""
+actions:
+  description: What was done, or would be done, in sentences.
+  returned: success
+  type: list
+  elements: str
+  sample: [install containerd 2.2.9, create /etc/containerd/config.toml]
+timings:
+  description: Seconds spent in each part.
+  returned: success
+  type: dict
+  sample: {plan: 0.1, fetch: 0.9, apply: 0.4, start: 0.3, gate: 1.2}
+node:
+  description: The Node, as the API server has it.
+  returned: when the services component was applied
+  type: dict
+  sample: {name: edge-1, ready: true, kubeletVersion: 1.34.4, containerRuntime: containerd 2.2.9}
+remains:
+  description: With O(state=absent), what could not be taken back, and why.
+  returned: when O(state=absent)
+  type: list
+  elements: str
+  sample: ["file:/etc/containerd/config.toml: someone changed it after us"]
+node_deleted:
+  description: With O(state=absent), whether the machine could delete its Node.
+  returned: when O(state=absent)
+  type: bool
+  sample: true
+error:
+  description: What went wrong, as data.
+  returned: failure
+  type: dict
+  sample: {code: FLEX-1203, what: digest of containerd-2.2.9-linux-amd64.tar.gz differs}
+"""
+
+from ansible.module_utils.basic import AnsibleModule
+
+# Not called here: importing the command ships it, and the agent component installs what was shipped.
+from ansible_collections.aks.flexnode.plugins.module_utils.node import cli as _cli  # noqa: F401
+from ansible_collections.aks.flexnode.plugins.module_utils.node.errors import FlexNodeError
+from ansible_collections.aks.flexnode.plugins.module_utils.node.host import Host
+from ansible_collections.aks.flexnode.plugins.module_utils.node.lease import held, new_operation
+from ansible_collections.aks.flexnode.plugins.module_utils.node.leave import leave
+from ansible_collections.aks.flexnode.plugins.module_utils.node.operations import EVERYTHING, reconcile
+
+
+def main() -> None:
+    module = AnsibleModule(
+        argument_spec={
+            "components": {
+                "type": "list",
+                "elements": "str",
+                "choices": list(EVERYTHING),
+                "default": list(EVERYTHING),
+            },
+            "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
+            "config": {"type": "dict"},
+            "drain_seconds": {"type": "int", "default": 60},
+            "operation": {"type": "str"},
+            "keep_lease": {"type": "bool", "default": False},
+        },
+        supports_check_mode=True,
+    )
+    try:
+        if module.check_mode:
+            result = carry_out(module, Host())
+        else:
+            host, operation = Host(), module.params["operation"] or new_operation()
+            with held(host, operation, "Ansible", keep=module.params["keep_lease"]):
+                result = carry_out(module, host)
+    except FlexNodeError as error:
+        module.fail_json(msg=str(error), error=error.as_dict())
+    else:
+        module.exit_json(**result)
+
+
+def carry_out(module: AnsibleModule, host: Host) -> dict[str, object]:
+    given = module.params
+    if given["state"] == "absent":
+        left = leave(host, drain_seconds=given["drain_seconds"], check=module.check_mode)
+        return {
+            "changed": left.changed,
+            "actions": left.actions,
+            "remains": left.remains,
+            "node_deleted": left.node_deleted,
+        }
+    run = reconcile(host, given["config"], given["components"], check=module.check_mode)
+    result = {"changed": run.changed, "actions": run.actions, "timings": run.timings, "diff": run.plan.diff}
+    return {**result, "node": run.node} if run.node else result
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,71 @@
+#!/usr/bin/python
+# Copyright: (c) 2026, aks.flexnode contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: flexnode_status_info
+short_description: The status of a node
+version_added: 0.1.0
+description:
+  - Looks at a machine, its configuration and its Node, and gives one document with one reason.
+  - Changes nothing.
+author:
+  - aks.flexnode contributors (@aks-flexnode)
+extends_documentation_fragment:
+  - aks.flexnode.attributes
+  - aks.flexnode.attributes.info
+options: {}
+"""
+
+EXAMPLES = r"""
+- name: How is this machine doing?
+  aks.flexnode.flexnode_status_info:
+  register: result
+
+- name: Show drift
+  ansible.builtin.debug:
+    var: result.status.drift
+"""
+
+RETURN = r"""
+status:
+  description: The status document, the same as C(aks-flex-node status --json) prints.
+  returned: success
+  type: dict
+  sample:
+    phase: NodeJoined
+    reason: NodeJoined
+    node: {name: edge-1, status: Ready, ready: true, kubeletVersion: 1.34.4}
+    config: {version: "1708123456", appliedVersion: "1708123456"}
+    drift: []
+error:
+  description: What went wrong, as data.
+  returned: failure
+  type: dict
+  sample: {code: FLEX-1402, what: a state file can't be read}
+"""
+
+from ansible.module_utils.basic import AnsibleModule
+
+# Not called here: importing the command ships it, so that the agent component can compare what is installed.
+from ansible_collections.aks.flexnode.plugins.module_utils.node import cli as _cli  # noqa: F401
+from ansible_collections.aks.flexnode.plugins.module_utils.node.errors import FlexNodeError
+from ansible_collections.aks.flexnode.plugins.module_utils.node.host import Host
+from ansible_collections.aks.flexnode.plugins.module_utils.node.status import status_of
+
+
+def main() -> None:
+    module = AnsibleModule(argument_spec={}, supports_check_mode=True)
+    try:
+        status = status_of(Host())
+    except FlexNodeError as error:
+        module.fail_json(msg=str(error), error=error.as_dict())
+    else:
+        module.exit_json(changed=False, status=status)
+
+
+if __name__ == "__main__":
+    main()

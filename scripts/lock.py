@@ -1,0 +1,29 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Resolve requirements/*.in into one hash-pinned lock for every supported Python."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+from scripts.checkout import ROOT
+
+# Nothing of this machine may end up in a lock: no index, no wheel directory, no path, no command line.
+QUIET = ["--quiet", "--no-header", "--no-annotate", "--no-emit-index-url", "--no-emit-find-links"]
+COMPILE = ["uv", "pip", "compile", "--universal", "--generate-hashes", "--python-version=3.10", "--upgrade"]
+
+
+def main() -> int:
+    environment = {name: value for name, value in os.environ.items() if name != "PIP_FIND_LINKS"}
+    # The controller's packages are the same versions that the tests ran with.
+    for name, *constraint in (["test"], ["runtime", "--constraints=test.txt"]):
+        command = [*COMPILE, *QUIET, *constraint, f"--output-file={name}.txt", f"{name}.in"]
+        done = subprocess.run(command, cwd=ROOT / "requirements", env=environment)
+        if done.returncode:
+            return done.returncode
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

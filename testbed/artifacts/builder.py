@@ -1,0 +1,55 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Building upstream's programs from their Go modules."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterable
+from pathlib import Path
+
+from testbed import paths
+from testbed.artifacts import archive, gomod, toolchain
+from testbed.artifacts.recipes import Artifact, Source
+from testbed.process import run
+from testbed.progress import step
+
+BUILD_SECONDS = 3600
+
+
+def build(source: Source, version: str, artifacts: Iterable[Artifact], target: Path) -> dict[str, Path]:
+    """Build artifacts of one source in one go into a directory; return name -> file."""
+    wanted = list(artifacts)
+    programs = [program for artifact in wanted for program in artifact.programs]
+    go = toolchain.find_go()
+    env = {
+        "CGO_ENABLED": "1" if source.cgo else "0",
+        "GOARCH": paths.arch(),
+        "GOFLAGS": "-buildvcs=false",
+        "GOOS": "linux",
+        "GOTOOLCHAIN": "local",
+        "GOWORK": "off",
+        "HOME": os.environ.get("HOME", "/root"),
+    }
+    with tempfile.TemporaryDirectory(dir=target, prefix=".build-") as name:
+        directory = Path(name)
+        with step(f"modules of {source.name} {version}"):
+            gomod.prepare(source, version, directory, go, env)
+        output = directory / "out"
+        output.mkdir()
+        argv: list[str | Path] = [go, "build", "-trimpath", "-ldflags", source.ldflags(version), "-o", f"{output}/"]
+        if source.tags:
+            argv += ["-tags", ",".join(source.tags)]
+        argv += [source.package(program, version) for program in programs]
+        with step(f"build {', '.join(programs)} {version}"):
+            run(argv, env=env, cwd=directory, timeout=BUILD_SECONDS)
+        return {artifact.name: _pack(artifact, version, output, target) for artifact in wanted}
+
+
+def _pack(artifact: Artifact, version: str, output: Path, target: Path) -> Path:
+    file = target / artifact.path(version, paths.arch()).rsplit("/", 1)[1]
+    if artifact.member is None:
+        os.replace(output / artifact.programs[0], file)
+    else:
+        archive.tar_gz(file, {artifact.member.format(program): output / program for program in artifact.programs})
+    return file

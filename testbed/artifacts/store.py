@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The cache of artifacts by name, version and architecture; shared by all testbeds."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from testbed import files, paths
+from testbed.artifacts import builder, upstream
+from testbed.artifacts.recipes import ARTIFACTS, Artifact, Source, artifact
+from testbed.progress import step
+
+RECORD = "artifact.json"
+
+
+@dataclass(frozen=True)
+class Stored:
+    """One artifact in the cache."""
+
+    name: str
+    version: str
+    arch: str
+    file: Path
+    sha256: str
+    origin: str
+    """"upstream" for a release file, "built" for one made from its Go module."""
+
+
+def _directory(name: str, version: str) -> Path:
+    return paths.cache() / "artifacts" / name / version / paths.arch()
+
+
+def find(name: str, version: str) -> Stored | None:
+    """What the cache holds under that name and version."""
+    directory = _directory(name, version)
+    try:
+        record = json.loads((directory / RECORD).read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return None
+    return Stored(name, version, paths.arch(), directory / record["file"], record["sha256"], record["origin"])
+
+
+def stored() -> list[Stored]:
+    """All artifacts in the cache for this architecture."""
+    root = paths.cache() / "artifacts"
+    found = [
+        find(name, directory.name)
+        for name in ARTIFACTS
+        if (root / name).is_dir()
+        for directory in sorted((root / name).iterdir())
+    ]
+    return [one for one in found if one]
+
+
+def catalogue(items: Iterable[Stored]) -> dict[str, dict[str, dict[str, str]]]:
+    """Digests in the shape of the collection's catalogue."""
+    result: dict[str, dict[str, dict[str, str]]] = {}
+    for item in items:
+        result.setdefault(item.name, {}).setdefault(item.version, {})[item.arch] = item.sha256
+    return result
+
+
+def ensure(wanted: Iterable[tuple[str, str]]) -> list[Stored]:
+    """Have artifacts (name, version) in the cache: from upstream where verified, else built together."""
+    pairs = list(dict.fromkeys(wanted))
+    groups: dict[tuple[str, str], list[Artifact]] = {}
+    sources: dict[str, Source] = {}
+    for name, version in pairs:
+        item = artifact(name)
+        sources[item.source.name] = item.source
+        if find(name, version) is None:
+            groups.setdefault((item.source.name, version), []).append(item)
+    for (source, version), items in groups.items():
+        with files.lock(paths.cache() / "locks" / f"{source}-{version}-{paths.arch()}"):
+            missing = [item for item in items if find(item.name, version) is None]
+            if missing:
+                _obtain(sources[source], version, missing)
+    return [one for name, version in pairs if (one := find(name, version))]
+
+
+def _obtain(source: Source, version: str, items: list[Artifact]) -> None:
+    root = paths.cache() / "artifacts"
+    root.mkdir(parents=True, exist_ok=True)
+    digests = upstream.known_digests()
+    with tempfile.TemporaryDirectory(dir=root, prefix=".new-") as name:
+        target = Path(name)
+        to_build = []
+        for item in items:
+            if upstream.reachable():
+                with step(f"download {item.name} {version}"):
+                    file = upstream.fetch(item, version, paths.arch(), digests, target)
+            else:
+                file = None
+            if file:
+                _publish(item, version, file, "upstream")
+            else:
+                to_build.append(item)
+        if to_build:
+            for built, file in builder.build(source, version, to_build, target).items():
+                _publish(artifact(built), version, file, "built")
+
+
+def _publish(item: Artifact, version: str, file: Path, origin: str) -> None:
+    final = _directory(item.name, version)
+    final.parent.mkdir(parents=True, exist_ok=True)
+    whole = Path(tempfile.mkdtemp(dir=final.parent, prefix=".new-"))
+    whole.chmod(0o755)
+    os.replace(file, whole / file.name)
+    record = {"file": file.name, "sha256": files.sha256(whole / file.name), "origin": origin}
+    files.write(whole / RECORD, json.dumps(record, indent=1) + "\n")
+    if final.exists():  # left half-way by a killed run: a whole one has a record and is never replaced
+        shutil.rmtree(final)
+    os.replace(whole, final)

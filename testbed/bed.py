@@ -1,0 +1,226 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The testbed as a whole."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+from testbed import document, files, paths, plan, podman, site, ssh, versions
+from testbed.artifacts import store
+from testbed.cluster import Cluster
+from testbed.errors import TestbedError
+from testbed.host import cgroups, packages
+from testbed.images import recipes, rootfs
+from testbed.machine import Machine
+from testbed.mirror import Mirror
+from testbed.progress import say, step
+from testbed.registry import Registry
+from testbed.service import Service
+from testbed.site import Site
+
+DEFAULT_NAME = "flexnode"
+DEFAULT_PLATFORM = "debian12"
+NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,38}[a-z0-9])?")
+IP_FORWARD = Path("/proc/sys/net/ipv4/ip_forward")
+
+
+class Testbed:
+    """A cluster, its machines, a mirror and a registry; several can live beside each other."""
+
+    __test__ = False  # the name starts with "Test": keep pytest from collecting it
+
+    def __init__(self, name: str | None = None) -> None:
+        self.name = name or os.environ.get("TESTBED_NAME") or DEFAULT_NAME
+        if not NAME.fullmatch(self.name):
+            raise TestbedError(f"testbed name {self.name!r} is not a host name of at most 40 characters")
+
+    @property
+    def site(self) -> Site:
+        """Its place on this machine; an error if it is not up."""
+        return site.require(self.name)
+
+    @property
+    def cluster(self) -> Cluster:
+        """The control plane."""
+        return Cluster(self.site)
+
+    @property
+    def mirror(self) -> Mirror:
+        """The artifact mirror."""
+        return Mirror(self.site)
+
+    @property
+    def registry(self) -> Registry:
+        """The container registry."""
+        return Registry(self.site)
+
+    @property
+    def ca_file(self) -> Path:
+        """The authority of mirror and registry."""
+        return self.site.authority.pair.cert
+
+    @property
+    def ca_pem(self) -> str:
+        """The authority of mirror and registry."""
+        return self.site.authority.pem
+
+    def up(self, signing_duration: str | None = None) -> None:
+        """Have everything running; starts only what is missing, and heals what died."""
+        if os.geteuid() != 0:
+            raise TestbedError("the testbed runs machines and networks: run it as root")
+        packages.ensure()
+        here = site.create(self.name)
+        if signing_duration:
+            here.remember("signing_duration", signing_duration)
+        store.ensure(versions.DEFAULT_SET)
+        rootfs.ensure(recipes.SERVICES)
+        with files.lock(here.directory / "lock"):
+            self._prepare_machine(here)
+            here.authority.ensure()
+            services = self._services()
+            missing = [one.name for one in services if not podman.is_running(podman.inspect(here.container(one.name)))]
+            if missing:
+                with step(f"testbed {self.name}: start {', '.join(missing)}"):
+                    self._start(here, services)
+            else:
+                self._start(here, services)
+            self._revive()
+
+    def down(self) -> None:
+        """Remove everything this testbed made on the machine; the cache of binaries and images stays."""
+        here = site.load(self.name)
+        if here is None:
+            return
+        with files.lock(here.directory / "lock"), step(f"testbed {self.name}: remove"):
+            for name in podman.names(self.name):
+                podman.remove(name)
+            for volume in self._volumes(here):
+                podman.podman("volume", "rm", "--force", volume)
+            podman.podman("network", "rm", "--force", here.network, check=False)
+        with files.lock(here.directory.parent / "sites.lock"):
+            shutil.rmtree(here.directory)
+            if not site.others(self.name):
+                cgroups.restore(self._mounts_record())
+
+    def status(self) -> dict[str, str]:
+        """Every part with what it is doing."""
+        here = self.site
+        parts = {one.name: here.container(one.name) for one in self._services()}
+        parts.update({f"node {machine.name}": machine.container for machine in self.nodes()})
+        return {
+            part: "running" if podman.is_running(podman.inspect(container)) else "not running"
+            for part, container in parts.items()
+        }
+
+    def node(self, name: str, platform: str = DEFAULT_PLATFORM) -> Machine:
+        """The machine of that name; made if it does not exist, started if it is off."""
+        if not NAME.fullmatch(name):
+            raise TestbedError(f"node name {name!r} is not a host name of at most 40 characters")
+        here = self.site
+        rootfs.ensure(recipes.node(platform))
+        with files.lock(here.directory / "nodes.lock"):
+            machine = self._find(name) or self._plan_node(name, platform)
+            self._write_known_hosts()
+        if machine.platform != platform:
+            raise TestbedError(f"node {name} exists with platform {machine.platform}: remove it first")
+        if not machine.is_running():
+            with step(f"node {name} ({machine.platform}, {machine.ip})"):
+                machine.ensure()
+        return machine
+
+    def nodes(self) -> list[Machine]:
+        """All machines, running or not."""
+        records = sorted((self.site.directory / "nodes").glob("*.json"))
+        return [machine for record in records if (machine := self._find(record.stem))]
+
+    def inventory(self) -> dict[str, Any]:
+        """An Ansible inventory of all machines."""
+        return document.inventory(self.nodes())
+
+    def node_document(self) -> dict[str, Any]:
+        """The part of a node configuration that a user would write for this cluster, without a token."""
+        return document.node_document(self.cluster, self.mirror, self.registry, self.ca_pem)
+
+    def publish(self, name: str, data: bytes) -> str:
+        """Serve a small file over the mirror's TLS server; return its URL."""
+        return self.mirror.publish(name, data)
+
+    def unpublish(self, name: str) -> None:
+        """Serve it no more."""
+        self.mirror.unpublish(name)
+
+    def artifact(self, name: str, version: str) -> str:
+        """Have one more artifact on the mirror; return its URL."""
+        store.ensure([(name, version)])
+        self.mirror.refresh()
+        return self.mirror.artifact_url(name, version)
+
+    def _services(self) -> tuple[Service, ...]:
+        return (*self.cluster.services(), self.mirror.service(), self.registry.service())
+
+    def _prepare_machine(self, here: Site) -> None:
+        cgroups.complete(self._mounts_record())
+        if IP_FORWARD.read_text(encoding="ascii").strip() != "1":
+            say("... set net.ipv4.ip_forward=1: nodes reach each other through this machine")
+            IP_FORWARD.write_text("1", encoding="ascii")
+        podman.ensure_network(here.network, here.plan.subnet, here.plan.gateway, self.name)
+
+    def _start(self, here: Site, services: Iterable[Service]) -> None:
+        with ThreadPoolExecutor(max_workers=4) as pool:
+            list(pool.map(lambda service: service.ensure(here), services))
+        for service in services:
+            service.wait(here)
+        self.registry.fill()
+        self.cluster.settle()
+
+    def _revive(self) -> None:
+        for machine in self.nodes():
+            if not machine.is_running():
+                rootfs.ensure(recipes.node(machine.platform))
+                with step(f"node {machine.name}: start"):
+                    machine.ensure()
+
+    def _mounts_record(self) -> Path:
+        return paths.state(self.name).parent / "cgroup-mounts.json"
+
+    def _volumes(self, here: Site) -> list[str]:
+        found = podman.podman("volume", "ls", "--format", "{{.Name}}").stdout.split()
+        return [name for name in found if name.startswith(here.container("node-"))]
+
+    def _record(self, name: str) -> Path:
+        return self.site.directory / "nodes" / f"{name}.json"
+
+    def _find(self, name: str) -> Machine | None:
+        try:
+            record = json.loads(self._record(name).read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            return None
+        here = self.site
+        return Machine(
+            name=name,
+            ip=here.plan.node(record["index"]),
+            platform=record["platform"],
+            pod_cidr=here.plan.pod_cidr(record["index"]),
+            ssh_key=here.directory / "ssh" / "id_ed25519",
+            known_hosts=here.directory / "ssh" / "known_hosts",
+            site=here,
+        )
+
+    def _plan_node(self, name: str, platform: str) -> Machine:
+        taken = [json.loads(path.read_text(encoding="utf-8"))["index"] for path in self._record("*").parent.glob("*.json")]
+        record = {"index": plan.free_index(taken), "platform": platform}
+        files.write(self._record(name), json.dumps(record) + "\n")
+        machine = self._find(name)
+        assert machine is not None
+        return machine
+
+    def _write_known_hosts(self) -> None:
+        lines = [ssh.known_host(machine.name, machine.ip, machine.host_key()) for machine in self.nodes()]
+        files.write(self.site.directory / "ssh" / "known_hosts", "\n".join(lines) + "\n")

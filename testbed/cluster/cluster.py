@@ -1,0 +1,121 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The cluster as tests use it."""
+
+from __future__ import annotations
+
+import datetime
+from pathlib import Path
+
+import requests
+
+from testbed import plan, podman, versions
+from testbed.artifacts import store
+from testbed.clock import wait_for
+from testbed.cluster import components, rbac, token
+from testbed.cluster.api import Api, ApiError
+from testbed.cluster.credentials import Credentials
+from testbed.errors import TestbedError
+from testbed.process import run
+from testbed.service import Service
+from testbed.site import Site
+
+SIGNING_DURATION = "1h"
+READY_SECONDS = 90
+
+
+class Cluster:
+    """The control plane of one testbed."""
+
+    version = versions.KUBERNETES
+    service_cidr = str(plan.SERVICE_CIDR)
+    pod_cidr = str(plan.POD_CIDR)
+    dns_service_ip = plan.DNS_SERVICE_IP
+
+    def __init__(self, site: Site) -> None:
+        self._site = site
+        self._credentials = Credentials(site)
+
+    @property
+    def server(self) -> str:
+        """The API server's URL, the same for nodes and for the outer machine."""
+        return self._credentials.server
+
+    @property
+    def ca_pem(self) -> str:
+        """The cluster's authority: it signs the API server and the clients of the kubelet."""
+        return self._credentials.authority.pem
+
+    @property
+    def kubeconfig(self) -> Path:
+        """The administrator's kubeconfig."""
+        return self._credentials.kubeconfig
+
+    @property
+    def signing_duration(self) -> str:
+        """How long the certificates live that the cluster gives to kubelets."""
+        return self._site.setting("signing_duration", SIGNING_DURATION)
+
+    def api(self) -> Api:
+        """A client with the administrator's rights."""
+        return Api(self.server, self._credentials.authority.pair.cert, self._credentials.admin)
+
+    def kubectl(self, *args: str, input: str | None = None, timeout: float = 120) -> str:
+        """Run kubectl as administrator; return what it printed."""
+        return run([*self.kubectl_argv(), *args], input=input, timeout=timeout).stdout
+
+    def kubectl_argv(self) -> list[str]:
+        """How kubectl starts for this cluster."""
+        stored = store.find("kubectl", self.version)
+        if stored is None:
+            raise TestbedError(f"kubectl {self.version} is not in the cache: run 'python -m testbed up'")
+        return [str(stored.file), f"--kubeconfig={self.kubeconfig}"]
+
+    def bootstrap_token(self, ttl_seconds: int = 86400) -> str:
+        """A new token that lets a machine ask for a node certificate."""
+        made = token.random_token()
+        expires = datetime.datetime.now(datetime.timezone.utc) + datetime.timedelta(seconds=ttl_seconds)
+        self.api().post("/api/v1/namespaces/kube-system/secrets", token.secret(made, expires))
+        return made
+
+    def set_signing_duration(self, duration: str) -> None:
+        """Change how long new kubelet certificates live; the controller manager is replaced for it."""
+        self._site.remember("signing_duration", duration)
+        manager = next(service for service in self.services() if service.name == "kube-controller-manager")
+        if manager.ensure(self._site):
+            manager.wait(self._site)
+
+    def services(self) -> tuple[Service, ...]:
+        """The containers of the control plane."""
+        self._credentials.ensure()
+        return components.services(self._site, self._credentials.directory, self.version, self.signing_duration)
+
+    def is_ready(self) -> bool:
+        """Whether the API server says so."""
+        try:
+            return self.api().text("/readyz") == "ok"
+        except (ApiError, requests.RequestException):
+            return False
+
+    def settle(self) -> None:
+        """Wait until pods and tokens can be created, and have the rights of nodes."""
+        with podman.explained(self._site.container("kube-apiserver")):
+            wait_for("a ready API server", self.is_ready, READY_SECONDS)
+        api = self.api()
+        for path, document in rbac.OBJECTS:
+            try:
+                api.post(path, document)
+            except ApiError as error:
+                if error.status != requests.codes.conflict:
+                    raise
+        with podman.explained(self._site.container("kube-controller-manager")):
+            wait_for("the default service account", self._can_create_pods, READY_SECONDS)
+
+    def _can_create_pods(self) -> bool:
+        try:
+            self.api().get("/api/v1/namespaces/kube-system")
+            self.api().get("/api/v1/namespaces/default/serviceaccounts/default")
+        except ApiError as error:
+            if error.status == requests.codes.not_found:
+                return False
+            raise
+        return True

@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Keys, certificates and kubeconfigs of the control plane."""
+
+from __future__ import annotations
+
+import base64
+import json
+from pathlib import Path
+
+from testbed import files, plan
+from testbed.pki import Authority, Pair, ensure_key
+from testbed.site import Site
+
+API_PORT = 6443
+FIRST_SERVICE_IP = str(plan.SERVICE_CIDR[1])
+API_NAMES = ("kubernetes", "kubernetes.default", "kubernetes.default.svc", "kubernetes.default.svc.cluster.local")
+
+
+def encode(path: Path) -> str:
+    """A file as kubeconfigs hold it."""
+    return base64.b64encode(path.read_bytes()).decode()
+
+
+def kubeconfig(server: str, authority: Path, user: str, pair: Pair) -> str:
+    """A self-contained kubeconfig; JSON is YAML."""
+    document = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [
+            {"name": "testbed", "cluster": {"server": server, "certificate-authority-data": encode(authority)}}
+        ],
+        "users": [
+            {
+                "name": user,
+                "user": {"client-certificate-data": encode(pair.cert), "client-key-data": encode(pair.key)},
+            }
+        ],
+        "contexts": [{"name": "testbed", "context": {"cluster": "testbed", "user": user}}],
+        "current-context": "testbed",
+    }
+    return json.dumps(document, indent=1) + "\n"
+
+
+class Credentials:
+    """What the control plane's programs find in one directory, made once for each testbed."""
+
+    def __init__(self, site: Site) -> None:
+        self._site = site
+        self.directory = site.directory / "control-plane"
+        self.authority = Authority(self.directory, "cluster-ca", f"testbed {site.name} cluster CA")
+        self.server = f"https://{site.plan.service('kube-apiserver')}:{API_PORT}"
+        self.kubeconfig = site.directory / "kubeconfig"
+
+    @property
+    def admin(self) -> Pair:
+        """The cluster administrator's client certificate."""
+        return Pair(self.directory / "admin.crt", self.directory / "admin.key")
+
+    def ensure(self) -> None:
+        """Have all of it."""
+        site, cluster = self._site, self.authority
+        cluster.ensure()
+        api_names = (site.plan.service("kube-apiserver"), FIRST_SERVICE_IP, *API_NAMES)
+        cluster.issue("kube-apiserver", "kube-apiserver", names=api_names)
+        cluster.issue("kubelet-client", "kube-apiserver-kubelet-client", organization="system:masters")
+        admin = cluster.issue("admin", "testbed-admin", organization="system:masters")
+        for name in ("kube-controller-manager", "kube-scheduler"):
+            pair = cluster.issue(name, f"system:{name}")
+            text = kubeconfig(self.server, cluster.pair.cert, f"system:{name}", pair)
+            files.write(self.directory / f"{name}.kubeconfig", text, 0o600)
+        files.write(self.kubeconfig, kubeconfig(self.server, cluster.pair.cert, "testbed-admin", admin), 0o600)
+        ensure_key(self.directory / "service-account.key")
+        for name, names in (("etcd", (site.plan.service("etcd"), "127.0.0.1")), ("etcd-client", ())):
+            pair = site.authority.issue(name, name, names=names)
+            files.write(self.directory / f"{name}.crt", pair.cert.read_bytes())
+            files.write(self.directory / f"{name}.key", pair.key.read_bytes(), 0o600)
+        files.write(self.directory / "ca.crt", site.authority.pem)
+        self._ensure_authentication()
+
+    def _ensure_authentication(self) -> None:
+        """The API server reads this file again when it is replaced: an identity provider can be added later."""
+        path = self.directory / "authentication.json"
+        if not path.is_file():
+            document = {"apiVersion": "apiserver.config.k8s.io/v1", "kind": "AuthenticationConfiguration", "jwt": []}
+            files.write(path, json.dumps(document, indent=1) + "\n")

@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What a user would write for this cluster: node configuration and Ansible inventory."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterable
+from typing import Any
+
+from testbed import versions
+from testbed.cluster import Cluster
+from testbed.machine import Machine
+from testbed.mirror import Mirror
+from testbed.registry import Registry
+
+SUBSCRIPTION_ID = "11111111-2222-4333-8444-555555555555"
+TENANT_ID = "66666666-7777-4888-9999-aaaaaaaaaaaa"
+CLUSTER_ID = (
+    f"/subscriptions/{SUBSCRIPTION_ID}/resourceGroups/testbed"
+    "/providers/Microsoft.ContainerService/managedClusters/testbed"
+)
+LOCATION = "westeurope"
+
+
+def _base64(text: str) -> str:
+    return base64.b64encode(text.encode()).decode()
+
+
+def node_document(cluster: Cluster, mirror: Mirror, registry: Registry, ca_pem: str) -> dict[str, Any]:
+    """The configuration of a node of this cluster, without credentials and without what differs between nodes."""
+    return {
+        "azure": {
+            "subscriptionId": SUBSCRIPTION_ID,
+            "tenantId": TENANT_ID,
+            "targetCluster": {"resourceId": CLUSTER_ID, "location": LOCATION},
+        },
+        "kubernetes": {"version": cluster.version},
+        "containerd": {"version": versions.CONTAINERD, "pauseImage": registry.pause_image},
+        "runc": {"version": versions.RUNC},
+        "cni": {"version": versions.CNI_PLUGINS, "mode": "bridge"},
+        "network": {"serviceCIDR": cluster.service_cidr, "podCIDR": cluster.pod_cidr},
+        "node": {
+            "kubelet": {
+                "dnsServiceIP": cluster.dns_service_ip,
+                "serverURL": cluster.server,
+                "caCertData": _base64(cluster.ca_pem),
+                "clientCAData": _base64(cluster.ca_pem),
+            }
+        },
+        "mirror": {"url": mirror.url, "catalogue": mirror.catalogue, "caCert": ca_pem},
+        "registryMirrors": {registry.host: {"endpoints": [f"https://{registry.host}"], "caCert": ca_pem}},
+    }
+
+
+def inventory(machines: Iterable[Machine]) -> dict[str, Any]:
+    """An Ansible inventory; hosts are checked against the keys that were made for them."""
+    hosts = {
+        machine.name: {
+            "ansible_host": machine.ip,
+            "ansible_user": machine.ssh_user,
+            "ansible_ssh_private_key_file": str(machine.ssh_key),
+            "ansible_ssh_common_args": f"-o UserKnownHostsFile={machine.known_hosts} -o StrictHostKeyChecking=yes",
+            "ansible_become": True,
+            "ansible_python_interpreter": "/usr/bin/python3",
+            "flexnode_host_config": {"cni": {"podCIDR": machine.pod_cidr}},
+        }
+        for machine in machines
+    }
+    return {"all": {"hosts": hosts}}

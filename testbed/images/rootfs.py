@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Root file systems made from Debian packages and imported into podman, cached by their recipe."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import tarfile
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from testbed import files, paths
+from testbed.artifacts.archive import Entry, tar_bytes
+from testbed.errors import TestbedError
+from testbed.podman import podman
+from testbed.process import run
+from testbed.progress import step
+
+REPOSITORY = "localhost/aks-flexnode-testbed"
+BUILD_SECONDS = 1200
+LEAVE_OUT = ("/usr/share/doc/*", "/usr/share/man/*", "/usr/share/locale/*", "/usr/share/info/*")
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """What a root file system consists of."""
+
+    name: str
+    suite: str
+    packages: tuple[str, ...]
+    overlay: Mapping[str, Entry] = field(default_factory=dict)
+    hooks: tuple[str, ...] = ()
+    """mmdebstrap's customize hooks; it gives each the directory as $1."""
+
+    def digest(self) -> str:
+        """Changes whenever the result would."""
+        overlay = hashlib.sha256(tar_bytes(self.overlay)).hexdigest()
+        text = json.dumps([self.suite, self.packages, self.hooks, overlay, paths.arch()])
+        return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+    @property
+    def image(self) -> str:
+        """The name in podman's storage."""
+        return f"{REPOSITORY}/{self.name}:{self.digest()}"
+
+    @property
+    def tar(self) -> Path:
+        """The cached root file system."""
+        return paths.cache() / "images" / f"{self.name}-{self.digest()}.tar"
+
+
+def ensure(recipe: Recipe) -> str:
+    """Have the image in podman's storage; return its name."""
+    if podman("image", "exists", recipe.image, check=False).returncode == 0:
+        return recipe.image
+    with files.lock(paths.cache() / "locks" / f"image-{recipe.name}"):
+        if podman("image", "exists", recipe.image, check=False).returncode != 0:
+            ensure_tar(recipe)
+            with step(f"import image {recipe.name}"):
+                podman("import", recipe.tar, recipe.image, timeout=600)
+    return recipe.image
+
+
+def ensure_tar(recipe: Recipe) -> None:
+    """Have the root file system in the cache."""
+    if recipe.tar.is_file():
+        return
+    recipe.tar.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=recipe.tar.parent, prefix=".new-") as name:
+        overlay = Path(name) / "overlay.tar"
+        overlay.write_bytes(tar_bytes(recipe.overlay))
+        rootfs = Path(name) / "rootfs.tar"
+        hooks = [f"tar-in {overlay} /", *recipe.hooks]
+        with step(f"root file system {recipe.name} (Debian {recipe.suite})"):
+            run(
+                [
+                    "mmdebstrap",
+                    "--quiet",
+                    "--variant=minbase",
+                    f"--include={','.join(recipe.packages)}",
+                    *(f"--dpkgopt=path-exclude={pattern}" for pattern in LEAVE_OUT),
+                    *(f"--customize-hook={hook}" for hook in hooks),
+                    recipe.suite,
+                    rootfs,
+                ],
+                timeout=BUILD_SECONDS,
+            )
+        os.replace(rootfs, recipe.tar)
+
+
+def member(recipe: Recipe, *candidates: str) -> bytes:
+    """One file out of a root file system."""
+    ensure_tar(recipe)
+    with tarfile.open(recipe.tar) as archive:
+        for entry in archive:
+            if entry.isfile() and entry.name.removeprefix("./") in candidates:
+                stream = archive.extractfile(entry)
+                if stream is not None:
+                    return stream.read()
+    raise TestbedError(f"{recipe.tar} holds none of {', '.join(candidates)}: remove the file and run again")

@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The two images pods use here: pause, and busybox as a workload."""
+
+from __future__ import annotations
+
+import hashlib
+import tempfile
+from pathlib import Path
+
+from testbed import files, paths
+from testbed.artifacts.archive import Entry, tar_bytes
+from testbed.images import recipes, rootfs
+from testbed.images.oci import Image
+from testbed.process import run
+
+PAUSE_SOURCE = Path(__file__).resolve().parent.parent / "builds" / "pause" / "pause.c"
+APPLETS = ("sh", "cat", "echo", "httpd", "id", "ls", "nc", "nslookup", "ping", "ps", "sleep", "wget", "hostname", "ip")
+PAUSE = ("pause", "3.10")
+WORKLOAD = ("busybox", "1.0")
+USER_DATABASE = b"root:x:0:0:root:/:/bin/sh\nnobody:x:65534:65534:nobody:/:/bin/sh\n"
+
+
+def pause() -> Image:
+    """The image that holds a pod's namespaces."""
+    layer = tar_bytes({"pause": Entry(_pause_program().read_bytes(), 0o755)})
+    return Image(*PAUSE, layer, entrypoint=("/pause",), user="65535:65535")
+
+
+def workload() -> Image:
+    """A shell and small tools, enough for logs, exec and name resolution."""
+    busybox = rootfs.member(recipes.SERVICES, "bin/busybox", "usr/bin/busybox")
+    members = {
+        "bin/busybox": Entry(busybox, 0o755),
+        **{f"bin/{name}": Entry("/bin/busybox") for name in APPLETS},
+        "etc/passwd": Entry(USER_DATABASE),
+        "tmp": Entry(None, 0o1777),
+    }
+    return Image(*WORKLOAD, tar_bytes(members), entrypoint=(), command=("sh",))
+
+
+def _pause_program() -> Path:
+    digest = hashlib.sha256(PAUSE_SOURCE.read_bytes()).hexdigest()[:12]
+    program = paths.cache() / "images" / f"pause-{digest}-{paths.arch()}"
+    if not program.is_file():
+        with files.lock(paths.cache() / "locks" / "pause"), tempfile.TemporaryDirectory() as name:
+            built = Path(name) / "pause"
+            run(["gcc", "-Os", "-static", "-s", "-Wall", "-Werror", "-o", built, PAUSE_SOURCE])
+            files.write(program, built.read_bytes(), 0o755)
+    return program

@@ -1,0 +1,149 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Certificates of a testbed: authorities, and what they sign, as PEM files that are made once."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Sequence
+from dataclasses import dataclass
+from ipaddress import ip_address
+from pathlib import Path
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+from testbed import files
+
+VALID = datetime.timedelta(days=730)
+BACKDATED = datetime.timedelta(hours=1)
+
+
+@dataclass(frozen=True)
+class Pair:
+    """A certificate and its key."""
+
+    cert: Path
+    key: Path
+
+    @property
+    def pem(self) -> str:
+        """The certificate's text."""
+        return self.cert.read_text(encoding="ascii")
+
+
+def _subject(common_name: str, organization: str | None) -> x509.Name:
+    parts = [x509.NameAttribute(NameOID.COMMON_NAME, common_name)]
+    if organization:
+        parts.insert(0, x509.NameAttribute(NameOID.ORGANIZATION_NAME, organization))
+    return x509.Name(parts)
+
+
+def _general_name(name: str) -> x509.GeneralName:
+    try:
+        return x509.IPAddress(ip_address(name))
+    except ValueError:
+        return x509.DNSName(name)
+
+
+def _builder(subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePublicKey) -> x509.CertificateBuilder:
+    now = datetime.datetime.now(datetime.timezone.utc)
+    return (
+        x509.CertificateBuilder()
+        .subject_name(subject)
+        .issuer_name(issuer)
+        .public_key(key)
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - BACKDATED)
+        .not_valid_after(now + VALID)
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key), critical=False)
+    )
+
+
+def private_key_pem(key: ec.EllipticCurvePrivateKey) -> bytes:
+    """A key in the form every program here reads."""
+    return key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.TraditionalOpenSSL, serialization.NoEncryption()
+    )
+
+
+def _usage(authority: bool) -> x509.KeyUsage:
+    return x509.KeyUsage(
+        digital_signature=True,
+        key_cert_sign=authority,
+        crl_sign=authority,
+        content_commitment=False,
+        key_encipherment=False,
+        data_encipherment=False,
+        key_agreement=False,
+        encipher_only=False,
+        decipher_only=False,
+    )
+
+
+class Authority:
+    """A certificate authority in a directory."""
+
+    def __init__(self, directory: Path, name: str, common_name: str) -> None:
+        self.directory = directory
+        self.pair = Pair(directory / f"{name}.crt", directory / f"{name}.key")
+        self.common_name = common_name
+
+    @property
+    def pem(self) -> str:
+        """The authority's own certificate."""
+        return self.pair.pem
+
+    def ensure(self) -> None:
+        """Have the authority: the certificate is written last, so its presence means both are whole."""
+        if self.pair.cert.is_file():
+            return
+        key = ec.generate_private_key(ec.SECP256R1())
+        name = _subject(self.common_name, None)
+        cert = (
+            _builder(name, name, key.public_key())
+            .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+            .add_extension(_usage(authority=True), critical=True)
+            .sign(key, hashes.SHA256())
+        )
+        files.write(self.pair.key, private_key_pem(key), 0o600)
+        files.write(self.pair.cert, cert.public_bytes(serialization.Encoding.PEM))
+
+    def issue(
+        self, name: str, common_name: str, *, organization: str | None = None, names: Sequence[str] = ()
+    ) -> Pair:
+        """Have a certificate of this authority; with names it serves, and every one is also a client."""
+        pair = Pair(self.directory / f"{name}.crt", self.directory / f"{name}.key")
+        if pair.cert.is_file():
+            return pair
+        signer = serialization.load_pem_private_key(self.pair.key.read_bytes(), None)
+        assert isinstance(signer, ec.EllipticCurvePrivateKey)
+        issuer = x509.load_pem_x509_certificate(self.pair.cert.read_bytes())
+        key = ec.generate_private_key(ec.SECP256R1())
+        usages = [ExtendedKeyUsageOID.CLIENT_AUTH] + ([ExtendedKeyUsageOID.SERVER_AUTH] if names else [])
+        builder = (
+            _builder(_subject(common_name, organization), issuer.subject, key.public_key())
+            .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+            .add_extension(_usage(authority=False), critical=True)
+            .add_extension(x509.ExtendedKeyUsage(usages), critical=False)
+            .add_extension(
+                x509.AuthorityKeyIdentifier.from_issuer_subject_key_identifier(
+                    issuer.extensions.get_extension_for_class(x509.SubjectKeyIdentifier).value
+                ),
+                critical=False,
+            )
+        )
+        if names:
+            alternatives = x509.SubjectAlternativeName([_general_name(one) for one in names])
+            builder = builder.add_extension(alternatives, critical=False)
+        files.write(pair.key, private_key_pem(key), 0o600)
+        files.write(pair.cert, builder.sign(signer, hashes.SHA256()).public_bytes(serialization.Encoding.PEM))
+        return pair
+
+
+def ensure_key(path: Path) -> Path:
+    """Have a private key by itself, e.g. for service account tokens."""
+    if not path.is_file():
+        files.write(path, private_key_pem(ec.generate_private_key(ec.SECP256R1())), 0o600)
+    return path

@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A real container registry over TLS with the images pods use."""
+
+from __future__ import annotations
+
+from testbed import files
+from testbed.images import oci, workload
+from testbed.service import Service
+from testbed.site import Site
+
+PORT = 5000
+INSIDE = "/srv/registry"
+
+CONFIG = f"""version: 0.1
+log: {{level: warn}}
+storage:
+  filesystem: {{rootdirectory: {INSIDE}/data}}
+  delete: {{enabled: true}}
+http:
+  addr: 0.0.0.0:{PORT}
+  tls: {{certificate: {INSIDE}/tls.crt, key: {INSIDE}/tls.key}}
+"""
+
+
+class Registry:
+    """Debian's docker-registry at a fixed address."""
+
+    def __init__(self, site: Site) -> None:
+        self._site = site
+        self._directory = site.directory / "registry"
+
+    @property
+    def host(self) -> str:
+        """IP:PORT, the first part of image names."""
+        return f"{self._site.plan.service('registry')}:{PORT}"
+
+    @property
+    def pause_image(self) -> str:
+        """The image that holds a pod's namespaces."""
+        return self._reference(*workload.PAUSE)
+
+    @property
+    def workload_image(self) -> str:
+        """A busybox image."""
+        return self._reference(*workload.WORKLOAD)
+
+    def _reference(self, repository: str, tag: str) -> str:
+        return f"{self.host}/{repository}:{tag}"
+
+    def service(self) -> Service:
+        """The container that serves it."""
+        pair = self._site.authority.issue("registry", "registry", names=[self._site.plan.service("registry")])
+        files.write(self._directory / "tls.crt", pair.cert.read_bytes())
+        files.write(self._directory / "tls.key", pair.key.read_bytes(), 0o600)
+        files.write(self._directory / "config.yml", CONFIG)
+        return Service(
+            name="registry",
+            argv=("/usr/bin/docker-registry", "serve", f"{INSIDE}/config.yml"),
+            port=PORT,
+            mounts=((self._directory, INSIDE, True),),
+        )
+
+    def fill(self) -> None:
+        """Have the images in it."""
+        for image in (workload.pause(), workload.workload()):
+            oci.push(image, self.host, self._site.authority.pair.cert)

@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A service of the testbed: one program in one container at a fixed address."""
+
+from __future__ import annotations
+
+import socket
+from dataclasses import dataclass
+from pathlib import Path
+
+from testbed import podman
+from testbed.clock import wait_for
+from testbed.images import recipes
+from testbed.podman import Container
+from testbed.site import Site
+
+READY_SECONDS = 60
+
+
+@dataclass(frozen=True)
+class Service:
+    """How a service runs."""
+
+    name: str
+    argv: tuple[str, ...]
+    port: int
+    mounts: tuple[tuple[Path, str, bool], ...] = ()
+    """(outside, inside, writable)"""
+    environment: tuple[tuple[str, str], ...] = ()
+    revision: str = ""
+
+    def container(self, site: Site) -> Container:
+        """The container that runs it."""
+        ip = site.plan.service(self.name)
+        return Container(
+            name=site.container(self.name),
+            image=recipes.SERVICES.image,
+            argv=self.argv,
+            network=site.network,
+            ip=ip,
+            mac=site.plan.mac(ip),
+            owner=site.name,
+            options=tuple(word for key, value in self.environment for word in ("--env", f"{key}={value}")),
+            volumes=tuple(
+                f"{outside}:{inside}:{'rw' if writable else 'ro'}" for outside, inside, writable in self.mounts
+            ),
+            revision=self.revision,
+        )
+
+    def ensure(self, site: Site) -> bool:
+        """Have it running; say whether something was done."""
+        return podman.ensure(self.container(site))
+
+    def wait(self, site: Site) -> None:
+        """Wait until it accepts connections."""
+        address = (site.plan.service(self.name), self.port)
+        with podman.explained(site.container(self.name)):
+            wait_for(f"{self.name} at {address[0]}:{address[1]}", lambda: accepts(*address), READY_SECONDS)
+
+
+def accepts(host: str, port: int) -> bool:
+    """Whether something listens there."""
+    try:
+        with socket.create_connection((host, port), timeout=1):
+            return True
+    except OSError:
+        return False

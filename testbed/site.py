@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What every part of one testbed shares: its name, its directory, its addresses, its authority."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from ipaddress import IPv4Network
+from pathlib import Path
+from typing import Any
+
+from testbed import files, paths, podman
+from testbed.errors import TestbedError
+from testbed.pki import Authority
+from testbed.plan import Plan, free_subnet
+from testbed.process import run
+
+PREFIX = "tb"
+
+
+@dataclass(frozen=True)
+class Site:
+    """One testbed on this machine."""
+
+    name: str
+    directory: Path
+    plan: Plan
+
+    @property
+    def network(self) -> str:
+        """Its podman network."""
+        return f"{PREFIX}-{self.name}"
+
+    @property
+    def authority(self) -> Authority:
+        """The authority of everything that is not Kubernetes' own: mirror, registry, etcd."""
+        return Authority(self.directory / "pki", "ca", f"testbed {self.name} CA")
+
+    def container(self, name: str) -> str:
+        """The podman name of a service or node."""
+        return f"{PREFIX}-{self.name}-{name}"
+
+    def setting(self, key: str, default: str) -> str:
+        """A remembered choice, e.g. the signing duration."""
+        return str(_read(self.directory / "settings.json").get(key, default))
+
+    def remember(self, key: str, value: str) -> None:
+        """Keep a choice for later runs."""
+        path = self.directory / "settings.json"
+        files.write(path, json.dumps({**_read(path), key: value}, indent=1) + "\n")
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return {}
+    return found
+
+
+def load(name: str) -> Site | None:
+    """The testbed of that name if it was ever brought up."""
+    directory = paths.state(name)
+    record = _read(directory / "site.json")
+    return Site(name, directory, Plan(IPv4Network(record["subnet"]))) if record else None
+
+
+def require(name: str) -> Site:
+    """The testbed of that name, or an error that says how to get it."""
+    if site := load(name):
+        return site
+    raise TestbedError(f"testbed {name} is not up: run 'python -m testbed up'")
+
+
+def create(name: str) -> Site:
+    """The testbed of that name, with a subnet chosen the first time."""
+    directory = paths.state(name)
+    directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+    with files.lock(directory.parent / "sites.lock"):
+        if site := load(name):
+            return site
+        subnet = free_subnet(name, [*_routes(), *podman.subnets(), *_planned()])
+        files.write(directory / "site.json", json.dumps({"subnet": str(subnet)}) + "\n")
+    return Site(name, directory, Plan(subnet))
+
+
+def others(name: str) -> list[str]:
+    """The other testbeds on this machine."""
+    return sorted(path.parent.name for path in paths.state(name).parent.glob("*/site.json") if path.parent.name != name)
+
+
+def _planned() -> list[IPv4Network]:
+    found = (site for name in others("") if (site := load(name)))
+    return [site.plan.subnet for site in found]
+
+
+def _routes() -> list[IPv4Network]:
+    routes = json.loads(run(["ip", "-json", "-4", "route", "show", "table", "all"]).stdout or "[]")
+    targets = (str(route["dst"]) for route in routes if route.get("type", "unicast") == "unicast")
+    return [IPv4Network(target, strict=False) for target in targets if target != "default"]

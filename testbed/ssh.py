@@ -1,0 +1,44 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""SSH identities: the user's key of a testbed and the host keys of its machines."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import ed25519
+
+from testbed import files
+
+
+def ensure_key(path: Path, comment: str) -> str:
+    """Have a private key at path and return its public line."""
+    if not path.is_file():
+        files.write(
+            path,
+            ed25519.Ed25519PrivateKey.generate().private_bytes(
+                serialization.Encoding.PEM, serialization.PrivateFormat.OpenSSH, serialization.NoEncryption()
+            ),
+            0o600,
+        )
+    key = serialization.load_ssh_private_key(path.read_bytes(), None)
+    public = key.public_key().public_bytes(serialization.Encoding.OpenSSH, serialization.PublicFormat.OpenSSH)
+    return f"{public.decode()} {comment}"
+
+
+def known_host(name: str, ip: str, public: str) -> str:
+    """The line of known_hosts for a machine."""
+    return f"{name},{ip} {' '.join(public.split()[:2])}"
+
+
+def argv(ip: str, user: str, key: Path, known_hosts: Path) -> list[str]:
+    """How ssh starts: this key only, and the host must be the one that was made."""
+    options = {
+        "BatchMode": "yes",
+        "ConnectTimeout": "10",
+        "IdentitiesOnly": "yes",
+        "StrictHostKeyChecking": "yes",
+        "UserKnownHostsFile": str(known_hosts),
+    }
+    words = [word for name, value in options.items() for word in ("-o", f"{name}={value}")]
+    return ["ssh", "-F", "none", "-i", str(key), *words, f"{user}@{ip}"]
