@@ -9,6 +9,7 @@ import re
 import shutil
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +28,9 @@ from testbed.site import Site
 
 DEFAULT_NAME = "flexnode"
 DEFAULT_PLATFORM = "debian12"
-NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,38}[a-z0-9])?")
+BED_NAME = re.compile(r"[a-z0-9]{1,20}")
+NODE_NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,38}[a-z0-9])?")
+SERVICES = ("etcd", *versions.CONTROL_PLANE, "mirror", "registry")
 IP_FORWARD = Path("/proc/sys/net/ipv4/ip_forward")
 
 
@@ -38,8 +41,8 @@ class Testbed:
 
     def __init__(self, name: str | None = None) -> None:
         self.name = name or os.environ.get("TESTBED_NAME") or DEFAULT_NAME
-        if not NAME.fullmatch(self.name):
-            raise TestbedError(f"testbed name {self.name!r} is not a host name of at most 40 characters")
+        if not BED_NAME.fullmatch(self.name):
+            raise TestbedError(f"testbed name {self.name!r} is not 1 to 20 small letters and digits")
 
     @property
     def site(self) -> Site:
@@ -81,11 +84,15 @@ class Testbed:
             here.remember("signing_duration", signing_duration)
         store.ensure(versions.DEFAULT_SET)
         rootfs.ensure(recipes.SERVICES)
-        with files.lock(here.directory / "lock"):
+        with self._lock():
             self._prepare_machine(here)
             here.authority.ensure()
             services = self._services()
-            missing = [one.name for one in services if not podman.is_running(podman.inspect(here.container(one.name)))]
+            missing = [
+                one.name
+                for one in services
+                if not podman.is_running(podman.inspect(here.container(one.name)))
+            ]
             if missing:
                 with step(f"testbed {self.name}: start {', '.join(missing)}"):
                     self._start(here, services)
@@ -95,24 +102,23 @@ class Testbed:
 
     def down(self) -> None:
         """Remove everything this testbed made on the machine; the cache of binaries and images stays."""
+        directory = paths.state(self.name)
         here = site.load(self.name)
-        if here is None:
+        if here is None and not directory.is_dir() and not podman.names(self.name):
             return
-        with files.lock(here.directory / "lock"), step(f"testbed {self.name}: remove"):
-            for name in podman.names(self.name):
-                podman.remove(name)
-            for volume in self._volumes(here):
-                podman.podman("volume", "rm", "--force", volume)
-            podman.podman("network", "rm", "--force", here.network, check=False)
-        with files.lock(here.directory.parent / "sites.lock"):
-            shutil.rmtree(here.directory)
-            if not site.others(self.name):
-                cgroups.restore(self._mounts_record())
+        with step(f"testbed {self.name}: remove"), self._lock(), ThreadPoolExecutor(max_workers=4) as pool:
+            if here:
+                list(pool.map(Machine.remove, self.nodes()))
+            list(pool.map(podman.remove, podman.names(self.name)))
+            podman.podman("network", "rm", "--force", site.network(self.name), check=False)
+            with files.lock(directory.parent / "sites.lock"):
+                shutil.rmtree(directory, ignore_errors=True)
+                if not site.others(self.name):
+                    cgroups.restore(self._mounts_record())
 
     def status(self) -> dict[str, str]:
         """Every part with what it is doing."""
-        here = self.site
-        parts = {one.name: here.container(one.name) for one in self._services()}
+        parts = {name: self.site.container(name) for name in SERVICES}
         parts.update({f"node {machine.name}": machine.container for machine in self.nodes()})
         return {
             part: "running" if podman.is_running(podman.inspect(container)) else "not running"
@@ -121,7 +127,7 @@ class Testbed:
 
     def node(self, name: str, platform: str = DEFAULT_PLATFORM) -> Machine:
         """The machine of that name; made if it does not exist, started if it is off."""
-        if not NAME.fullmatch(name):
+        if not NODE_NAME.fullmatch(name):
             raise TestbedError(f"node name {name!r} is not a host name of at most 40 characters")
         here = self.site
         rootfs.ensure(recipes.node(platform))
@@ -162,6 +168,10 @@ class Testbed:
         self.mirror.refresh()
         return self.mirror.artifact_url(name, version)
 
+    def _lock(self) -> AbstractContextManager[None]:
+        path = paths.state(self.name).parent / f"{self.name}.lock"
+        return files.lock(path, waiting_for=f"another run on testbed {self.name}")
+
     def _services(self) -> tuple[Service, ...]:
         return (*self.cluster.services(), self.mirror.service(), self.registry.service())
 
@@ -190,10 +200,6 @@ class Testbed:
     def _mounts_record(self) -> Path:
         return paths.state(self.name).parent / "cgroup-mounts.json"
 
-    def _volumes(self, here: Site) -> list[str]:
-        found = podman.podman("volume", "ls", "--format", "{{.Name}}").stdout.split()
-        return [name for name in found if name.startswith(here.container("node-"))]
-
     def _record(self, name: str) -> Path:
         return self.site.directory / "nodes" / f"{name}.json"
 
@@ -202,24 +208,28 @@ class Testbed:
             record = json.loads(self._record(name).read_text(encoding="utf-8"))
         except FileNotFoundError:
             return None
+        return self._machine(name, **record)
+
+    def _machine(self, name: str, index: int, platform: str) -> Machine:
         here = self.site
         return Machine(
             name=name,
-            ip=here.plan.node(record["index"]),
-            platform=record["platform"],
-            pod_cidr=here.plan.pod_cidr(record["index"]),
+            ip=here.plan.node(index),
+            platform=platform,
+            pod_cidr=here.plan.pod_cidr(index),
             ssh_key=here.directory / "ssh" / "id_ed25519",
             known_hosts=here.directory / "ssh" / "known_hosts",
             site=here,
         )
 
     def _plan_node(self, name: str, platform: str) -> Machine:
-        taken = [json.loads(path.read_text(encoding="utf-8"))["index"] for path in self._record("*").parent.glob("*.json")]
-        record = {"index": plan.free_index(taken), "platform": platform}
-        files.write(self._record(name), json.dumps(record) + "\n")
-        machine = self._find(name)
-        assert machine is not None
-        return machine
+        taken = [
+            json.loads(path.read_text(encoding="utf-8"))["index"]
+            for path in self._record("*").parent.glob("*.json")
+        ]
+        index = plan.free_index(taken)
+        files.write(self._record(name), json.dumps({"index": index, "platform": platform}) + "\n")
+        return self._machine(name, index, platform)
 
     def _write_known_hosts(self) -> None:
         lines = [ssh.known_host(machine.name, machine.ip, machine.host_key()) for machine in self.nodes()]

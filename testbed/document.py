@@ -27,7 +27,7 @@ def _base64(text: str) -> str:
 
 
 def node_document(cluster: Cluster, mirror: Mirror, registry: Registry, ca_pem: str) -> dict[str, Any]:
-    """The configuration of a node of this cluster, without credentials and without what differs between nodes."""
+    """The configuration of a node of this cluster, without credentials and what differs between nodes."""
     return {
         "azure": {
             "subscriptionId": SUBSCRIPTION_ID,
@@ -54,12 +54,13 @@ def node_document(cluster: Cluster, mirror: Mirror, registry: Registry, ca_pem: 
 
 def inventory(machines: Iterable[Machine]) -> dict[str, Any]:
     """An Ansible inventory; hosts are checked against the keys that were made for them."""
+    checked = "-o StrictHostKeyChecking=yes -o UserKnownHostsFile="
     hosts = {
         machine.name: {
             "ansible_host": machine.ip,
             "ansible_user": machine.ssh_user,
             "ansible_ssh_private_key_file": str(machine.ssh_key),
-            "ansible_ssh_common_args": f"-o UserKnownHostsFile={machine.known_hosts} -o StrictHostKeyChecking=yes",
+            "ansible_ssh_common_args": f"{checked}{machine.known_hosts}",
             "ansible_become": True,
             "ansible_python_interpreter": "/usr/bin/python3",
             "flexnode_host_config": {"cni": {"podCIDR": machine.pod_cidr}},

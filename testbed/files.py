@@ -11,6 +11,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from testbed.progress import say
+
 
 def write(path: Path, content: str | bytes, mode: int = 0o644) -> bool:
     """Write a file atomically; say whether it changed."""
@@ -40,9 +42,14 @@ def sha256(path: Path) -> str:
 
 
 @contextmanager
-def lock(path: Path) -> Iterator[None]:
+def lock(path: Path, waiting_for: str | None = None) -> Iterator[None]:
     """Hold an exclusive lock; the kernel drops it when the process dies, however it dies."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("a") as stream:
-        fcntl.flock(stream, fcntl.LOCK_EX)
+        try:
+            fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if waiting_for:
+                say(f"... wait for {waiting_for}")
+            fcntl.flock(stream, fcntl.LOCK_EX)
         yield

@@ -85,8 +85,8 @@ class Machine:
         podman.remove(self.container)
         for volume in self._volumes():
             podman.podman("volume", "rm", "--force", volume, check=False)
-        for file in (self._record_base.with_suffix(suffix) for suffix in (".key", ".json")):
-            file.unlink(missing_ok=True)
+        for suffix in (".key", ".json"):  # the record goes last: a removal cut short can be taken up again
+            self._record_base.with_suffix(suffix).unlink(missing_ok=True)
 
     def ensure(self) -> bool:
         """Have it running and reachable; say whether something was done."""
@@ -161,12 +161,19 @@ class Machine:
 
 
 def machine_options(pure_v2: bool) -> tuple[str, ...]:
-    """How podman runs systemd so that several machines with a kubelet each do not see each other's control groups.
+    """How podman runs systemd so that machines with a kubelet each do not see each other's control groups.
 
     On a v1 machine podman's own systemd mode would bind the outer hierarchy into every machine.
     """
-    common = ("--privileged", "--cgroupns=private", "--env", "container=podman", "--stop-signal", "SIGRTMIN+3")
+    common = (
+        "--privileged",
+        "--cgroupns=private",
+        "--env",
+        "container=podman",
+        "--stop-signal",
+        "SIGRTMIN+3",
+    )
     if pure_v2:
         return (*common, "--systemd=always")
-    tmpfs = ("/run:rw,mode=755", "/run/lock", "/tmp:rw,exec")
+    tmpfs = ("/run:rw,mode=755", "/run/lock", "/tmp:rw,exec")  # noqa: S108 - a mount, not a file
     return (*common, "--systemd=false", *(word for mount in tmpfs for word in ("--tmpfs", mount)))

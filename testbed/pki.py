@@ -15,6 +15,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from testbed import files
+from testbed.errors import TestbedError
 
 VALID = datetime.timedelta(days=730)
 BACKDATED = datetime.timedelta(hours=1)
@@ -47,7 +48,9 @@ def _general_name(name: str) -> x509.GeneralName:
         return x509.DNSName(name)
 
 
-def _builder(subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePublicKey) -> x509.CertificateBuilder:
+def _builder(
+    subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePublicKey
+) -> x509.CertificateBuilder:
     now = datetime.datetime.now(datetime.timezone.utc)
     return (
         x509.CertificateBuilder()
@@ -64,7 +67,9 @@ def _builder(subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePublicK
 def private_key_pem(key: ec.EllipticCurvePrivateKey) -> bytes:
     """A key in the form every program here reads."""
     return key.private_bytes(
-        serialization.Encoding.PEM, serialization.PrivateFormat.TraditionalOpenSSL, serialization.NoEncryption()
+        serialization.Encoding.PEM,
+        serialization.PrivateFormat.TraditionalOpenSSL,
+        serialization.NoEncryption(),
     )
 
 
@@ -118,7 +123,8 @@ class Authority:
         if pair.cert.is_file():
             return pair
         signer = serialization.load_pem_private_key(self.pair.key.read_bytes(), None)
-        assert isinstance(signer, ec.EllipticCurvePrivateKey)
+        if not isinstance(signer, ec.EllipticCurvePrivateKey):
+            raise TestbedError(f"{self.pair.key} is not an EC key: run 'python -m testbed down', then up")
         issuer = x509.load_pem_x509_certificate(self.pair.cert.read_bytes())
         key = ec.generate_private_key(ec.SECP256R1())
         usages = [ExtendedKeyUsageOID.CLIENT_AUTH] + ([ExtendedKeyUsageOID.SERVER_AUTH] if names else [])

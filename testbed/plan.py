@@ -66,7 +66,9 @@ def free_subnet(name: str, taken: Iterable[IPv4Network]) -> IPv4Network:
         candidate = IPv4Network((int(POOL[((start + offset) % 256) << 8]), 24))
         if not any(candidate.overlaps(other) for other in used):
             return candidate
-    raise TestbedError(f"no free /24 is left in {POOL} for testbed {name}: take down testbeds you no longer need")
+    raise TestbedError(
+        f"no free /24 is left in {POOL} for testbed {name}: take down testbeds you no longer need"
+    )
 
 
 def free_index(taken: Iterable[int]) -> int:

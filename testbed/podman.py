@@ -13,10 +13,12 @@ from pathlib import Path
 from typing import Any
 
 from testbed import files, paths
-from testbed.errors import CommandFailed
+from testbed.errors import TestbedError
 from testbed.process import Completed, run
 
 LABEL = "aks-flexnode-testbed"
+UNFINISHED = ("configured", "created", "initialized", "removing")
+"""States of a container whose making or removal was cut short."""
 SPEC_LABEL = "aks-flexnode-testbed.spec"
 
 
@@ -29,7 +31,9 @@ def containers_conf(systemd_runs: bool) -> str:
     return "\n".join([*lines, "", "[network]", 'network_backend = "netavark"', ""])
 
 
-def podman(*args: str | Path, check: bool = True, input: str | bytes | None = None, timeout: float = 120) -> Completed:
+def podman(
+    *args: str | Path, check: bool = True, input: str | bytes | None = None, timeout: float = 120
+) -> Completed:
     """Run podman as the testbed configures it."""
     conf = paths.cache() / "containers.conf"
     files.write(conf, containers_conf(Path("/run/systemd/system").is_dir()))
@@ -61,7 +65,18 @@ class Container:
         volumes = [word for volume in self.volumes for word in ("--volume", volume)]
         labels = ["--label", f"{LABEL}={self.owner}", "--label", f"{SPEC_LABEL}={self.digest()}"]
         network = ["--network", self.network, "--ip", self.ip, "--mac-address", self.mac]
-        return ["--name", self.name, "--runtime", "runc", *labels, *network, *self.options, *volumes, self.image, *self.argv]
+        return [
+            "--name",
+            self.name,
+            "--runtime",
+            "runc",
+            *labels,
+            *network,
+            *self.options,
+            *volumes,
+            self.image,
+            *self.argv,
+        ]
 
     def digest(self) -> str:
         """What identifies this specification."""
@@ -80,7 +95,7 @@ def inspect(name: str) -> dict[str, Any] | None:
 
 
 def is_running(found: dict[str, Any] | None) -> bool:
-    """Whether the container's first process lives; podman's own word is stale after its monitor was killed."""
+    """Whether the container's first process lives; podman's word is stale after its monitor was killed."""
     if not found or not found["State"]["Running"]:
         return False
     pid = int(found["State"]["Pid"])
@@ -94,7 +109,7 @@ def ensure(container: Container, keep_contents: bool = False) -> bool:
     """
     found = inspect(container.name)
     same = found is not None and found["Config"]["Labels"].get(SPEC_LABEL) == container.digest()
-    complete = found is not None and found["State"]["Status"] != "created"
+    complete = found is not None and found["State"]["Status"] not in UNFINISHED
     if found and (same or keep_contents) and complete:
         if is_running(found):
             return False
@@ -150,4 +165,4 @@ def explained(name: str) -> Iterator[None]:
         yield
     except TimeoutError as error:
         log = podman("logs", "--tail", "15", name, check=False)
-        raise CommandFailed(["wait for", name], 1, f"{error}\n{log.stdout}{log.stderr}") from error
+        raise TestbedError(f"{error}; the end of its log:\n{log.stdout}{log.stderr}") from error

@@ -38,13 +38,21 @@ def run(
     data = input.encode() if isinstance(input, str) else input or b""
     try:
         done = subprocess.run(
-            words, input=data, capture_output=True, env=environment(env), cwd=cwd, timeout=timeout, check=False
+            words,
+            input=data,
+            capture_output=True,
+            env=environment(env),
+            cwd=cwd,
+            timeout=timeout,
+            check=False,
         )
     except FileNotFoundError as error:
         raise TestbedError(f"program {words[0]} is missing: run 'python -m testbed doctor'") from error
     except subprocess.TimeoutExpired as error:
         raise CommandFailed(words, -1, f"still running after {timeout:.0f} s") from error
-    text = Completed(words, done.returncode, done.stdout.decode(errors="replace"), done.stderr.decode(errors="replace"))
+    text = Completed(
+        words, done.returncode, done.stdout.decode(errors="replace"), done.stderr.decode(errors="replace")
+    )
     if check and text.returncode != 0:
         raise CommandFailed(words, text.returncode, text.stderr or text.stdout)
     return text

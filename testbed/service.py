@@ -41,7 +41,8 @@ class Service:
             owner=site.name,
             options=tuple(word for key, value in self.environment for word in ("--env", f"{key}={value}")),
             volumes=tuple(
-                f"{outside}:{inside}:{'rw' if writable else 'ro'}" for outside, inside, writable in self.mounts
+                f"{outside}:{inside}:{'rw' if writable else 'ro'}"
+                for outside, inside, writable in self.mounts
             ),
             revision=self.revision,
         )

@@ -29,7 +29,7 @@ class Site:
     @property
     def network(self) -> str:
         """Its podman network."""
-        return f"{PREFIX}-{self.name}"
+        return network(self.name)
 
     @property
     def authority(self) -> Authority:
@@ -48,6 +48,11 @@ class Site:
         """Keep a choice for later runs."""
         path = self.directory / "settings.json"
         files.write(path, json.dumps({**_read(path), key: value}, indent=1) + "\n")
+
+
+def network(name: str) -> str:
+    """The podman network of the testbed of that name."""
+    return f"{PREFIX}-{name}"
 
 
 def _read(path: Path) -> dict[str, Any]:
@@ -86,7 +91,9 @@ def create(name: str) -> Site:
 
 def others(name: str) -> list[str]:
     """The other testbeds on this machine."""
-    return sorted(path.parent.name for path in paths.state(name).parent.glob("*/site.json") if path.parent.name != name)
+    return sorted(
+        path.parent.name for path in paths.state(name).parent.glob("*/site.json") if path.parent.name != name
+    )
 
 
 def _planned() -> list[IPv4Network]:

@@ -11,8 +11,8 @@ short_description: Make a machine what its configuration says
 version_added: 0.1.0
 description:
   - Computes everything that a node consists of from its configuration, compares it with the machine, and
-    applies what differs in one transaction. Artifacts are fetched and verified first, then all is placed, then
-    what changed is restarted once.
+    applies what differs in one transaction. Artifacts are fetched and verified first, then all is placed,
+    then what changed is restarted once.
   - With the V(services) component, success means that the Node is Ready at the API server, with the right
     version.
   - O(state=absent) takes everything back. What was on the machine before is restored; what someone changed

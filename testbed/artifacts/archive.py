@@ -13,14 +13,17 @@ from pathlib import Path
 
 def tar_gz(target: Path, members: Mapping[str, Path]) -> None:
     """Pack executable files under the given member names: sorted, owned by root, time 0."""
-    with target.open("wb") as raw, gzip.GzipFile("", "wb", compresslevel=6, fileobj=raw, mtime=0) as packed:
-        with tarfile.open(fileobj=packed, mode="w", format=tarfile.GNU_FORMAT) as archive:
-            for member, path in sorted(members.items()):
-                entry = tarfile.TarInfo(member)
-                entry.size = path.stat().st_size
-                entry.mode = 0o755
-                with path.open("rb") as content:
-                    archive.addfile(entry, content)
+    with (
+        target.open("wb") as raw,
+        gzip.GzipFile("", "wb", compresslevel=6, fileobj=raw, mtime=0) as packed,
+        tarfile.open(fileobj=packed, mode="w", format=tarfile.GNU_FORMAT) as archive,
+    ):
+        for member, path in sorted(members.items()):
+            entry = tarfile.TarInfo(member)
+            entry.size = path.stat().st_size
+            entry.mode = 0o755
+            with path.open("rb") as content:
+                archive.addfile(entry, content)
 
 
 @dataclass(frozen=True)

@@ -27,7 +27,6 @@ def build(source: Source, version: str, artifacts: Iterable[Artifact], target: P
         "GOARCH": paths.arch(),
         "GOFLAGS": "-buildvcs=false",
         "GOOS": "linux",
-        "GOTOOLCHAIN": "local",
         "GOWORK": "off",
         "HOME": os.environ.get("HOME", "/root"),
     }
@@ -37,7 +36,15 @@ def build(source: Source, version: str, artifacts: Iterable[Artifact], target: P
             gomod.prepare(source, version, directory, go, env)
         output = directory / "out"
         output.mkdir()
-        argv: list[str | Path] = [go, "build", "-trimpath", "-ldflags", source.ldflags(version), "-o", f"{output}/"]
+        argv: list[str | Path] = [
+            go,
+            "build",
+            "-trimpath",
+            "-ldflags",
+            source.ldflags(version),
+            "-o",
+            f"{output}/",
+        ]
         if source.tags:
             argv += ["-tags", ",".join(source.tags)]
         argv += [source.package(program, version) for program in programs]
@@ -51,5 +58,7 @@ def _pack(artifact: Artifact, version: str, output: Path, target: Path) -> Path:
     if artifact.member is None:
         os.replace(output / artifact.programs[0], file)
     else:
-        archive.tar_gz(file, {artifact.member.format(program): output / program for program in artifact.programs})
+        archive.tar_gz(
+            file, {artifact.member.format(program): output / program for program in artifact.programs}
+        )
     return file

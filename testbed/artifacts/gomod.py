@@ -53,8 +53,12 @@ def prepare(source: Source, version: str, directory: Path, go: Path, env: Mappin
                 files.write(directory / name, (origin / name).read_bytes())
             return
     module = source.module_path(version)
-    answer = run([go, "mod", "download", "-json", f"{module}@v{version}"], env=env, cwd=directory,
-                 timeout=DOWNLOAD_SECONDS)
+    answer = run(
+        [go, "mod", "download", "-json", f"{module}@v{version}"],
+        env=env,
+        cwd=directory,
+        timeout=DOWNLOAD_SECONDS,
+    )
     upstream = Path(json.loads(answer.stdout)["GoMod"]).read_text(encoding="utf-8")
     files.write(directory / "go.mod", go_mod(upstream, module, version, source.name))
     run([go, "mod", "tidy"], env=env, cwd=directory, timeout=DOWNLOAD_SECONDS)

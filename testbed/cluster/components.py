@@ -40,7 +40,7 @@ def etcd_argv(addresses: Plan) -> tuple[str, ...]:
 
 
 def apiserver_argv(addresses: Plan) -> tuple[str, ...]:
-    """The API server as AKS runs it where it matters to a node: bootstrap tokens, Node authorizer, NodeRestriction."""
+    """The API server: bootstrap tokens, Node authorizer and NodeRestriction are what a node notices."""
     return (
         f"{PROGRAM}kube-apiserver",
         f"--advertise-address={addresses.service('kube-apiserver')}",
@@ -85,7 +85,11 @@ def controller_manager_argv(signing_duration: str) -> tuple[str, ...]:
 
 def scheduler_argv() -> tuple[str, ...]:
     """The scheduler."""
-    return (f"{PROGRAM}kube-scheduler", f"--kubeconfig={INSIDE}/kube-scheduler.kubeconfig", "--leader-elect=false")
+    return (
+        f"{PROGRAM}kube-scheduler",
+        f"--kubeconfig={INSIDE}/kube-scheduler.kubeconfig",
+        "--leader-elect=false",
+    )
 
 
 def _program(name: str, version: str) -> tuple[Path, str, bool]:

@@ -13,7 +13,12 @@ from testbed.site import Site
 
 API_PORT = 6443
 FIRST_SERVICE_IP = str(plan.SERVICE_CIDR[1])
-API_NAMES = ("kubernetes", "kubernetes.default", "kubernetes.default.svc", "kubernetes.default.svc.cluster.local")
+API_NAMES = (
+    "kubernetes",
+    "kubernetes.default",
+    "kubernetes.default.svc",
+    "kubernetes.default.svc.cluster.local",
+)
 
 
 def encode(path: Path) -> str:
@@ -27,7 +32,10 @@ def kubeconfig(server: str, authority: Path, user: str, pair: Pair) -> str:
         "apiVersion": "v1",
         "kind": "Config",
         "clusters": [
-            {"name": "testbed", "cluster": {"server": server, "certificate-authority-data": encode(authority)}}
+            {
+                "name": "testbed",
+                "cluster": {"server": server, "certificate-authority-data": encode(authority)},
+            }
         ],
         "users": [
             {
@@ -68,7 +76,9 @@ class Credentials:
             pair = cluster.issue(name, f"system:{name}")
             text = kubeconfig(self.server, cluster.pair.cert, f"system:{name}", pair)
             files.write(self.directory / f"{name}.kubeconfig", text, 0o600)
-        files.write(self.kubeconfig, kubeconfig(self.server, cluster.pair.cert, "testbed-admin", admin), 0o600)
+        files.write(
+            self.kubeconfig, kubeconfig(self.server, cluster.pair.cert, "testbed-admin", admin), 0o600
+        )
         ensure_key(self.directory / "service-account.key")
         for name, names in (("etcd", (site.plan.service("etcd"), "127.0.0.1")), ("etcd-client", ())):
             pair = site.authority.issue(name, name, names=names)
@@ -78,8 +88,12 @@ class Credentials:
         self._ensure_authentication()
 
     def _ensure_authentication(self) -> None:
-        """The API server reads this file again when it is replaced: an identity provider can be added later."""
+        """The API server reads this file again when it is replaced: an identity provider can come later."""
         path = self.directory / "authentication.json"
         if not path.is_file():
-            document = {"apiVersion": "apiserver.config.k8s.io/v1", "kind": "AuthenticationConfiguration", "jwt": []}
+            document = {
+                "apiVersion": "apiserver.config.k8s.io/v1",
+                "kind": "AuthenticationConfiguration",
+                "jwt": [],
+            }
             files.write(path, json.dumps(document, indent=1) + "\n")

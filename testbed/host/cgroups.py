@@ -24,7 +24,10 @@ def unmounted(proc_cgroups: str) -> list[str]:
     free = {
         fields[0]
         for line in proc_cgroups.splitlines()
-        if not line.startswith("#") and len(fields := line.split()) == 4 and fields[1] == "0" and fields[3] == "1"
+        if not line.startswith("#")
+        and len(fields := line.split()) == 4
+        and fields[1] == "0"
+        and fields[3] == "1"
     }
     groups = (tuple(name for name in group if name in free) for group in NEEDED_ON_V1)
     return [",".join(group) for group in groups if group]

@@ -38,11 +38,13 @@ def missing() -> list[str]:
 
 
 def ensure() -> None:
-    """Install what is missing, without questions; an old package index is refreshed when it does not suffice."""
+    """Install what is missing, without questions; the package index is refreshed if it does not suffice."""
     if not missing():
         return
     if os.geteuid() != 0:
-        raise TestbedError(f"packages are missing and this is not root: apt-get install {' '.join(missing())}")
+        raise TestbedError(
+            f"packages are missing and this is not root: apt-get install {' '.join(missing())}"
+        )
     with files.lock(paths.cache() / "locks" / "apt"):
         wanted = missing()
         if not wanted:

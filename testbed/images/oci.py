@@ -81,7 +81,10 @@ def push(image: Image, host: str, ca_file: Path) -> bool:
         for blob in (image.config(), image.packed_layer()):
             _push_blob(session, base, blob)
         answer = session.put(
-            f"{base}/manifests/{image.tag}", data=manifest, headers={"Content-Type": MANIFEST}, timeout=SECONDS
+            f"{base}/manifests/{image.tag}",
+            data=manifest,
+            headers={"Content-Type": MANIFEST},
+            timeout=SECONDS,
         )
         _check(answer)
     return True
@@ -93,9 +96,14 @@ def _push_blob(session: requests.Session, base: str, blob: bytes) -> None:
     place = begun.headers["Location"]
     separator = "&" if "?" in place else "?"
     headers = {"Content-Type": "application/octet-stream"}
-    _check(session.put(f"{place}{separator}digest={digest(blob)}", data=blob, headers=headers, timeout=SECONDS))
+    _check(
+        session.put(f"{place}{separator}digest={digest(blob)}", data=blob, headers=headers, timeout=SECONDS)
+    )
 
 
 def _check(answer: requests.Response) -> None:
     if not answer.ok:
-        raise TestbedError(f"registry answered {answer.status_code} to {answer.request.method} {answer.url}: {answer.text[:300]}")
+        raise TestbedError(
+            f"registry answered {answer.status_code} to {answer.request.method} {answer.url}: "
+            f"{answer.text[:300]}"
+        )

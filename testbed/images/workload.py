@@ -14,7 +14,22 @@ from testbed.images.oci import Image
 from testbed.process import run
 
 PAUSE_SOURCE = Path(__file__).resolve().parent.parent / "builds" / "pause" / "pause.c"
-APPLETS = ("sh", "cat", "echo", "httpd", "id", "ls", "nc", "nslookup", "ping", "ps", "sleep", "wget", "hostname", "ip")
+APPLETS = (
+    "sh",
+    "cat",
+    "echo",
+    "httpd",
+    "id",
+    "ls",
+    "nc",
+    "nslookup",
+    "ping",
+    "ps",
+    "sleep",
+    "wget",
+    "hostname",
+    "ip",
+)
 PAUSE = ("pause", "3.10")
 WORKLOAD = ("busybox", "1.0")
 USER_DATABASE = b"root:x:0:0:root:/:/bin/sh\nnobody:x:65534:65534:nobody:/:/bin/sh\n"

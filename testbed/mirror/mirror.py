@@ -90,9 +90,14 @@ class Mirror:
             for item in stored
         }
         root = self._directory / PUBLISHED
-        for file in sorted(path for path in root.rglob("*") if path.is_file() and not path.name.startswith(".")):
+        for file in sorted(
+            path for path in root.rglob("*") if path.is_file() and not path.name.startswith(".")
+        ):
             name = file.relative_to(root)
-            index[f"/{PUBLISHED}/{name}"] = {"file": f"{INSIDE}/{PUBLISHED}/{name}", "sha256": files.sha256(file)}
+            index[f"/{PUBLISHED}/{name}"] = {
+                "file": f"{INSIDE}/{PUBLISHED}/{name}",
+                "sha256": files.sha256(file),
+            }
         return index
 
     def service(self) -> Service:

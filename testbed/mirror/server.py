@@ -2,8 +2,8 @@
 """A small TLS file server: standard library only, keep-alive, ranges, ETags, a request log, faults.
 
 It runs inside the services container: python3 -m testbed.mirror.server DIRECTORY PORT
-DIRECTORY holds tls.crt, tls.key and index.json (URL path -> {"file", "sha256"}); it writes requests.jsonl there
-and reads faults.json.
+DIRECTORY holds tls.crt, tls.key and index.json (URL path -> {"file", "sha256"}); it writes requests.jsonl
+there and reads faults.json.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Body:
 
 
 def byte_range(header: str | None, size: int) -> tuple[int, int] | None:
-    """(start, length) of a single-range header; None for the whole file; ValueError if it can't be satisfied."""
+    """(start, length) of a range header; None for the whole file; ValueError if there is no such part."""
     found = re.fullmatch(r"bytes=(\d*)-(\d*)", header or "")
     if not found or found.groups() == ("", ""):
         return None
@@ -75,7 +75,7 @@ class Server(ThreadingHTTPServer):
     request_queue_size = 512
 
     def __init__(self, directory: Path, port: int) -> None:
-        super().__init__(("0.0.0.0", port), Handler)
+        super().__init__(("", port), Handler)
         self.index = Index(directory / "index.json")
         self.faults = FaultBook(directory / "faults.json")
         self.tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -136,7 +136,9 @@ class Handler(BaseHTTPRequestHandler):
             }
         )
 
-    def _respond(self, entry: dict[str, str] | None, fault: Fault | None, send_body: bool) -> tuple[HTTPStatus, int]:
+    def _respond(
+        self, entry: dict[str, str] | None, fault: Fault | None, send_body: bool
+    ) -> tuple[HTTPStatus, int]:
         if fault and fault.status:
             return self._empty(HTTPStatus(fault.status))
         if entry is None or not (file := Path(entry["file"])).is_file():
@@ -148,7 +150,9 @@ class Handler(BaseHTTPRequestHandler):
         try:
             part = byte_range(self.headers.get("Range"), size)
         except ValueError:
-            return self._empty(HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE, **{"Content-Range": f"bytes */{size}"})
+            return self._empty(
+                HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE, **{"Content-Range": f"bytes */{size}"}
+            )
         start, length = part or (0, size)
         status = HTTPStatus.PARTIAL_CONTENT if part else HTTPStatus.OK
         self.send_response(status)

@@ -147,10 +147,11 @@ def execute(
 ) -> None:
     """Carry out a plan in one transaction.
 
-    Fetch everything, write down origins and intent, apply, reload and restart once, pass the gates. What
-    fails while applying is rolled back; a failed gate is rolled back where there is a generation that
-    worked (`roll_back`), else left in place to be looked at and continued by the next run.
+    Write down origins, fetch everything, write down the intent, apply, reload and restart once, pass the
+    gates. What fails while applying is rolled back; a failed gate is rolled back where there is a generation
+    that worked (`roll_back`), else left in place to be looked at and continued by the next run.
     """
+    store.journal.record([step.resource for step in plan.steps])
     with timings.of("fetch"):
         if plan.trees:
             tell(f"fetch {', '.join(f'{tree.artifact.name} {tree.artifact.version}' for tree in plan.trees)}")
@@ -204,9 +205,8 @@ def _restarts(plan: Plan, running: frozenset[str]) -> list[str]:
 
 
 def _begin(plan: Plan, host: Host, store: Store, restarts: list[str], reload: bool) -> dict[str, Any]:
-    """Write down, durably: the origin of each item (for ever), its state now (for this transaction)."""
+    """Write down, durably, how each item is now, and what is owed if this run is cut off."""
     resources = [step.resource for step in plan.steps]
-    store.journal.record(resources)
     # A rollback never empties a directory: pods may have come to live in it meanwhile.
     before = {key_of(item): {**item.capture(host, store.journal), "ours": False} for item in resources}
     store.begin({"restarts": restarts, "reload": reload, "before": before})
@@ -249,7 +249,7 @@ def take_back(host: Host, store: Store, tell: Listener = silent) -> list[TakenBa
         if entry.kind == "unit" and entry.origin["is"] == "running":
             restart.append(entry.name)
             continue
-        if now == entry.was and entry.kind != "directory":
+        if now == entry.was and (entry.kind != "directory" or now == "absent"):
             continue  # never changed in the end, or taken back by a run that was cut off
         if now not in entry.marks and entry.kind != "directory":
             results.append(TakenBack(entry.key, "left", "someone changed it after us"))

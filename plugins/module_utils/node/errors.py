@@ -27,7 +27,7 @@ class FlexNodeError(Exception):
     def __str__(self) -> str:
         """Compose one readable message; empty parts leave no trace."""
         place = f" ({self.where})" if self.where else ""
-        cause = f": {self.why}" if self.why else ""
+        cause = f": {self.why}".replace(": \n", ":\n", 1) if self.why else ""
         advice = f"\nfix: {self.fix}" if self.fix else ""
         return f"{self.code}: {self.what}{place}{cause}{advice}"
 

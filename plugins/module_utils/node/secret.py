@@ -48,7 +48,8 @@ class Secret:
             return NotImplemented
         from hmac import compare_digest  # pulls in OpenSSL, which most runs never need here
 
-        return compare_digest(self.reveal().encode(), other.reveal().encode())
+        mine, theirs = (each.reveal().encode("utf-8", "surrogatepass") for each in (self, other))
+        return compare_digest(mine, theirs)
 
     def __hash__(self) -> int:
         return hash((Secret, self.reveal()))

@@ -248,6 +248,20 @@ def test_a_provider_that_omits_secrets_keeps_ours() -> None:
     assert "maxPods" not in carried["node"]
 
 
+def test_a_proxy_that_was_removed_does_not_come_back() -> None:
+    stored = joining(
+        {"proxy": {"http": "http://u:p@proxy", "no": ["a.test"]}, "azure": {"vpn": {"profile": "secret"}}}
+    )
+    assert carry_secrets(joining({"proxy": {"no": ["a.test"]}}), stored)["proxy"] == {"no": ["a.test"]}
+    assert "proxy" not in carry_secrets(joining(), stored)
+    polled = joining({"azure": {"vpn": {"enabled": True}}})
+    assert carry_secrets(polled, stored)["azure"]["vpn"] == {"enabled": True, "profile": "secret"}
+
+
+def test_lone_surrogates_do_no_harm() -> None:
+    assert config_version(loads('{"a": "\\ud800"}')).startswith("sha256-")
+
+
 def test_a_principal_that_was_removed_does_not_come_back() -> None:
     stored = joining({"azure": {"servicePrincipal": PRINCIPAL}})
     assert carry_secrets(TOKEN_JOIN, stored) == TOKEN_JOIN

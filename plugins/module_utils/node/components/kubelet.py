@@ -104,7 +104,7 @@ def kubelet_config(config: NodeConfig, facts: Facts) -> str:
         },
         "authorization": {"mode": "Webhook"},
         "cgroupDriver": "systemd",
-        "clusterDNS": [str(kubelet.dns_service_ip)],
+        "clusterDNS": [str(config.cluster_dns)],
         "clusterDomain": "cluster.local",
         "containerRuntimeEndpoint": CONTAINERD_SOCKET,
         "evictionHard": dict(sorted(kubelet.eviction_hard.items())),

@@ -89,7 +89,7 @@ def merge(base: Document, over: Document) -> dict[str, Any]:
 def canonical(document: Document) -> str:
     """Return the one text all equal documents share, for comparing: sorted keys, one spelling, no nulls."""
     plain = _merged({}, _respelled(NodeConfig, document))
-    return json.dumps(plain, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    return json.dumps(plain, sort_keys=True, separators=(",", ":"))
 
 
 def config_version(document: Document) -> str:
@@ -138,14 +138,20 @@ def _carried(model: type[Any], fresh: Document, stored: Document) -> dict[str, A
     for key, spec in _specs(model).items():
         kept = stored.get(key)
         if isinstance(spec, Setting):
-            # A secret that is now read from a file is not wanted inline any more.
-            if key not in fresh and f"{key}File" not in fresh and spec.kind.secrets(kept):
+            # Only what is secret by nature is omitted, not a URL that happens to hold a password; and a
+            # secret that is now read from a file is not wanted inline any more.
+            if (
+                kept is not None
+                and key not in fresh
+                and f"{key}File" not in fresh
+                and spec.kind.secrets("any")
+            ):
                 result[key] = kept
         elif isinstance(kept, Mapping):
             secrets = _carried(spec.model, {}, kept)
             if isinstance(fresh.get(key), Mapping):
                 result[key] = _carried(spec.model, fresh[key], kept)
-            elif key not in fresh and secrets and secrets == kept:
+            elif spec.optional and key not in fresh and secrets and secrets == kept:
                 result[key] = secrets
     return result
 

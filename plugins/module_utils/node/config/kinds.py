@@ -17,15 +17,13 @@ from .setting import Kind, Refused
 T = TypeVar("T")
 
 
-def kind(
-    accepts: str, read: Callable[[object], T | None], hint: Callable[[object], str] | str = ""
-) -> Kind[T]:
+def kind(accepts: str, read: Callable[[object], T | None]) -> Kind[T]:
     """Return a Kind from a reader that answers None for what it does not take."""
 
     def checked(raw: object) -> T:
         value = read(raw)
         if value is None:
-            raise made.refuse(raw, hint if isinstance(hint, str) else hint(raw))
+            raise made.refuse(raw)
         return value
 
     made = Kind(accepts, checked)

@@ -137,13 +137,18 @@ class Link:
 
 @dataclass(frozen=True, slots=True)
 class Directory:
-    """A directory; `mode` None accepts what it finds, `ours` says that its content goes when we go."""
+    """A directory; `ours` says that its content goes when we go.
+
+    `mode` None leaves the mode to whoever lives in it (containerd and the kubelet set their own);
+    `created` is the mode it is made with then.
+    """
 
     kind: ClassVar[str] = "directory"
 
     path: str
     mode: int | None = None
     ours: bool = False
+    created: int = 0o755
     drift: Drift = Drift.REPAIR
     restarts: tuple[str, ...] = ()
 
@@ -199,7 +204,7 @@ class Directory:
         host.make_directory(self.path, self._mode())
 
     def _mode(self) -> int:
-        return 0o755 if self.mode is None else self.mode
+        return self.created if self.mode is None else self.mode
 
     @classmethod
     def mark_now(cls, host: Host, name: str) -> str:

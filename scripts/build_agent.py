@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Build dist/aks-flex-node-VERSION.pyz: the command as one file, for machines without Ansible.
+
+The file runs as it is (`python3 aks-flex-node-0.1.0.pyz join ...`); a join installs the command unpacked
+under /opt/aks-flex-node. The same sources always give the same bytes.
+"""
+
+from __future__ import annotations
+
+import sys
+import zipfile
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT / ".collections"))
+
+from ansible_collections.aks.flexnode.plugins.module_utils.node.program import (  # noqa: E402
+    COMMAND,
+    PACKAGE,
+    VERSION,
+    sources,
+)
+
+START = f"import sys\n\nfrom {PACKAGE}.cli import main\n\nsys.exit(main())\n"
+
+
+def build(directory: Path) -> Path:
+    """Write the file and return its path."""
+    directory.mkdir(exist_ok=True)
+    target = directory / f"{COMMAND}-{VERSION}.pyz"
+    files = {name: content for name, content in sources().items() if name != COMMAND}
+    files["__main__.py"] = START.encode()
+    with target.open("wb") as file:
+        file.write(b"#!/usr/bin/env python3\n")
+        with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
+            for name in sorted(files):
+                archive.writestr(
+                    zipfile.ZipInfo(name, (1980, 1, 1, 0, 0, 0)), files[name], zipfile.ZIP_DEFLATED
+                )
+    target.chmod(0o755)
+    return target
+
+
+if __name__ == "__main__":
+    print(build(ROOT / "dist").relative_to(ROOT))

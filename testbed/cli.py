@@ -1,0 +1,151 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The testbed's command line."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+from collections.abc import Sequence
+
+import yaml
+
+from testbed import doctor, podman
+from testbed.bed import DEFAULT_PLATFORM, SERVICES, Testbed
+from testbed.errors import TestbedError
+from testbed.images.recipes import PLATFORMS
+from testbed.machine import Machine
+from testbed.process import environment
+from testbed.progress import say
+
+
+def parser() -> argparse.ArgumentParser:
+    """The commands and their options."""
+    top = argparse.ArgumentParser(
+        prog="testbed", description="A real cluster with real node machines on this machine."
+    )
+    top.add_argument("--name", help="which testbed (default: $TESTBED_NAME, else flexnode)")
+    commands = top.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    up = commands.add_parser("up", help="have everything running; heals what died")
+    up.add_argument("--signing-duration", help="how long kubelet certificates live, e.g. 1h or 5m")
+    commands.add_parser("down", help="remove everything but the cache")
+    commands.add_parser("status", help="what runs, and where")
+    node = commands.add_parser("node", help="node machines").add_subparsers(
+        dest="verb", required=True, metavar="VERB"
+    )
+    add = node.add_parser("add", help="have machines of these names")
+    add.add_argument("names", nargs="+", metavar="NAME")
+    add.add_argument("--platform", choices=sorted(PLATFORMS), default=DEFAULT_PLATFORM)
+    for verb, text in (
+        ("rm", "remove machines with their disks"),
+        ("reboot", "shut down in order and start again"),
+    ):
+        node.add_parser(verb, help=text).add_argument("names", nargs="+", metavar="NAME")
+    for name, text in (("kubectl", "kubectl as administrator"), ("ssh", "a shell or a command on a machine")):
+        wrapped = commands.add_parser(name, help=text, add_help=False)
+        wrapped.add_argument("rest", nargs=argparse.REMAINDER)
+    logs = commands.add_parser("logs", help="the log of a component or the journal of a node")
+    logs.add_argument("part", nargs="?", help=f"{', '.join(SERVICES)}, or a node; all components by default")
+    logs.add_argument("--lines", type=int, default=50)
+    token = commands.add_parser("token", help="a new bootstrap token")
+    token.add_argument("--ttl", type=int, default=86400, metavar="SECONDS")
+    commands.add_parser("inventory", help="an Ansible inventory of all machines")
+    commands.add_parser("document", help="the node configuration for this cluster, without a token")
+    artifact = commands.add_parser("artifact", help="have one more version on the mirror")
+    artifact.add_argument("artifact", metavar="NAME")
+    artifact.add_argument("version", metavar="VERSION")
+    commands.add_parser("doctor", help="whether this machine can run a testbed")
+    return top
+
+
+def _status(bed: Testbed) -> int:
+    parts = bed.status()
+    for part, state in parts.items():
+        say(f"{part:28} {state}")
+    say(f"{'API server':28} {bed.cluster.server}")
+    say(f"{'kubeconfig':28} {bed.cluster.kubeconfig}")
+    say(f"{'mirror':28} {bed.mirror.url}")
+    say(f"{'registry':28} {bed.registry.host}")
+    return 0 if all(state == "running" for state in parts.values()) else 1
+
+
+def _node(bed: Testbed, verb: str, names: list[str], platform: str) -> int:
+    for name in names:
+        if verb == "add":
+            machine = bed.node(name, platform)
+            say(f"{machine.name:20} {machine.platform:10} {machine.ip:16} pods {machine.pod_cidr}")
+        elif verb == "rm":
+            _machine(bed, name).remove()
+        else:
+            _machine(bed, name).reboot()
+    return 0
+
+
+def _machine(bed: Testbed, name: str) -> Machine:
+    for machine in bed.nodes():
+        if machine.name == name:
+            return machine
+    raise TestbedError(f"node {name} does not exist: run 'python -m testbed node add {name}'")
+
+
+def _logs(bed: Testbed, part: str | None, lines: int) -> int:
+    if part is None:
+        for name in SERVICES:
+            say(f"== {name}")
+            _logs(bed, name, lines)
+    elif part in SERVICES:
+        log = podman.podman("logs", "--tail", str(lines), bed.site.container(part))
+        say((log.stdout + log.stderr).rstrip())
+    else:
+        journal = ["journalctl", "--no-pager", "--lines", str(lines)]
+        say(_machine(bed, part).run(journal).stdout.rstrip())
+    return 0
+
+
+def _replace_process(argv: Sequence[str]) -> int:
+    """Become another program: terminals, signals and exit codes are then its own."""
+    sys.stdout.flush()
+    os.execvpe(argv[0], list(argv), environment())  # noqa: S606
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Carry out one command."""
+    bed = Testbed(arguments.name)
+    command = arguments.command
+    if command == "up":
+        bed.up(arguments.signing_duration)
+    elif command == "down":
+        bed.down()
+    elif command == "status":
+        return _status(bed)
+    elif command == "node":
+        return _node(bed, arguments.verb, arguments.names, getattr(arguments, "platform", DEFAULT_PLATFORM))
+    elif command == "kubectl":
+        return _replace_process([*bed.cluster.kubectl_argv(), *arguments.rest])
+    elif command == "ssh":
+        if not arguments.rest:
+            raise TestbedError("name a machine: python -m testbed ssh NAME [COMMAND ...]")
+        return _replace_process(_machine(bed, arguments.rest[0]).ssh(*arguments.rest[1:]))
+    elif command == "logs":
+        return _logs(bed, arguments.part, arguments.lines)
+    elif command == "token":
+        say(bed.cluster.bootstrap_token(arguments.ttl))
+    elif command == "inventory":
+        say(yaml.safe_dump(bed.inventory(), sort_keys=False).rstrip())
+    elif command == "document":
+        say(json.dumps(bed.node_document(), indent=1))
+    elif command == "artifact":
+        say(bed.artifact(arguments.artifact, arguments.version))
+    else:
+        return doctor.report()
+    return 0
+
+
+def main(argv: Sequence[str]) -> int:
+    """Run the command line; errors are one message, not a traceback."""
+    try:
+        return run(parser().parse_args(argv))
+    except TestbedError as error:
+        sys.stderr.write(f"testbed: {error}\n")
+        return 1

