@@ -19,6 +19,8 @@ from testbed.process import Completed, run
 LABEL = "aks-flexnode-testbed"
 UNFINISHED = ("configured", "created", "initialized", "removing")
 """States of a container whose making or removal was cut short."""
+EXITS = Path("/run/libpod/exits")
+KILLED = "137"
 SPEC_LABEL = "aks-flexnode-testbed.spec"
 
 
@@ -98,8 +100,11 @@ def is_running(found: dict[str, Any] | None) -> bool:
     """Whether the container's first process lives; podman's word is stale after its monitor was killed."""
     if not found or not found["State"]["Running"]:
         return False
-    pid = int(found["State"]["Pid"])
-    return pid > 0 and Path(f"/proc/{pid}").exists()
+    try:
+        stat = Path(f"/proc/{int(found['State']['Pid'])}/stat").read_text(encoding="utf-8")
+    except OSError:
+        return False
+    return stat.rpartition(")")[2].split()[0] not in ("Z", "X")  # dead, and only not yet reaped
 
 
 def ensure(container: Container, keep_contents: bool = False) -> bool:
@@ -113,7 +118,7 @@ def ensure(container: Container, keep_contents: bool = False) -> bool:
     if found and (same or keep_contents) and complete:
         if is_running(found):
             return False
-        if restart(container.name):
+        if restart(found):
             return True
     remove(container.name)
     podman("create", *container.create_args())
@@ -123,13 +128,16 @@ def ensure(container: Container, keep_contents: bool = False) -> bool:
     return True
 
 
-def restart(name: str) -> bool:
-    """Start a container that ended or lost its monitor; False if podman can't."""
+def restart(found: dict[str, Any]) -> bool:
+    """Start a container that ended; False if podman can't.
+
+    When its monitor was killed too, nobody told podman that it ended: write what the monitor would have.
+    """
+    name = found["Name"]
+    if found["State"]["Status"] in ("running", "stopping") and EXITS.is_dir():
+        files.write(EXITS / found["Id"], KILLED)
     podman("container", "cleanup", name, check=False)
-    if podman("start", name, check=False).returncode == 0 and is_running(inspect(name)):
-        return True
-    podman("kill", name, check=False)
-    return podman("start", name, check=False).returncode == 0
+    return podman("start", name, check=False).returncode == 0 and is_running(inspect(name))
 
 
 def remove(name: str) -> None:

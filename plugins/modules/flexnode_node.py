@@ -137,8 +137,8 @@ from ansible.module_utils.basic import AnsibleModule, missing_required_lib
 from ansible_collections.aks.flexnode.plugins.module_utils.kubeconfig import client_from
 from ansible_collections.aks.flexnode.plugins.module_utils.node.errors import FlexNodeError
 from ansible_collections.aks.flexnode.plugins.module_utils.node.host import Host
-from ansible_collections.aks.flexnode.plugins.module_utils.node.node_object import apply_node
 from ansible_collections.aks.flexnode.plugins.module_utils.node.operations import own_node
+from ansible_collections.aks.flexnode.plugins.module_utils.node_object import apply_node
 
 YAML_ERROR = ""
 try:

@@ -76,6 +76,8 @@ def controller_manager_argv(signing_duration: str) -> tuple[str, ...]:
         f"--cluster-signing-key-file={INSIDE}/cluster-ca.key",
         f"--cluster-signing-duration={signing_duration}",
         "--controllers=*,bootstrapsigner,tokencleaner",
+        "--kube-api-burst=1000",  # the default of 20 requests a second would cost 5 s at the start
+        "--kube-api-qps=500",
         "--leader-elect=false",
         f"--root-ca-file={INSIDE}/cluster-ca.crt",
         f"--service-account-private-key-file={INSIDE}/service-account.key",

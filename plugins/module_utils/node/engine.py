@@ -163,8 +163,8 @@ def execute(
         before = _begin(plan, host, store, restarts, reload)
         done: list[Resource] = []
         try:
+            tell(f"apply {len(plan.steps)} change(s)")
             for step in plan.steps:
-                tell(step.change.sentence)
                 done.append(step.resource)
                 step.resource.apply(host)
         except FlexNodeError as error:
@@ -175,6 +175,7 @@ def execute(
         _reload_and_restart(host, reload, restarts, tell)
     with timings.of("gate"):
         try:
+            tell("wait until all is well")
             for gate in gates:
                 gate.pass_(host)
         except FlexNodeError:

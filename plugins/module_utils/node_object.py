@@ -9,9 +9,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from .clock import Clock
-from .errors import NodeNotReady
-from .kube import KubeClient, drain, evictable, kubelet_version, ready_condition
+from .node.clock import Clock
+from .node.errors import NodeNotReady
+from .node.kube import KubeClient, drain, evictable, kubelet_version, ready_condition
 
 
 def node_patch(

@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Writes one line of JSON for every task result, so that tests read data instead of screens."""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import Any
+
+from ansible.plugins.callback import CallbackBase
+
+DOCUMENTATION = """
+name: record
+type: notification
+short_description: Record every task result
+description: Appends one JSON object a line to the file that C(FLEXNODE_RECORD) names.
+"""
+
+
+class CallbackModule(CallbackBase):
+    """An observer; changes nothing of what a user sees."""
+
+    CALLBACK_VERSION = 2.0
+    CALLBACK_TYPE = "notification"
+    CALLBACK_NAME = "record"
+    CALLBACK_NEEDS_ENABLED = True
+
+    def _record(self, outcome: str, result: Any) -> None:
+        data = result._result
+        line = {
+            "outcome": outcome,
+            "host": result._host.get_name(),
+            "task": result._task.get_name(),
+            "action": result._task.action,
+            "changed": bool(data.get("changed")),
+            # Only what ran as a module (here or on the machine) reports how it was invoked.
+            "module": "invocation" in data,
+            "result": data,
+        }
+        with open(os.environ["FLEXNODE_RECORD"], "a", encoding="utf-8") as file:
+            file.write(json.dumps(line, default=str) + "\n")
+
+    def v2_runner_on_ok(self, result: Any) -> None:
+        """A task succeeded."""
+        self._record("ok", result)
+
+    def v2_runner_on_failed(self, result: Any, ignore_errors: bool = False) -> None:
+        """A task failed."""
+        self._record("failed", result)
+
+    def v2_runner_on_unreachable(self, result: Any) -> None:
+        """A machine could not be reached."""
+        self._record("unreachable", result)

@@ -1,0 +1,52 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The testbed that end-to-end tests share; each test module brings its own machines and takes them away."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from testbed import Testbed
+from testbed.machine import Machine
+
+MachineMaker = Callable[..., list[Machine]]
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Everything here needs the testbed."""
+    for item in items:
+        item.add_marker(pytest.mark.e2e)
+
+
+@pytest.fixture(scope="session")
+def bed() -> Iterator[Testbed]:
+    """A running testbed; one that was started for the tests is removed, one that was there stays."""
+    testbed = Testbed(os.environ.get("TESTBED_NAME", "e2e"))
+    testbed.up()
+    yield testbed
+    if "TESTBED_NAME" not in os.environ:
+        testbed.down()
+
+
+@pytest.fixture(scope="module")
+def machines(bed: Testbed) -> Iterator[MachineMaker]:
+    """Fresh machines: `machines(("edge-1", "debian12"), ...)`. Gone when the test module ends."""
+    made: list[Machine] = []
+
+    def make(*wanted: tuple[str, str]) -> list[Machine]:
+        for name, _ in wanted:
+            for old in bed.nodes():
+                if old.name == name:  # left over from a run that was killed
+                    old.remove()
+        with ThreadPoolExecutor() as pool:
+            fresh = list(pool.map(lambda pair: bed.node(pair[0], platform=pair[1]), wanted))
+        made.extend(fresh)
+        return fresh
+
+    yield make
+    for machine in made:
+        machine.remove()
+        bed.cluster.kubectl("delete", "node", machine.name, "--ignore-not-found")

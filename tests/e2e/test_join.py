@@ -1,0 +1,270 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Machines become Ready nodes by one playbook run, stay as they are, and leave again. Seen from outside."""
+
+from __future__ import annotations
+
+import base64
+import ipaddress
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cryptography import x509
+from cryptography.x509.oid import NameOID
+
+from testbed import Testbed
+from testbed.machine import Machine
+
+from . import fleet
+from .conftest import MachineMaker
+
+# Each platform with each containerd line.
+MATRIX = {
+    "bookworm-2x": ("debian12", "2.2.9"),
+    "bookworm-17": ("debian12", "1.7.32"),
+    "trixie-2x": ("debian13", "2.2.9"),
+    "trixie-17": ("debian13", "1.7.32"),
+}
+LABELS = {"site": "lab-1", "example.com/rack": "r7"}
+TAINT = {"key": "edge", "value": "true", "effect": "NoSchedule"}
+MODULE_RUNS = 8
+
+
+@dataclass(frozen=True)
+class Joined:
+    """Four machines after one bootstrap, and how they were before it."""
+
+    inventory: Path
+    machines: dict[str, Machine]
+    run: fleet.Play
+
+
+@pytest.fixture(scope="module")
+def four(bed: Testbed, machines: MachineMaker, tmp_path_factory: pytest.TempPathFactory) -> Joined:
+    """Four machines joined in one run."""
+    made = machines(*((name, platform) for name, (platform, _) in MATRIX.items()))
+    document = fleet.join_document(bed, node={"labels": LABELS, "taints": [TAINT], "maxPods": 42})
+    document["node"]["kubelet"] = bed.node_document()["node"]["kubelet"]
+    path = fleet.write_inventory(
+        bed, made, tmp_path_factory.mktemp("four") / "edge_hosts.yml", flexnode_config=document
+    )
+    inventory = fleet.yaml.safe_load(path.read_text())
+    for name, (_, containerd) in MATRIX.items():
+        inventory["all"]["hosts"][name]["flexnode_host_config"]["containerd"] = {"version": containerd}
+    path.write_text(fleet.yaml.safe_dump(inventory))
+    run = fleet.succeeded(fleet.play("bootstrap", path))
+    return Joined(path, {machine.name: machine for machine in made}, run)
+
+
+@pytest.mark.parametrize("name", MATRIX)
+def test_node_is_ready_with_what_was_asked_for(bed: Testbed, four: Joined, name: str) -> None:
+    seen = fleet.node(bed, name)
+    info = seen["status"]["nodeInfo"]
+    assert fleet.is_ready(seen)
+    assert info["kubeletVersion"] == f"v{bed.cluster.version}"
+    assert info["containerRuntimeVersion"] == f"containerd://{MATRIX[name][1]}"
+    assert LABELS.items() <= seen["metadata"]["labels"].items()
+    assert seen["metadata"]["labels"]["kubernetes.azure.com/managed"] == "false"
+    assert TAINT in seen["spec"]["taints"]
+    assert seen["status"]["capacity"]["pods"] == "42"
+    platform = "bookworm" if MATRIX[name][0] == "debian12" else "trixie"
+    assert platform in info["osImage"]
+
+
+@pytest.mark.parametrize("name", MATRIX)
+def test_pod_placed_by_the_scheduler_runs_and_can_be_watched(bed: Testbed, four: Joined, name: str) -> None:
+    pod = f"hello-{name}"
+    bed.cluster.kubectl("apply", "-f", "-", input=json.dumps(_pod(bed, pod, name)))
+    try:
+        bed.cluster.kubectl("wait", "--for=condition=Ready", f"pod/{pod}", "--timeout=60s")
+        status = json.loads(bed.cluster.kubectl("get", "pod", pod, "-o", "json"))
+        assert status["spec"]["nodeName"] == name
+        address = ipaddress.ip_address(status["status"]["podIP"])
+        assert address in ipaddress.ip_network(four.machines[name].pod_cidr)
+        assert bed.cluster.kubectl("logs", pod).strip() == f"hello from {pod}"
+        assert bed.cluster.kubectl("exec", pod, "--", "hostname").strip() == pod
+    finally:
+        bed.cluster.kubectl("delete", "pod", pod, "--grace-period=0", "--force")
+
+
+def _pod(bed: Testbed, name: str, node: str) -> dict[str, Any]:
+    """A pod that only the scheduler can place: by a label of the node, not by its name."""
+    script = f"echo hello from {name}; sleep 3600"
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name},
+        "spec": {
+            "nodeSelector": {"kubernetes.io/hostname": node, "site": "lab-1"},
+            "tolerations": [{"key": "edge", "operator": "Exists"}],
+            "terminationGracePeriodSeconds": 0,
+            "containers": [
+                {"name": "main", "image": bed.registry.workload_image, "command": ["/bin/sh", "-c", script]}
+            ],
+        },
+    }
+
+
+def test_few_modules_run_on_each_machine(four: Joined) -> None:
+    for name in MATRIX:
+        runs = four.run.modules(name)
+        assert 1 <= len(runs) <= MODULE_RUNS, runs
+
+
+def test_second_bootstrap_changes_nothing(four: Joined) -> None:
+    before = {name: (fleet.main_pids(m), fleet.snapshot(m)) for name, m in four.machines.items()}
+    run = fleet.succeeded(fleet.play("bootstrap", four.inventory))
+    for name, machine in four.machines.items():
+        assert run.changed(name) == 0, run.output
+        assert (fleet.main_pids(machine), fleet.snapshot(machine)) == before[name]
+
+
+def test_check_mode_on_a_converged_machine_is_empty(four: Joined) -> None:
+    run = fleet.succeeded(fleet.play("bootstrap", four.inventory, "--check", "--diff"))
+    for name in MATRIX:
+        assert run.changed(name) == 0, run.output
+        assert run.result(name, "flexnode_reconcile")["actions"] == []
+
+
+def test_status_shows_every_node(four: Joined) -> None:
+    run = fleet.succeeded(fleet.play("status", four.inventory))
+    for name in MATRIX:
+        status = run.result(name, "flexnode_status_info")["status"]
+        assert status["node"]["status"] == "Ready"
+        assert status["drift"] == []
+        assert status["phase"] == "NodeJoined"
+
+
+def test_changed_label_reaches_the_node_without_a_restart(bed: Testbed, four: Joined) -> None:
+    name = "bookworm-2x"
+    machine = four.machines[name]
+    before = fleet.main_pids(machine)
+    changed = ["-e", json.dumps({"flexnode_hosts": name})]
+    inventory = fleet.yaml.safe_load(four.inventory.read_text())
+    inventory["all"]["hosts"][name]["flexnode_host_config"]["node"] = {"labels": {"site": "lab-2"}}
+    path = four.inventory.with_name("relabelled.yml")
+    path.write_text(fleet.yaml.safe_dump(inventory))
+    fleet.succeeded(fleet.play("bootstrap", path, *changed))
+    assert fleet.node(bed, name)["metadata"]["labels"]["site"] == "lab-2"
+    fleet.succeeded(fleet.play("bootstrap", four.inventory, *changed))
+    assert fleet.node(bed, name)["metadata"]["labels"]["site"] == "lab-1"
+    assert fleet.main_pids(machine)["containerd.service"] == before["containerd.service"]
+
+
+# ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def short_signing(bed: Testbed) -> Iterator[None]:
+    """Certificates so short-lived that the kubelet renews within two minutes.
+
+    The signer dates them back by five minutes and the kubelet renews after 70 to 90 % of the whole: with
+    130 s to live that is 1 to 87 s from now.
+    """
+    before = bed.cluster.signing_duration
+    bed.cluster.set_signing_duration("130s")
+    yield
+    bed.cluster.set_signing_duration(before)
+
+
+def test_kubelet_gets_a_certificate_of_its_own_and_renews_it(
+    bed: Testbed, machines: MachineMaker, short_signing: None, tmp_path: Path
+) -> None:
+    (machine,) = machines(("renewing", "debian12"))
+    inventory = fleet.write_inventory(
+        bed, [machine], tmp_path / "hosts.yml", flexnode_config=fleet.join_document(bed)
+    )
+    fleet.succeeded(fleet.play("bootstrap", inventory))
+    first = _certificate(machine)
+    name = first.subject.get_attributes_for_oid(NameOID.COMMON_NAME)[0].value
+    assert name == "system:node:renewing"
+    cluster_ca = x509.load_pem_x509_certificate(bed.cluster.ca_pem.encode())
+    first.verify_directly_issued_by(cluster_ca)
+    fleet.eventually(
+        "a renewed certificate", lambda: _certificate(machine).serial_number != first.serial_number, 120
+    )
+    assert fleet.is_ready(fleet.node(bed, "renewing"))
+
+
+def _certificate(machine: Machine) -> x509.Certificate:
+    pem = machine.read("/var/lib/kubelet/pki/kubelet-client-current.pem")
+    return x509.load_pem_x509_certificate(pem.encode())
+
+
+def test_fresh_machine_plan_prepare_bootstrap_leave_and_again(
+    bed: Testbed, machines: MachineMaker, tmp_path: Path
+) -> None:
+    (machine,) = machines(("whole-life", "debian13"))
+    document = fleet.join_document(bed)
+    inventory = fleet.write_inventory(bed, [machine], tmp_path / "hosts.yml", flexnode_config=document)
+    fresh = fleet.snapshot(machine)
+
+    # check mode tells all and changes nothing
+    preview = fleet.succeeded(fleet.play("bootstrap", inventory, "--check", "--diff"))
+    planned = preview.result("whole-life", "flexnode_reconcile")["actions"]
+    assert fleet.snapshot(machine) == fresh
+    assert "install kubelet 1.34.4" in planned
+    assert "start kubelet.service" in planned
+    assert "/etc/containerd/config.toml" in preview.output
+    assert document["azure"]["bootstrapToken"]["token"] not in preview.output
+
+    # prepare fetches everything but joins nothing; bootstrap then fetches nothing
+    fleet.succeeded(fleet.play("prepare", inventory))
+    assert "whole-life" not in fleet.node_names(bed)
+    assert fleet.main_pids(machine) == {"containerd.service": "0", "kubelet.service": "0"}
+    served = len(bed.mirror.requests())
+    run = fleet.succeeded(fleet.play("bootstrap", inventory))
+    assert len(bed.mirror.requests()) == served
+    assert fleet.is_ready(fleet.node(bed, "whole-life"))
+    # what was planned on the fresh machine is what was done by the two together
+    assert set(run.result("whole-life", "flexnode_reconcile")["actions"]) <= set(planned)
+
+    # leave: nothing of it stays, twice over
+    fleet.succeeded(fleet.play("unbootstrap", inventory))
+    assert "whole-life" not in fleet.node_names(bed)
+    assert fleet.snapshot(machine) == fresh
+    units = machine.run(
+        ["systemctl", "list-unit-files", "containerd.service", "kubelet.service"], check=False
+    )
+    assert "0 unit files" in units.stdout
+    again = fleet.succeeded(fleet.play("unbootstrap", inventory))
+    assert again.changed("whole-life") == 0
+
+    # and the machine can join again
+    fleet.succeeded(fleet.play("bootstrap", inventory))
+    assert fleet.is_ready(fleet.node(bed, "whole-life"))
+
+
+def test_secrets_stay_out_of_sight(bed: Testbed, machines: MachineMaker, tmp_path: Path) -> None:
+    (machine,) = machines(("discreet", "debian12"))
+    document = fleet.join_document(bed)
+    token = document["azure"]["bootstrapToken"]["token"]
+    secret = token.partition(".")[2]
+    inventory = fleet.write_inventory(bed, [machine], tmp_path / "hosts.yml", flexnode_config=document)
+    run = fleet.succeeded(fleet.play("bootstrap", inventory, "-vvv", "--diff"))
+    assert secret not in run.output
+    assert secret not in json.dumps(list(run.events))
+    assert secret not in machine.run(["journalctl", "--no-pager"]).stdout
+    encoded = base64.b64encode(token.encode()).decode()
+    found = machine.run(
+        [
+            "grep",
+            "-rlE",
+            f"{secret}|{encoded}",
+            "/etc",
+            "/var/lib",
+            "/var/log",
+            "/opt",
+            "/tmp",
+            "/run",
+            "/home",
+        ],
+        check=False,
+    ).stdout.split()
+    assert found, "the token must be somewhere, or this looks in the wrong places"
+    for path in found:
+        mode = machine.run(["stat", "-c", "%a %U", path]).stdout.strip()
+        assert mode == "600 root", f"{path} {mode}"

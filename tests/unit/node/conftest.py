@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: (c) 2026, aks.flexnode contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""Fixtures of the node's tests."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.unit.node.fakes import Machine
+from tests.unit.node.servers import Pki
+
+GOLDEN = Path(__file__).parent / "golden"
+Golden = Callable[[str, str], None]
+
+
+@pytest.fixture
+def machine(tmp_path: Path) -> Machine:
+    """An empty machine. Its files belong to root, as on a real one."""
+    if os.geteuid() != 0:
+        pytest.skip("needs root: what is written belongs to root")
+    root = tmp_path / "root"
+    root.mkdir()
+    return Machine.at(root)
+
+
+@pytest.fixture
+def debian(machine: Machine) -> Machine:
+    """A Debian 12 with systemd, before we come."""
+    return machine.furnish()
+
+
+@pytest.fixture(scope="session")
+def pki(tmp_path_factory: pytest.TempPathFactory) -> Pki:
+    """A CA with a server's and a client's certificate."""
+    return Pki.make(tmp_path_factory.mktemp("pki"))
+
+
+@pytest.fixture
+def golden() -> Golden:
+    """Compare a text with the golden file of that name; UPDATE_GOLDEN=1 writes the files anew."""
+
+    def compare(name: str, text: str) -> None:
+        file = GOLDEN / name
+        if os.environ.get("UPDATE_GOLDEN"):
+            file.write_text(text)
+        assert text == file.read_text(), f"golden/{name} differs; UPDATE_GOLDEN=1 pytest ... writes it anew"
+
+    return compare

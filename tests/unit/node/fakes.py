@@ -1,0 +1,190 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: (c) 2026, aks.flexnode contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""A machine for tests: real files under a temporary root; only the commands and the time are made up."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from ansible_collections.aks.flexnode.plugins.module_utils.node.host import Completed, Host
+from ansible_collections.aks.flexnode.plugins.module_utils.node.state import Store
+
+SWAPS_HEADER = "Filename\t\t\t\tType\t\tSize\t\tUsed\t\tPriority\n"
+DEBIAN = 'PRETTY_NAME="Debian GNU/Linux 12 (bookworm)"\nID=debian\nVERSION_ID="12"\n'
+SYSCTLS = {
+    "net/bridge/bridge-nf-call-iptables": "0",
+    "net/bridge/bridge-nf-call-ip6tables": "0",
+    "net/ipv4/ip_forward": "0",
+    "vm/overcommit_memory": "0",
+    "vm/panic_on_oom": "0",
+    "kernel/panic": "0",
+    "kernel/panic_on_oops": "0",
+    "kernel/keys/root_maxkeys": "1000000",
+    "kernel/keys/root_maxbytes": "25000000",
+    "kernel/hostname": "Edge-1",
+    "kernel/osrelease": "6.1.0-test",
+}
+
+
+@dataclass
+class FakeClock:
+    """Time passes only when somebody sleeps; `then` is what happens meanwhile."""
+
+    time: float = 1_800_000_000.0
+    naps: list[float] = field(default_factory=list)
+    then: Callable[[], None] = lambda: None
+
+    def now(self) -> float:
+        return self.time
+
+    def monotonic(self) -> float:
+        return self.time
+
+    def sleep(self, seconds: float) -> None:
+        self.naps.append(seconds)
+        self.time += seconds
+        self.then()
+
+
+@dataclass
+class Commands:
+    """The commands of a machine: systemd's units, swap, kernel modules, mounts. Every call is noted."""
+
+    root: Path
+    units: dict[str, str] = field(default_factory=dict)  # ActiveState by unit
+    restarts: dict[str, int] = field(default_factory=dict)  # NRestarts by unit
+    logs: dict[str, str] = field(default_factory=dict)
+    statuses: dict[str, int] = field(default_factory=dict)  # exit status by program or "program verb"
+    on_start: dict[str, Callable[[], None]] = field(default_factory=dict)
+    answers: dict[tuple[str, ...], str] = field(default_factory=dict)
+    calls: list[tuple[str, ...]] = field(default_factory=list)
+
+    def __call__(self, argv: Sequence[str], data: bytes | None, timeout: float) -> Completed:
+        call = tuple(argv)
+        self.calls.append(call)
+        status = self.statuses.get(" ".join(call[:2]), self.statuses.get(call[0], 0))
+        if status:
+            return Completed(call, status, "", f"{call[0]}: it went wrong\n")
+        answer = getattr(self, f"_{call[0]}", lambda *_: self.answers.get(call, ""))
+        return Completed(call, 0, answer(*call[1:]), "")
+
+    def changing(self) -> list[tuple[str, ...]]:
+        """The calls that were not just looking."""
+        return [call for call in self.calls if call[:2] != ("systemctl", "show") and call[0] != "journalctl"]
+
+    def times(self, *start: str) -> int:
+        """How often a command with this beginning was called."""
+        return sum(call[: len(start)] == start for call in self.calls)
+
+    def _systemctl(self, verb: str, *arguments: str) -> str:
+        names = [name for name in arguments if not name.startswith("-")]
+        if verb == "show":
+            return "\n".join(self._shown(name) for name in names)
+        if verb == "restart":
+            for name in names:
+                self.units[name] = "active"
+                self.on_start.get(name, lambda: None)()
+        if verb == "stop":
+            self.units.update(dict.fromkeys(names, "inactive"))
+        return ""
+
+    def _shown(self, unit: str) -> str:
+        state, restarts = self.units.get(unit, "inactive"), self.restarts.get(unit, 0)
+        return f"Id={unit}\nActiveState={state}\nSubState=any\nNRestarts={restarts}\n"
+
+    def _journalctl(self, _flag: str, unit: str, *_: str) -> str:
+        return self.logs.get(unit, "")
+
+    def _modprobe(self, *arguments: str) -> str:
+        (self.root / "sys/module" / arguments[-1]).mkdir(parents=True, exist_ok=True)
+        return ""
+
+    def _swapoff(self, *arguments: str) -> str:
+        swaps = self.root / "proc/swaps"
+        lines = swaps.read_text().splitlines(keepends=True)
+        swaps.write_text("".join(line for line in lines if not line.startswith(arguments[-1])))
+        return ""
+
+    def _swapon(self, *arguments: str) -> str:
+        priority = arguments[1] if arguments[0] == "--priority" else "-2"
+        with (self.root / "proc/swaps").open("a") as file:
+            file.write(swap_row(arguments[-1], priority))
+        return ""
+
+
+def swap_row(area: str, priority: str = "-2") -> str:
+    """A line of /proc/swaps."""
+    return f"{area}\tfile\t1048572\t0\t{priority}\n"
+
+
+@dataclass
+class Machine:
+    """A root, its commands, its clock, and the Host that tests hand to the code."""
+
+    root: Path
+    commands: Commands
+    clock: FakeClock
+    host: Host
+    store: Store
+
+    @classmethod
+    def at(cls, root: Path) -> Machine:
+        """A machine with nothing in it."""
+        commands, clock = Commands(root), FakeClock()
+        host = Host(root=str(root), runner=commands, clock=clock)
+        return cls(root, commands, clock, host, Store(host))
+
+    def path(self, path: str) -> Path:
+        """Where a path of the machine really is."""
+        return self.root / path.lstrip("/")
+
+    def put(self, path: str, content: str | bytes = "", mode: int = 0o644) -> Path:
+        """A file, and the directories above it."""
+        place = self.path(path)
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_bytes(content.encode() if isinstance(content, str) else content)
+        place.chmod(mode)
+        return place
+
+    def text(self, path: str) -> str:
+        """What a file holds."""
+        return self.path(path).read_text()
+
+    def mount(self, *points: str) -> None:
+        """Say, as the kernel would, that something is mounted at these places."""
+        lines = [
+            f"{number} 1 0:{number} / {point} rw - tmpfs tmpfs rw" for number, point in enumerate(points, 20)
+        ]
+        self.put("/proc/self/mountinfo", "".join(f"{line}\n" for line in lines))
+
+    def furnish(self) -> Machine:
+        """What a Debian 12 with systemd has before we come."""
+        for setting, value in SYSCTLS.items():
+            self.put(f"/proc/sys/{setting}", value + "\n")
+        self.put("/etc/os-release", DEBIAN)
+        self.put("/proc/meminfo", "MemTotal:        8134224 kB\nMemFree: 1 kB\n")
+        self.put("/proc/filesystems", "nodev\tsysfs\n\text4\n")
+        self.put("/proc/swaps", SWAPS_HEADER + swap_row("/swapfile"))
+        self.put("/etc/fstab", "UUID=1 / ext4 defaults 0 1\n/swapfile none swap sw 0 0\n")
+        self.put("/sys/fs/cgroup/cgroup.controllers", "cpu memory pids\n")
+        for directory in ("/run/systemd/system", "/usr/local/bin", "/usr/local/sbin", "/etc/systemd/system"):
+            self.path(directory).mkdir(parents=True, exist_ok=True)
+        return self
+
+    def snapshot(self, *below: str) -> dict[str, tuple[object, ...]]:
+        """Everything under some directories, to the byte: content or target, mode, owner, time of files."""
+        found: dict[str, tuple[object, ...]] = {}
+        for top in below or ("/etc", "/opt", "/usr", "/var", "/proc"):
+            for place in sorted(self.path(top).rglob("*")):
+                seen = place.lstat()
+                what: object = "directory"
+                if place.is_symlink():
+                    what = os.readlink(place)
+                elif place.is_file():
+                    what = (place.read_bytes(), seen.st_mtime_ns if not top.startswith("/proc") else 0)
+                found[str(place.relative_to(self.root))] = (what, seen.st_mode, seen.st_uid, seen.st_gid)
+        return found
