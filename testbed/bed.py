@@ -13,7 +13,7 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
-from testbed import document, files, paths, plan, podman, site, ssh, versions
+from testbed import document, files, network, paths, plan, podman, site, ssh, versions
 from testbed.artifacts import store
 from testbed.cluster import Cluster
 from testbed.errors import TestbedError
@@ -79,12 +79,13 @@ class Testbed:
         if os.geteuid() != 0:
             raise TestbedError("the testbed runs machines and networks: run it as root")
         packages.ensure()
-        here = site.create(self.name)
+        here = site.create(self.name, network.subnets())
         if signing_duration:
             here.remember("signing_duration", signing_duration)
         store.ensure(versions.DEFAULT_SET)
         rootfs.ensure(recipes.SERVICES)
         with self._lock():
+            podman.wait_for_stragglers()
             self._prepare_machine(here)
             here.authority.ensure()
             services = self._services()
@@ -107,10 +108,11 @@ class Testbed:
         if here is None and not directory.is_dir() and not podman.names(self.name):
             return
         with step(f"testbed {self.name}: remove"), self._lock(), ThreadPoolExecutor(max_workers=4) as pool:
+            podman.wait_for_stragglers()
             if here:
                 list(pool.map(Machine.remove, self.nodes()))
             list(pool.map(podman.remove, podman.names(self.name)))
-            podman.podman("network", "rm", "--force", site.network(self.name), check=False)
+            network.remove(site.network(self.name))
             with files.lock(directory.parent / "sites.lock"):
                 shutil.rmtree(directory, ignore_errors=True)
                 if not site.others(self.name):
@@ -136,6 +138,7 @@ class Testbed:
             self._write_known_hosts()
         if machine.platform != platform:
             raise TestbedError(f"node {name} exists with platform {machine.platform}: remove it first")
+        podman.wait_for_stragglers()
         if not machine.is_running():
             with step(f"node {name} ({machine.platform}, {machine.ip})"):
                 machine.ensure()
@@ -180,7 +183,7 @@ class Testbed:
         if IP_FORWARD.read_text(encoding="ascii").strip() != "1":
             say("... set net.ipv4.ip_forward=1: nodes reach each other through this machine")
             IP_FORWARD.write_text("1", encoding="ascii")
-        podman.ensure_network(here.network, here.plan.subnet, here.plan.gateway, self.name)
+        network.ensure(here)
 
     def _start(self, here: Site, services: Iterable[Service]) -> None:
         with ThreadPoolExecutor(max_workers=4) as pool:

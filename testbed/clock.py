@@ -6,11 +6,13 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
+from testbed.errors import TookTooLong
+
 
 def wait_for(what: str, check: Callable[[], bool], seconds: float, interval: float = 0.1) -> None:
-    """Call check until it is true; TimeoutError names what did not come."""
+    """Call check until it is true; TookTooLong names what did not come."""
     deadline = time.monotonic() + seconds
     while not check():
         if time.monotonic() > deadline:
-            raise TimeoutError(f"{what} did not come within {seconds:.0f} s")
+            raise TookTooLong(f"{what} did not come within {seconds:.0f} s")
         time.sleep(interval)

@@ -10,6 +10,10 @@ class TestbedError(Exception):
     __test__ = False  # the name starts with "Test": keep pytest from collecting it
 
 
+class TookTooLong(TestbedError):
+    """What was waited for did not come."""
+
+
 class CommandFailed(TestbedError):
     """A program ended with an error."""
 

@@ -82,6 +82,7 @@ class Machine:
 
     def remove(self) -> None:
         """Remove it with its disks; the cluster keeps its Node object, as it would for a lost machine."""
+        podman.wait_for_stragglers()
         podman.remove(self.container)
         for volume in self._volumes():
             podman.podman("volume", "rm", "--force", volume, check=False)

@@ -5,22 +5,26 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from ipaddress import IPv4Network
 from pathlib import Path
 from typing import Any
 
 from testbed import files, paths
-from testbed.errors import TestbedError
+from testbed.clock import wait_for
+from testbed.errors import CommandFailed, TestbedError, TookTooLong
 from testbed.process import Completed, run
 
 LABEL = "aks-flexnode-testbed"
 UNFINISHED = ("configured", "created", "initialized", "removing")
 """States of a container whose making or removal was cut short."""
+STARTER = "TESTBED_STARTER"
+"""Marks a podman process with who started it: when that one is gone, it is a straggler."""
 EXITS = Path("/run/libpod/exits")
 KILLED = "137"
+STRAGGLER_SECONDS = 60
 SPEC_LABEL = "aks-flexnode-testbed.spec"
 
 
@@ -39,7 +43,7 @@ def podman(
     """Run podman as the testbed configures it."""
     conf = paths.cache() / "containers.conf"
     files.write(conf, containers_conf(Path("/run/systemd/system").is_dir()))
-    env = {"CONTAINERS_CONF": str(conf)}
+    env = {"CONTAINERS_CONF": str(conf), STARTER: str(os.getpid())}
     return run(["podman", *args], check=check, input=input, env=env, timeout=timeout)
 
 
@@ -124,7 +128,14 @@ def ensure(container: Container, keep_contents: bool = False) -> bool:
     podman("create", *container.create_args())
     if container.contents is not None:
         podman("cp", "--archive=false", "-", f"{container.name}:/", input=container.contents)
-    podman("start", container.name)
+    started = podman("start", container.name, check=False)
+    if "already allocated" in started.stderr:
+        raise TestbedError(
+            f"podman was killed at work and still holds the address of {container.name}: "
+            f"run 'python -m testbed down', then 'up'"
+        )
+    if started.returncode != 0:
+        raise CommandFailed(["podman", "start", container.name], started.returncode, started.stderr)
     return True
 
 
@@ -151,26 +162,35 @@ def names(owner: str) -> list[str]:
     return done.stdout.split()
 
 
-def subnets() -> list[IPv4Network]:
-    """The IPv4 subnets of all podman networks."""
-    found = json.loads(podman("network", "ls", "--format", "json").stdout or "[]")
-    listed = [entry["subnet"] for network in found for entry in network.get("subnets") or []]
-    return [IPv4Network(subnet) for subnet in listed if ":" not in subnet]
-
-
-def ensure_network(name: str, subnet: IPv4Network, gateway: str, owner: str) -> None:
-    """Have a bridge network without a name server: every address in a testbed is known beforehand."""
-    if podman("network", "exists", name, check=False).returncode == 0:
-        return
-    args = ["--disable-dns", "--subnet", str(subnet), "--gateway", gateway, "--label", f"{LABEL}={owner}"]
-    podman("network", "create", *args, name)
-
-
 @contextmanager
 def explained(name: str) -> Iterator[None]:
     """Add the last lines of a container's log to an error that concerns it."""
     try:
         yield
-    except TimeoutError as error:
+    except TookTooLong as error:
         log = podman("logs", "--tail", "15", name, check=False)
         raise TestbedError(f"{error}; the end of its log:\n{log.stdout}{log.stderr}") from error
+
+
+def stragglers() -> list[int]:
+    """Podman processes that outlived who started them; two at work on one container leave a mess."""
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            if (process / "comm").read_text(encoding="utf-8") != "podman\n":
+                continue
+            if (process / "cmdline").read_bytes().split(b"\0")[1] == b"exec":
+                continue  # looks into a container and changes nothing about it
+            settings = (process / "environ").read_bytes().split(b"\0")
+            parent = (process / "stat").read_text(encoding="utf-8").rpartition(")")[2].split()[1]
+        except (OSError, IndexError):
+            continue  # it ended while we looked
+        starter = next((word for word in settings if word.startswith(STARTER.encode() + b"=")), None)
+        if starter and starter.decode().partition("=")[2] != parent:
+            found.append(int(process.name))
+    return found
+
+
+def wait_for_stragglers() -> None:
+    """Let what an interrupted run began come to its end."""
+    wait_for("the end of an interrupted run's podman", lambda: not stragglers(), STRAGGLER_SECONDS)

@@ -4,16 +4,16 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from dataclasses import dataclass
 from ipaddress import IPv4Network
 from pathlib import Path
 from typing import Any
 
-from testbed import files, paths, podman
+from testbed import files, paths
 from testbed.errors import TestbedError
 from testbed.pki import Authority
 from testbed.plan import Plan, free_subnet
-from testbed.process import run
 
 PREFIX = "tb"
 
@@ -77,14 +77,14 @@ def require(name: str) -> Site:
     raise TestbedError(f"testbed {name} is not up: run 'python -m testbed up'")
 
 
-def create(name: str) -> Site:
-    """The testbed of that name, with a subnet chosen the first time."""
+def create(name: str, taken: Iterable[IPv4Network]) -> Site:
+    """The testbed of that name, with a subnet chosen the first time among those not taken."""
     directory = paths.state(name)
     directory.mkdir(parents=True, exist_ok=True, mode=0o700)
     with files.lock(directory.parent / "sites.lock"):
         if site := load(name):
             return site
-        subnet = free_subnet(name, [*_routes(), *podman.subnets(), *_planned()])
+        subnet = free_subnet(name, [*taken, *_planned()])
         files.write(directory / "site.json", json.dumps({"subnet": str(subnet)}) + "\n")
     return Site(name, directory, Plan(subnet))
 
@@ -99,9 +99,3 @@ def others(name: str) -> list[str]:
 def _planned() -> list[IPv4Network]:
     found = (site for name in others("") if (site := load(name)))
     return [site.plan.subnet for site in found]
-
-
-def _routes() -> list[IPv4Network]:
-    routes = json.loads(run(["ip", "-json", "-4", "route", "show", "table", "all"]).stdout or "[]")
-    targets = (str(route["dst"]) for route in routes if route.get("type", "unicast") == "unicast")
-    return [IPv4Network(target, strict=False) for target in targets if target != "default"]

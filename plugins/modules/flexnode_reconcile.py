@@ -49,11 +49,6 @@ options:
     description:
       - Name of the operation that this call belongs to, as returned by M(aks.flexnode.flexnode_config_fetch).
     type: str
-  keep_lease:
-    description:
-      - Keep the machine's lease for the next call of O(operation).
-    type: bool
-    default: false
 """
 
 EXAMPLES = r"""
@@ -130,7 +125,6 @@ def main() -> None:
             "config": {"type": "dict"},
             "drain_seconds": {"type": "int", "default": 60},
             "operation": {"type": "str"},
-            "keep_lease": {"type": "bool", "default": False},
         },
         supports_check_mode=True,
     )
@@ -139,7 +133,7 @@ def main() -> None:
             result = carry_out(module, Host())
         else:
             host, operation = Host(), module.params["operation"] or new_operation()
-            with held(host, operation, "Ansible", keep=module.params["keep_lease"]):
+            with held(host, operation, "Ansible"):
                 result = carry_out(module, host)
     except FlexNodeError as error:
         module.fail_json(msg=str(error), error=error.as_dict())

@@ -19,16 +19,19 @@ def is_v2(root: Path = ROOT) -> bool:
     return (root / "cgroup.controllers").is_file()
 
 
-def unmounted(proc_cgroups: str) -> list[str]:
-    """The needed v1 controllers (as mount options) that the kernel has and no hierarchy uses."""
-    free = {
-        fields[0]
-        for line in proc_cgroups.splitlines()
-        if not line.startswith("#")
-        and len(fields := line.split()) == 4
-        and fields[1] == "0"
-        and fields[3] == "1"
+def unmounted(proc_cgroups: str, mounts: str) -> list[str]:
+    """The needed v1 controllers (as mount options) that the kernel has and that are mounted nowhere.
+
+    A hierarchy that still has members outlives its mount: only the mounts tell.
+    """
+    rows = [line.split() for line in proc_cgroups.splitlines() if not line.startswith("#")]
+    mounted = {
+        option
+        for fields in (line.split() for line in mounts.splitlines())
+        if len(fields) > 3 and fields[2] == "cgroup"
+        for option in fields[3].split(",")
     }
+    free = {fields[0] for fields in rows if len(fields) == 4 and fields[3] == "1"} - mounted
     groups = (tuple(name for name in group if name in free) for group in NEEDED_ON_V1)
     return [",".join(group) for group in groups if group]
 
@@ -37,7 +40,8 @@ def complete(record: Path) -> None:
     """Mount the missing v1 controllers and remember which, so that the last testbed can take them back."""
     if is_v2():
         return
-    for names in unmounted(Path("/proc/cgroups").read_text(encoding="ascii")):
+    kernel = Path("/proc/cgroups").read_text(encoding="ascii")
+    for names in unmounted(kernel, Path("/proc/self/mounts").read_text(encoding="utf-8")):
         target = ROOT / names
         target.mkdir(exist_ok=True)
         made = _recorded(record)

@@ -9,6 +9,7 @@ import contextlib
 import errno
 import hashlib
 import os
+import re
 import secrets
 import shutil
 import stat
@@ -171,7 +172,7 @@ class Host:
         """Mount points at or under `path`, deepest first."""
         points = []
         for line in self.text("/proc/self/mountinfo").splitlines():
-            point = line.split(" ")[4].encode().decode("unicode_escape")
+            point = unescaped(line.split(" ")[4])
             if point == path or point.startswith(path.rstrip("/") + "/"):
                 points.append(point)
         return tuple(sorted(points, key=lambda point: (-point.count("/"), point)))
@@ -349,6 +350,11 @@ class Host:
         finally:
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(temporary)
+
+
+def unescaped(text: str) -> str:
+    """A path as the kernel lists it: only spaces and the like are escaped, in octal."""
+    return re.sub(r"\\([0-7]{3})", lambda code: chr(int(code[1], 8)), text)
 
 
 @contextlib.contextmanager

@@ -45,16 +45,13 @@ class Journal:
     def entries(self) -> list[Entry]:
         """Every item ever touched, in the order of the first touch."""
         entries: dict[str, Entry] = {}
-        lines = (self._host.read(self._lines) or b"").split(b"\n")
+        # What follows the last end of line is torn, even where it looks whole: its act has not begun.
+        lines = (self._host.read(self._lines) or b"").split(b"\n")[:-1]
         for number, line in enumerate(lines, 1):
-            if not line:
-                continue
             try:
                 record = json.loads(line)
                 kind, _, name = record["key"].partition(":")
-            except (ValueError, KeyError, TypeError) as error:
-                if number == len(lines):
-                    break
+            except (ValueError, KeyError, TypeError, AttributeError) as error:
                 raise StateCorrupt(
                     "the undo journal can't be read",
                     where=f"{self._lines}, line {number}",

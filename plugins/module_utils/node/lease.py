@@ -17,8 +17,8 @@ from .errors import LeaseHeld
 from .host import Host
 
 RUN_DIR = "/run/aks-flex-node"  # a reboot ends every operation, and clears /run
-GAP = 120.0  # seconds a play may take between two of its tasks before others may step in
-PATIENCE = 20.0
+GAP = 10.0  # seconds between fetching a configuration and applying it, in which nobody may step in
+PATIENCE = 30.0  # more than GAP: whoever comes after an abandoned run waits a little, and then goes on
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,12 +51,15 @@ def held(
     )
     try:
         _acquire(host, descriptor, operation, patience)
-        _write(host, Lease(operation, owner, os.getpid(), host.clock.now() + GAP))
+        _write(host, operation, owner)
         try:
             yield
+        except BaseException:
+            keep = False
+            raise
         finally:
             if keep:
-                _write(host, Lease(operation, owner, os.getpid(), host.clock.now() + GAP))
+                _write(host, operation, owner)
             else:
                 host.remove(f"{RUN_DIR}/lease.json")
     finally:
@@ -73,7 +76,7 @@ def _acquire(host: Host, descriptor: int, operation: str, patience: float) -> No
             pass
         else:
             holder = _read(host)
-            if holder is None or holder.operation == operation or holder.expires <= host.clock.now():
+            if holder is None or holder.operation == operation or holder.expires <= host.clock.monotonic():
                 return
             fcntl.flock(descriptor, fcntl.LOCK_UN)
         if host.clock.monotonic() >= deadline:
@@ -94,5 +97,7 @@ def _read(host: Host) -> Lease | None:
         return None
 
 
-def _write(host: Host, lease: Lease) -> None:
+def _write(host: Host, operation: str, owner: str) -> None:
+    # Monotonic time counts from the boot, as does the life of /run: a clock that is set does not matter.
+    lease = Lease(operation, owner, os.getpid(), host.clock.monotonic() + GAP)
     host.write(f"{RUN_DIR}/lease.json", json.dumps(asdict(lease)).encode(), 0o600)

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -19,13 +19,12 @@ Golden = Callable[[str, str], None]
 
 
 @pytest.fixture
-def machine(tmp_path: Path) -> Machine:
+def machine() -> Iterator[Machine]:
     """An empty machine. Its files belong to root, as on a real one."""
     if os.geteuid() != 0:
         pytest.skip("needs root: what is written belongs to root")
-    root = tmp_path / "root"
-    root.mkdir()
-    return Machine.at(root)
+    with Machine.temporary() as made:
+        yield made
 
 
 @pytest.fixture

@@ -6,13 +6,18 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+
+import pytest
 
 from ansible_collections.aks.flexnode.plugins.module_utils.node.host import Completed, Host
 from ansible_collections.aks.flexnode.plugins.module_utils.node.state import Store
 
+root_only = pytest.mark.skipif(os.geteuid() != 0, reason="needs root: what is written belongs to root")
 SWAPS_HEADER = "Filename\t\t\t\tType\t\tSize\t\tUsed\t\tPriority\n"
 DEBIAN = 'PRETTY_NAME="Debian GNU/Linux 12 (bookworm)"\nID=debian\nVERSION_ID="12"\n'
 SYSCTLS = {
@@ -138,6 +143,14 @@ class Machine:
         host = Host(root=str(root), runner=commands, clock=clock)
         return cls(root, commands, clock, host, Store(host))
 
+    @classmethod
+    @contextmanager
+    def temporary(cls) -> Iterator[Machine]:
+        """A machine that is gone after the block; in memory where possible, as every write is synced."""
+        memory = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
+        with tempfile.TemporaryDirectory(prefix="flexnode-", dir=memory) as root:
+            yield cls.at(Path(root))
+
     def path(self, path: str) -> Path:
         """Where a path of the machine really is."""
         return self.root / path.lstrip("/")
@@ -175,7 +188,7 @@ class Machine:
             self.path(directory).mkdir(parents=True, exist_ok=True)
         return self
 
-    def snapshot(self, *below: str) -> dict[str, tuple[object, ...]]:
+    def snapshot(self, *below: str, times: bool = True) -> dict[str, tuple[object, ...]]:
         """Everything under some directories, to the byte: content or target, mode, owner, time of files."""
         found: dict[str, tuple[object, ...]] = {}
         for top in below or ("/etc", "/opt", "/usr", "/var", "/proc"):
@@ -185,6 +198,7 @@ class Machine:
                 if place.is_symlink():
                     what = os.readlink(place)
                 elif place.is_file():
-                    what = (place.read_bytes(), seen.st_mtime_ns if not top.startswith("/proc") else 0)
+                    timed = times and not top.startswith("/proc")
+                    what = (place.read_bytes(), seen.st_mtime_ns if timed else 0)
                 found[str(place.relative_to(self.root))] = (what, seen.st_mode, seen.st_uid, seen.st_gid)
         return found

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from ..errors import KernelLacks
-from ..host import Host
+from ..host import Host, unescaped
 from .base import Change, Drift, Origin, Vault
 from .paths import capture_path, path_mark, restore_path
 
@@ -201,7 +201,7 @@ class SwapOff:
 def active_swap(host: Host) -> list[tuple[str, str]]:
     """Active swap areas with their priorities, as the kernel lists them."""
     rows = [line.split() for line in host.text("/proc/swaps").splitlines()[1:]]
-    return [(row[0].encode().decode("unicode_escape"), row[4]) for row in rows if len(row) >= 5]
+    return [(unescaped(row[0]), row[4]) for row in rows if len(row) >= 5]
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,8 +231,8 @@ class FstabSwap:
     def apply(self, host: Host) -> None:
         """Comment the lines, keep mode and owner."""
         state = host.look(FSTAB)
-        content = without_swap(host.text(FSTAB)).encode()
-        host.write(FSTAB, content, state.mode, uid=state.uid, gid=state.gid)
+        content = without_swap(_text(host.read(FSTAB) or b""))
+        host.write(FSTAB, _bytes(content), state.mode, uid=state.uid, gid=state.gid)
 
     @classmethod
     def mark_now(cls, host: Host, name: str) -> str:
@@ -242,13 +242,13 @@ class FstabSwap:
     @classmethod
     def restore(cls, host: Host, name: str, origin: Origin, vault: Vault) -> list[str]:
         """To the byte where only we changed it; else just our notes are taken out of the others' text."""
-        before = vault.kept(origin["content"]).decode()
-        now = host.text(name)
+        before = _text(vault.kept(origin["content"]))
+        now = _text(host.read(name) or b"")
         if now == without_swap(before):
             return restore_path(host, name, origin, vault)
         state = host.look(name)
-        mended = now.replace(FSTAB_NOTE, "").encode()
-        host.write(name, mended, state.mode, uid=state.uid, gid=state.gid)
+        mended = now.replace(FSTAB_NOTE, "")
+        host.write(name, _bytes(mended), state.mode, uid=state.uid, gid=state.gid)
         return []
 
 
@@ -257,3 +257,12 @@ def without_swap(table: str) -> str:
     return "".join(
         FSTAB_NOTE + line if SWAP_LINE.match(line) else line for line in table.splitlines(keepends=True)
     )
+
+
+def _text(content: bytes) -> str:
+    """A table of whatever encoding as text that turns into the same bytes again."""
+    return content.decode(errors="surrogateescape")
+
+
+def _bytes(text: str) -> bytes:
+    return text.encode(errors="surrogateescape")

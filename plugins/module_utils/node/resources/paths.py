@@ -214,6 +214,9 @@ class Directory:
     @classmethod
     def restore(cls, host: Host, name: str, origin: Origin, vault: Vault) -> list[str]:
         """Remove what we brought; keep what was there before us and whatever is mounted."""
+        now = host.look(name).is_
+        if now != "directory":  # someone replaced or removed it since, or it was never ours
+            return [] if now in ("absent", origin["is"]) else [name]
         before = frozenset(origin.get("entries", ()))
         left: list[str] = []
         if origin.get("ours"):

@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The bridge network of a testbed."""
+
+from __future__ import annotations
+
+import json
+from ipaddress import IPv4Network
+from typing import Any
+
+from testbed.podman import LABEL, podman
+from testbed.process import run
+from testbed.site import Site
+
+
+def ensure(site: Site) -> None:
+    """Have a bridge network without a name server: every address in a testbed is known beforehand."""
+    if podman("network", "exists", site.network, check=False).returncode == 0:
+        return
+    labels = ["--label", f"{LABEL}={site.name}"]
+    addresses = ["--subnet", str(site.plan.subnet), "--gateway", site.plan.gateway]
+    podman("network", "create", "--disable-dns", *addresses, *labels, site.network)
+
+
+def remove(name: str) -> None:
+    """Remove a network, and what a killed podman left of it: links, and the namespaces at their other end."""
+    found = podman("network", "inspect", name, check=False)
+    if found.returncode != 0:
+        return
+    bridge = str(json.loads(found.stdout)[0]["network_interface"])
+    podman("network", "rm", "--force", name)
+    for link in _links("master", bridge):
+        if namespace := link.get("link_netns"):
+            run(["ip", "netns", "delete", namespace], check=False)
+        run(["ip", "link", "delete", link["ifname"]], check=False)
+    if _links("dev", bridge):
+        run(["ip", "link", "delete", bridge], check=False)
+
+
+def subnets() -> list[IPv4Network]:
+    """The IPv4 subnets that this machine's routes lead to."""
+    routes = json.loads(run(["ip", "-json", "-4", "route", "show", "table", "all"]).stdout or "[]")
+    targets = (str(route["dst"]) for route in routes if route.get("type", "unicast") == "unicast")
+    return [IPv4Network(target, strict=False) for target in targets if target != "default"]
+
+
+def _links(*selector: str) -> list[dict[str, Any]]:
+    done = run(["ip", "-json", "link", "show", *selector], check=False)
+    links: list[dict[str, Any]] = json.loads(done.stdout or "[]") if done.returncode == 0 else []
+    return [link for link in links if link]

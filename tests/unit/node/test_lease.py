@@ -1,0 +1,159 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: (c) 2026, aks.flexnode contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""One writer at a time: operations, gaps between their calls, and owners that die."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import signal
+from collections.abc import Callable
+
+import pytest
+
+from ansible_collections.aks.flexnode.plugins.module_utils.node.errors import LeaseHeld
+from ansible_collections.aks.flexnode.plugins.module_utils.node.host import Host
+from ansible_collections.aks.flexnode.plugins.module_utils.node.lease import GAP, PATIENCE, held, new_operation
+from tests.unit.node.fakes import Machine
+
+LEASE = "/run/aks-flex-node/lease.json"
+LOCK = "/run/aks-flex-node/lock"
+
+
+def in_another_process(act: Callable[[], None]) -> int:
+    """Fork, act, and stay; returns when the act is done. Killing it is the caller's task."""
+    ready, done = os.pipe()
+    pid = os.fork()
+    if pid == 0:  # the child
+        try:
+            act()
+            os.write(done, b".")
+            signal.pause()
+        finally:
+            os._exit(1)
+    os.close(done)
+    assert os.read(ready, 1) == b"."
+    os.close(ready)
+    return pid
+
+
+def kill(pid: int) -> None:
+    os.kill(pid, signal.SIGKILL)
+    os.waitpid(pid, 0)
+
+
+def test_a_lease_names_its_owner_and_ends_with_the_block(machine: Machine) -> None:
+    with held(machine.host, "one", "Ansible"):
+        lease = json.loads(machine.text(LEASE))
+        assert (lease["operation"], lease["owner"], lease["pid"]) == ("one", "Ansible", os.getpid())
+        assert machine.host.look(LEASE).mode == 0o600
+    assert not machine.path(LEASE).exists()
+    with held(machine.host, "two", "aks-flex-node join"):
+        pass
+
+
+def test_an_error_inside_ends_it_too(machine: Machine) -> None:
+    with pytest.raises(ValueError, match="inside"), held(machine.host, "one", "Ansible"):
+        raise ValueError("inside")
+    assert not machine.path(LEASE).exists()
+
+
+def test_between_its_calls_an_operation_keeps_others_out(machine: Machine) -> None:
+    with held(machine.host, "one", "Ansible", keep=True):
+        pass
+    with pytest.raises(LeaseHeld, match="someone else") as caught, held(machine.host, "two", "a tick"):
+        pytest.fail("two writers")
+    assert "Ansible" in caught.value.why
+    assert sum(machine.clock.naps) == pytest.approx(PATIENCE, abs=0.5)
+
+
+def test_the_next_call_of_the_same_operation_goes_on_at_once(machine: Machine) -> None:
+    for keep in (True, True, False):
+        with held(machine.host, "one", "Ansible", keep=keep):
+            pass
+    assert machine.clock.naps == []
+    assert not machine.path(LEASE).exists()
+
+
+def test_waiting_for_one_that_ends(machine: Machine) -> None:
+    with held(machine.host, "one", "Ansible", keep=True):
+        pass
+    machine.clock.then = lambda: machine.path(LEASE).unlink(missing_ok=True)
+    with held(machine.host, "two", "a tick"):
+        pass
+    assert len(machine.clock.naps) == 1
+
+
+def test_a_kept_lease_expires(machine: Machine) -> None:
+    with held(machine.host, "one", "Ansible", keep=True):
+        pass
+    machine.clock.time += GAP - 1
+    with pytest.raises(LeaseHeld), held(machine.host, "two", "a tick", patience=0):
+        pytest.fail("too early")
+    machine.clock.time += 1
+    with held(machine.host, "two", "a tick", patience=0):
+        pass
+
+
+@pytest.mark.parametrize("content", ["", "{", "[]", "{}", '{"operation": "x"}'])
+def test_a_damaged_lease_holds_nobody_up(machine: Machine, content: str) -> None:
+    machine.put(LEASE, content)
+    with held(machine.host, "one", "Ansible", patience=0):
+        pass
+
+
+def test_a_lock_of_another_process_is_respected(machine: Machine) -> None:
+    machine.put(LOCK)
+
+    def lock() -> None:
+        descriptor = os.open(machine.path(LOCK), os.O_RDWR)
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+
+    pid = in_another_process(lock)
+    try:
+        with pytest.raises(LeaseHeld) as caught, held(machine.host, "one", "Ansible"):
+            pytest.fail("two writers")
+        assert caught.value.why == "another process holds the operation lease"
+    finally:
+        kill(pid)
+    with held(machine.host, "one", "Ansible", patience=0):
+        pass
+
+
+@pytest.mark.parametrize("keep", [True, False])
+def test_a_call_that_was_killed_holds_nobody_up(machine: Machine, keep: bool) -> None:
+    def call() -> None:
+        host = Host(root=str(machine.root), runner=machine.commands, clock=machine.clock)
+        held(host, "one", "Ansible", keep=keep).__enter__()
+
+    pid = in_another_process(call)
+    with pytest.raises(LeaseHeld) as caught, held(machine.host, "two", "a tick"):
+        pytest.fail("two writers")
+    assert f"Ansible (process {pid})" in caught.value.why
+    kill(pid)
+    with held(machine.host, "two", "a tick", patience=0):
+        pass
+
+
+def test_a_long_call_outlives_its_gap(machine: Machine) -> None:
+    with held(machine.host, "one", "Ansible", keep=True):
+        machine.clock.time += 10 * GAP
+        with pytest.raises(LeaseHeld), held(machine.host, "two", "a tick", patience=0):
+            pytest.fail("two writers")
+    with pytest.raises(LeaseHeld), held(machine.host, "two", "a tick", patience=0):
+        pytest.fail("its gap begins when the call ends")
+
+
+def test_a_link_in_place_of_the_lock_is_refused(machine: Machine) -> None:
+    machine.put("/precious", "keep me")
+    machine.path("/run/aks-flex-node").mkdir(parents=True)
+    machine.path(LOCK).symlink_to(machine.path("/precious"))
+    with pytest.raises(OSError, match="symbolic"), held(machine.host, "one", "Ansible"):
+        pytest.fail("followed a link")
+    assert machine.text("/precious") == "keep me"
+
+
+def test_every_operation_has_a_name_of_its_own() -> None:
+    assert len({new_operation() for _ in range(50)}) == 50
