@@ -97,7 +97,7 @@ def apply_node(
     if leaving or (wanted["drain"] and not node["spec"].get("unschedulable")):
         result.actions.append(f"drain Node {name} ({len(leaving)} pods)")
         result.remains = [] if check else drain(client, name, clock, wanted["timeout"])
-    ready, _ = ready_condition(node)
+    ready, _message = ready_condition(node)
     result.summary = {"name": name, "ready": ready, "kubeletVersion": kubelet_version(node)}
     return result
 

@@ -12,11 +12,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from cryptography import x509
 from cryptography.x509.oid import NameOID
 
 from testbed import Testbed
 from testbed.machine import Machine
+from testbed.playbooks import Play
 
 from . import fleet
 from .conftest import MachineMaker
@@ -39,22 +41,22 @@ class Joined:
 
     inventory: Path
     machines: dict[str, Machine]
-    run: fleet.Play
+    run: Play
 
 
 @pytest.fixture(scope="module")
 def four(bed: Testbed, machines: MachineMaker, tmp_path_factory: pytest.TempPathFactory) -> Joined:
     """Four machines joined in one run."""
     made = machines(*((name, platform) for name, (platform, _) in MATRIX.items()))
-    document = fleet.join_document(bed, node={"labels": LABELS, "taints": [TAINT], "maxPods": 42})
-    document["node"]["kubelet"] = bed.node_document()["node"]["kubelet"]
+    document = fleet.join_document(bed)
+    document["node"] |= {"labels": LABELS, "taints": [TAINT], "maxPods": 42}
     path = fleet.write_inventory(
-        bed, made, tmp_path_factory.mktemp("four") / "edge_hosts.yml", flexnode_config=document
+        bed,
+        made,
+        tmp_path_factory.mktemp("four") / "edge_hosts.yml",
+        flexnode_config=document,
+        host_configs={name: {"containerd": {"version": line}} for name, (_, line) in MATRIX.items()},
     )
-    inventory = fleet.yaml.safe_load(path.read_text())
-    for name, (_, containerd) in MATRIX.items():
-        inventory["all"]["hosts"][name]["flexnode_host_config"]["containerd"] = {"version": containerd}
-    path.write_text(fleet.yaml.safe_dump(inventory))
     run = fleet.succeeded(fleet.play("bootstrap", path))
     return Joined(path, {machine.name: machine for machine in made}, run)
 
@@ -143,10 +145,10 @@ def test_changed_label_reaches_the_node_without_a_restart(bed: Testbed, four: Jo
     machine = four.machines[name]
     before = fleet.main_pids(machine)
     changed = ["-e", json.dumps({"flexnode_hosts": name})]
-    inventory = fleet.yaml.safe_load(four.inventory.read_text())
+    inventory = yaml.safe_load(four.inventory.read_text())
     inventory["all"]["hosts"][name]["flexnode_host_config"]["node"] = {"labels": {"site": "lab-2"}}
     path = four.inventory.with_name("relabelled.yml")
-    path.write_text(fleet.yaml.safe_dump(inventory))
+    path.write_text(yaml.safe_dump(inventory))
     fleet.succeeded(fleet.play("bootstrap", path, *changed))
     assert fleet.node(bed, name)["metadata"]["labels"]["site"] == "lab-2"
     fleet.succeeded(fleet.play("bootstrap", four.inventory, *changed))

@@ -37,12 +37,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         status: int = options.run(options, Host())
     except FlexNodeError as error:
         if getattr(options, "json", False):
-            print(json.dumps({"error": error.as_dict()}, indent=2))
+            show(json.dumps({"error": error.as_dict()}, indent=2))
         else:
-            print(error, file=sys.stderr)
+            complain(error)
         return 1
     except KeyboardInterrupt:
-        print("interrupted: the same command continues where this one stopped", file=sys.stderr)
+        complain("interrupted: the same command continues where this one stopped")
         return 130
     return status
 
@@ -124,7 +124,7 @@ def join_cluster(options: argparse.Namespace, host: Host) -> int:
         obtain(host, source, {})
         say("configuration is valid")
         run = reconcile(host, None, EVERYTHING, tell=say)
-    print(joined(run, host.clock.monotonic() - start))
+    show(joined(run, host.clock.monotonic() - start))
     return 0
 
 
@@ -143,10 +143,10 @@ def show_plan(options: argparse.Namespace, host: Host) -> int:
     document = obtain(host, named_source(options, host), {}, check=True).document if given else None
     run = reconcile(host, document, EVERYTHING, check=True)
     for step in run.plan.diff if options.diff else ():
-        print(f"--- {step['before_header']}\n{step['before']}+++ {step['after_header']}\n{step['after']}")
+        show(f"--- {step['before_header']}\n{step['before']}+++ {step['after_header']}\n{step['after']}")
     for sentence in run.actions:
-        print(sentence)
-    print(f"{len(run.actions)} change(s)" if run.actions else "nothing to do")
+        show(sentence)
+    show(f"{len(run.actions)} change(s)" if run.actions else "nothing to do")
     return 0
 
 
@@ -154,22 +154,22 @@ def show_status(options: argparse.Namespace, host: Host) -> int:
     """Exit status 0 means: a Ready node that is what its configuration says."""
     status = status_of(host)
     if options.json:
-        print(json.dumps(status, indent=2))
+        show(json.dumps(status, indent=2))
     else:
         node, config = status["node"], status["config"]
-        print(f"phase    {status['phase']}")
-        print(f"node     {node['status']}  {node.get('name', '')}  {node.get('kubeletVersion', '')}".rstrip())
-        print(f"config   version {config['version'] or '-'}, applied {config['appliedVersion'] or '-'}")
-        print(f"drift    {len(status['drift'])} item(s)")
+        show(f"phase    {status['phase']}")
+        show(f"node     {node['status']}  {node.get('name', '')}  {node.get('kubeletVersion', '')}".rstrip())
+        show(f"config   version {config['version'] or '-'}, applied {config['appliedVersion'] or '-'}")
+        show(f"drift    {len(status['drift'])} item(s)")
         for sentence in status["drift"]:
-            print(f"         would {sentence}")
-        print(f"reason   {status['reason']}  {status['message']}".rstrip())
+            show(f"         would {sentence}")
+        show(f"reason   {status['reason']}  {status['message']}".rstrip())
     return 0 if status["node"]["ready"] and not status["drift"] else 3
 
 
 def show_version(options: argparse.Namespace, host: Host) -> int:
     """The version, and nothing else."""
-    print(VERSION)
+    show(VERSION)
     return 0
 
 
@@ -179,9 +179,20 @@ def leave_cluster(options: argparse.Namespace, host: Host) -> int:
     with held(host, new_operation(), f"{COMMAND} unbootstrap"):
         report = leave(host, drain_seconds=options.drain_seconds, tell=say)
     for line in report.remains:
-        print(f"left: {line}", file=sys.stderr)
-    print("this machine was not a node" if not report.changed else "this machine is no longer a node")
+        complain(f"left: {line}")
+    show("this machine was not a node" if not report.changed else "this machine is no longer a node")
     return 1 if report.remains else 0
+
+
+def show(text: object) -> None:
+    """To standard output, at once: progress is worth nothing later."""
+    sys.stdout.write(f"{text}\n")
+    sys.stdout.flush()
+
+
+def complain(text: object) -> None:
+    """To standard error."""
+    sys.stderr.write(f"{text}\n")
 
 
 def speaker(host: Host) -> Say:
@@ -189,6 +200,6 @@ def speaker(host: Host) -> Say:
     start = host.clock.monotonic()
 
     def say(sentence: str) -> None:
-        print(f"{host.clock.monotonic() - start:6.1f} s  {sentence}", flush=True)
+        show(f"{host.clock.monotonic() - start:6.1f} s  {sentence}")
 
     return say

@@ -100,7 +100,7 @@ class Timings:
             self.seconds[part] = round(self.seconds.get(part, 0.0) + spent, 3)
 
 
-def silent(_: str) -> None:
+def silent(_sentence: str) -> None:
     """Nobody listens."""
 
 

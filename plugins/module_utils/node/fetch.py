@@ -55,7 +55,7 @@ class Fetcher:
 
     def _place(self, file: str, tree: Tree) -> dict[str, str]:
         """A plain program: the verified file itself is moved, not copied."""
-        ((_, name),) = tree.members
+        ((_member, name),) = tree.members
         self._host.move(file, f"{tree.staging}/{name}")
         self._host.set_access(f"{tree.staging}/{name}", 0o755, 0, 0)
         return {name: tree.artifact.sha256}

@@ -50,7 +50,7 @@ class Journal:
         for number, line in enumerate(lines, 1):
             try:
                 record = json.loads(line)
-                kind, _, name = record["key"].partition(":")
+                kind, _colon, name = record["key"].partition(":")
             except (ValueError, KeyError, TypeError, AttributeError) as error:
                 raise StateCorrupt(
                     "the undo journal can't be read",

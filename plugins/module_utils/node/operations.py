@@ -161,7 +161,7 @@ def as_kubelet(host: Host, config: NodeConfig, attempts: int = 1) -> KubeClient:
 
 def own_node(host: Host) -> tuple[KubeClient, str]:
     """The API server as this machine's kubelet, and the name of its Node."""
-    _, document = stored_document(host, None)
+    _store, document = stored_document(host, None)
     config = parse(document)
     return as_kubelet(host, config, attempts=3), node_name(config, gather(host))
 

@@ -83,8 +83,8 @@ def _taint_key(raw: str) -> str:
 
 
 def _taint(raw: str) -> Taint:
-    stem, _, effect = raw.rpartition(":")
-    key, _, value = stem.partition("=")
+    stem, _colon, effect = raw.rpartition(":")
+    key, _equals, value = stem.partition("=")
     for known in EFFECTS:
         if effect == known:
             return Taint(_taint_key(key), _label_value(value), known)

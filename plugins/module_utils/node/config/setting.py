@@ -11,6 +11,9 @@ from typing import Any, Generic, Literal, TypeVar, overload
 
 from ..errors import Problem, shown
 
+# pylint: disable=invalid-field-call
+# The functions of this file exist to make dataclass fields, outside of the dataclasses that use them.
+
 T = TypeVar("T")
 Purpose = Literal["join", "prepare"]
 Required = Literal["always", "join", "no"]
@@ -78,10 +81,14 @@ class Section:
 
 @overload
 def setting(key: str, kind: Kind[T], about: str, *, default: T, aliases: tuple[str, ...] = ...) -> T: ...
+
+
 @overload
 def setting(
     key: str, kind: Kind[T], about: str, *, required: Required = ..., aliases: tuple[str, ...] = ...
 ) -> T | None: ...
+
+
 def setting(
     key: str,
     kind: Kind[Any],

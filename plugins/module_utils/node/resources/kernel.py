@@ -170,7 +170,7 @@ class SwapOff:
         """Any active area is a difference."""
         if not seen:
             return None
-        areas = [area for area, _ in seen]
+        areas = [area for area, _priority in seen]
         return Change(f"turn off swap on {', '.join(areas)}", "\n".join(areas) + "\n", "")
 
     def capture(self, host: Host, vault: Vault) -> Origin:
@@ -179,13 +179,13 @@ class SwapOff:
 
     def apply(self, host: Host) -> None:
         """Turn each area off."""
-        for area, _ in active_swap(host):
+        for area, _priority in active_swap(host):
             host.run(["swapoff", "--", area], timeout=600)
 
     @classmethod
     def mark_now(cls, host: Host, name: str) -> str:
         """The active areas in one word."""
-        return ",".join(area for area, _ in active_swap(host))
+        return ",".join(area for area, _priority in active_swap(host))
 
     @classmethod
     def restore(cls, host: Host, name: str, origin: Origin, vault: Vault) -> list[str]:

@@ -87,7 +87,7 @@ class Tree:
             return "absent"
         if manifest.artifact != self.artifact.sha256:
             return "another build"
-        if {name for _, name in self.members} - set(manifest.files):
+        if {name for _member, name in self.members} - set(manifest.files):
             return "incomplete"
         damaged = manifest.damaged(host, self.path)
         return f"changed: {', '.join(damaged)}" if damaged else "complete"

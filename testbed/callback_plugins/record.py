@@ -17,7 +17,7 @@ description: Appends one JSON object a line to the file that C(FLEXNODE_RECORD) 
 """
 
 
-class CallbackModule(CallbackBase):
+class CallbackModule(CallbackBase):  # type: ignore[misc]
     """An observer; changes nothing of what a user sees."""
 
     CALLBACK_VERSION = 2.0

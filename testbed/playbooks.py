@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What a user does: write an inventory for this cluster and run a playbook."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from testbed.bed import Testbed
+from testbed.machine import Machine
+
+ROOT = Path(__file__).resolve().parent.parent
+LIMIT_SECONDS = 300
+
+
+@dataclass(frozen=True)
+class Play:
+    """A playbook run, as data and as the user saw it."""
+
+    status: int
+    output: str
+    seconds: float
+    events: Sequence[Mapping[str, Any]] = field(repr=False)
+
+    def changed(self, host: str) -> int:
+        """Tasks that changed something on a host."""
+        return sum(event["changed"] for event in self.events if event["host"] == host)
+
+    def modules(self, host: str) -> list[str]:
+        """Modules that ran on a host, in order."""
+        return [event["action"] for event in self.events if event["host"] == host and event["module"]]
+
+    def result(self, host: str, module: str) -> Mapping[str, Any]:
+        """What a module of the collection returned for a host."""
+        (event,) = [e for e in self.events if e["host"] == host and e["action"] == f"aks.flexnode.{module}"]
+        found: Mapping[str, Any] = event["result"]
+        return found
+
+
+def join_document(bed: Testbed, **over: Mapping[str, Any]) -> dict[str, Any]:
+    """A configuration with a fresh token; `over` is merged into its sections."""
+    document = bed.node_document()
+    document["azure"]["bootstrapToken"] = {"token": bed.cluster.bootstrap_token()}
+    for section, values in over.items():
+        document.setdefault(section, {}).update(values)
+    return document
+
+
+def write_inventory(
+    bed: Testbed,
+    machines: Sequence[Machine],
+    path: Path,
+    *,
+    host_configs: Mapping[str, Mapping[str, Any]] | None = None,
+    **variables: Any,
+) -> Path:
+    """The inventory that a user of this cluster would write, for some of its machines."""
+    hosts = bed.inventory()["all"]["hosts"]
+    chosen = {machine.name: hosts[machine.name] for machine in machines}
+    for name, over in (host_configs or {}).items():
+        chosen[name]["flexnode_host_config"].update(over)
+    path.write_text(yaml.safe_dump({"all": {"hosts": chosen, "vars": variables}}), encoding="utf-8")
+    path.chmod(0o600)  # it holds the bootstrap token
+    return path
+
+
+def play(playbook: str, inventory: Path, *options: str, environment: Mapping[str, str] | None = None) -> Play:
+    """Run a playbook of the checkout by its short name, or an installed one by its full name."""
+    target = playbook if "." in playbook else str(ROOT / "playbooks" / f"{playbook}.yml")
+    with tempfile.TemporaryDirectory() as directory:
+        record = Path(directory) / "record.jsonl"
+        record.touch()
+        settings = {
+            **os.environ,
+            "ANSIBLE_CONFIG": str(ROOT / "ansible.cfg"),
+            "ANSIBLE_CALLBACK_PLUGINS": str(Path(__file__).parent / "callback_plugins"),
+            "ANSIBLE_CALLBACKS_ENABLED": "record",
+            "ANSIBLE_NOCOLOR": "1",
+            "FLEXNODE_RECORD": str(record),
+            **(environment or {}),
+        }
+        start = time.monotonic()
+        done = subprocess.run(
+            [str(Path(sys.executable).parent / "ansible-playbook"), target, "-i", str(inventory), *options],
+            capture_output=True,
+            text=True,
+            cwd=ROOT,
+            env=settings,
+            timeout=LIMIT_SECONDS,
+            check=False,
+        )
+        seconds = time.monotonic() - start
+        events = [json.loads(line) for line in record.read_text(encoding="utf-8").splitlines()]
+    return Play(done.returncode, done.stdout + done.stderr, seconds, events)
