@@ -17,7 +17,7 @@ from testbed import document, files, network, paths, plan, podman, site, ssh, ve
 from testbed.artifacts import store
 from testbed.cluster import Cluster
 from testbed.errors import TestbedError
-from testbed.host import cgroups, packages
+from testbed.host import cgroups, leftovers, packages
 from testbed.images import recipes, rootfs
 from testbed.machine import Machine
 from testbed.mirror import Mirror
@@ -112,7 +112,8 @@ class Testbed:
             if here:
                 list(pool.map(Machine.remove, self.nodes()))
             list(pool.map(podman.remove, podman.names(self.name)))
-            network.remove(site.network(self.name))
+            leftovers.end(f"{site.PREFIX}-{self.name}-")
+            network.remove(self.name)
             with files.lock(directory.parent / "sites.lock"):
                 shutil.rmtree(directory, ignore_errors=True)
                 if not site.others(self.name):

@@ -75,9 +75,9 @@ class Machine:
         if podman.ensure(self._specification(), keep_contents=True):
             self.wait()
 
-    def reboot(self) -> None:
-        """Shut it down in order and switch it on again."""
-        podman.podman("stop", "--time", "20", self.container)
+    def reboot(self, grace: int = 20) -> None:
+        """Shut it down in order, as far as that is done within grace seconds, and switch it on again."""
+        podman.podman("stop", "--time", str(grace), self.container)
         self.start()
 
     def remove(self) -> None:

@@ -21,13 +21,16 @@ def ensure(site: Site) -> None:
     podman("network", "create", "--disable-dns", *addresses, *labels, site.network)
 
 
-def remove(name: str) -> None:
-    """Remove a network, and what a killed podman left of it: links, and the namespaces at their other end."""
-    found = podman("network", "inspect", name, check=False)
-    if found.returncode != 0:
-        return
-    bridge = str(json.loads(found.stdout)[0]["network_interface"])
-    podman("network", "rm", "--force", name)
+def remove(owner: str) -> None:
+    """Remove a testbed's networks, and what a killed podman left of them."""
+    wanted = ["--filter", f"label={LABEL}={owner}", "--format", "json"]
+    for network in json.loads(podman("network", "ls", *wanted).stdout or "[]"):
+        podman("network", "rm", "--force", network["name"])
+        _remove_links(network["network_interface"])
+
+
+def _remove_links(bridge: str) -> None:
+    """Remove a bridge that outlived its network, its links, and the namespaces at their other end."""
     for link in _links("master", bridge):
         if namespace := link.get("link_netns"):
             run(["ip", "netns", "delete", namespace], check=False)

@@ -44,7 +44,8 @@ def podman(
     conf = paths.cache() / "containers.conf"
     files.write(conf, containers_conf(Path("/run/systemd/system").is_dir()))
     env = {"CONTAINERS_CONF": str(conf), STARTER: str(os.getpid())}
-    return run(["podman", *args], check=check, input=input, env=env, timeout=timeout)
+    finishes = args[0] != "exec"
+    return run(["podman", *args], check=check, input=input, env=env, timeout=timeout, finishes=finishes)
 
 
 @dataclass(frozen=True)

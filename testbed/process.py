@@ -32,27 +32,41 @@ def run(
     env: Mapping[str, str] | None = None,
     cwd: Path | None = None,
     timeout: float = 120,
+    finishes: bool = False,
 ) -> Completed:
-    """Run a program to its end with its output captured; raise CommandFailed unless check is off."""
+    """Run a program to its end with its output captured; raise CommandFailed unless check is off.
+
+    One that finishes is not ended by a Ctrl-C or a signal to our group: cut short, it would leave a mess.
+    """
     words = [str(word) for word in argv]
     data = input.encode() if isinstance(input, str) else input or b""
+    pipe = subprocess.PIPE
     try:
-        done = subprocess.run(
+        process = subprocess.Popen(
             words,
-            input=data,
-            capture_output=True,
+            stdin=pipe,
+            stdout=pipe,
+            stderr=pipe,
             env=environment(env),
             cwd=cwd,
-            timeout=timeout,
-            check=False,
+            start_new_session=finishes,
         )
     except FileNotFoundError as error:
         raise TestbedError(f"program {words[0]} is missing: run 'python -m testbed doctor'") from error
+    try:
+        output, errors = process.communicate(data, timeout)
     except subprocess.TimeoutExpired as error:
+        process.kill()
+        process.communicate()
         raise CommandFailed(words, -1, f"still running after {timeout:.0f} s") from error
-    text = Completed(
-        words, done.returncode, done.stdout.decode(errors="replace"), done.stderr.decode(errors="replace")
+    except BaseException:
+        if not finishes:
+            process.kill()
+            process.wait()
+        raise
+    done = Completed(
+        words, process.returncode, output.decode(errors="replace"), errors.decode(errors="replace")
     )
-    if check and text.returncode != 0:
-        raise CommandFailed(words, text.returncode, text.stderr or text.stdout)
-    return text
+    if check and done.returncode != 0:
+        raise CommandFailed(words, done.returncode, done.stderr or done.stdout)
+    return done

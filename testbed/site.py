@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import secrets
 from collections.abc import Iterable
 from dataclasses import dataclass
 from ipaddress import IPv4Network
@@ -25,11 +26,8 @@ class Site:
     name: str
     directory: Path
     plan: Plan
-
-    @property
-    def network(self) -> str:
-        """Its podman network."""
-        return network(self.name)
+    network: str
+    """Its podman network; new with every testbed, as podman forgets no address it once gave away in one."""
 
     @property
     def authority(self) -> Authority:
@@ -50,11 +48,6 @@ class Site:
         files.write(path, json.dumps({**_read(path), key: value}, indent=1) + "\n")
 
 
-def network(name: str) -> str:
-    """The podman network of the testbed of that name."""
-    return f"{PREFIX}-{name}"
-
-
 def _read(path: Path) -> dict[str, Any]:
     try:
         found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
@@ -67,7 +60,11 @@ def load(name: str) -> Site | None:
     """The testbed of that name if it was ever brought up."""
     directory = paths.state(name)
     record = _read(directory / "site.json")
-    return Site(name, directory, Plan(IPv4Network(record["subnet"]))) if record else None
+    if not record:
+        return None
+    return Site(
+        name, directory, Plan(IPv4Network(record["subnet"])), record.get("network", f"{PREFIX}-{name}")
+    )
 
 
 def require(name: str) -> Site:
@@ -85,8 +82,9 @@ def create(name: str, taken: Iterable[IPv4Network]) -> Site:
         if site := load(name):
             return site
         subnet = free_subnet(name, [*taken, *_planned()])
-        files.write(directory / "site.json", json.dumps({"subnet": str(subnet)}) + "\n")
-    return Site(name, directory, Plan(subnet))
+        network = f"{PREFIX}-{name}-{secrets.token_hex(3)}"
+        files.write(directory / "site.json", json.dumps({"subnet": str(subnet), "network": network}) + "\n")
+    return Site(name, directory, Plan(subnet), network)
 
 
 def others(name: str) -> list[str]:

@@ -89,11 +89,16 @@ remains:
   type: list
   elements: str
   sample: ["file:/etc/containerd/config.toml: someone changed it after us"]
-node_deleted:
-  description: With O(state=absent), whether the machine could delete its Node.
+node_name:
+  description: With O(state=absent), name of the Node that the machine was.
   returned: when O(state=absent)
-  type: bool
-  sample: true
+  type: str
+  sample: edge-1
+node_remains:
+  description: With O(state=absent), why the machine could not delete its Node. Empty if it could.
+  returned: when O(state=absent)
+  type: str
+  sample: "the API server refuses this request: nodes \"edge-1\" is forbidden"
 error:
   description: What went wrong, as data.
   returned: failure
@@ -149,7 +154,8 @@ def carry_out(module: AnsibleModule, host: Host) -> dict[str, object]:
             "changed": left.changed,
             "actions": left.actions,
             "remains": left.remains,
-            "node_deleted": left.node_deleted,
+            "node_name": left.node,
+            "node_remains": left.node_remains,
         }
     run = reconcile(host, given["config"], given["components"], check=module.check_mode)
     result = {"changed": run.changed, "actions": run.actions, "timings": run.timings, "diff": run.plan.diff}

@@ -28,7 +28,6 @@ def build(source: Source, version: str, artifacts: Iterable[Artifact], target: P
         "GOFLAGS": "-buildvcs=false",
         "GOOS": "linux",
         "GOWORK": "off",
-        "HOME": os.environ.get("HOME", "/root"),
     }
     with tempfile.TemporaryDirectory(dir=target, prefix=".build-") as name:
         directory = Path(name)

@@ -106,6 +106,12 @@ CNI_PLUGINS = Source(
     },
     stamps=("github.com/containernetworking/plugins/pkg/utils/buildversion.BuildVersion=v{version}",),
 )
+COREDNS = Source(
+    name="coredns",
+    module="github.com/coredns/coredns",
+    programs={"coredns": ""},
+    stamps=(),  # its version is a constant of its source
+)
 
 ARTIFACTS: dict[str, Artifact] = {
     **{
@@ -139,6 +145,14 @@ ARTIFACTS: dict[str, Artifact] = {
         "cni-plugins-linux-{arch}-v{version}.tgz",
         programs=tuple(CNI_PLUGINS.programs),
         member="./{}",
+    ),
+    "coredns": Artifact(
+        name="coredns",
+        source=COREDNS,
+        upstream="github.com/coredns/coredns/releases/download/v{version}/coredns_{version}_linux_{arch}.tgz",
+        programs=("coredns",),
+        member="{}",
+        node=False,
     ),
 }
 

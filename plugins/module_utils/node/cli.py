@@ -178,10 +178,14 @@ def leave_cluster(options: argparse.Namespace, host: Host) -> int:
     say = speaker(host)
     with held(host, new_operation(), f"{COMMAND} unbootstrap"):
         report = leave(host, drain_seconds=options.drain_seconds, tell=say)
+    if report.node_remains:
+        complain(
+            f"left: Node {report.node} ({report.node_remains}); delete it: kubectl delete node {report.node}"
+        )
     for line in report.remains:
         complain(f"left: {line}")
     show("this machine was not a node" if not report.changed else "this machine is no longer a node")
-    return 1 if report.remains else 0
+    return 1 if report.remains or report.node_remains else 0
 
 
 def show(text: object) -> None:

@@ -39,6 +39,7 @@ class Plan:
     steps: tuple[Step, ...]
     restarts: tuple[str, ...] = ()  # owed by a run that was cut off before it could restart them
     reload: bool = False
+    owned: tuple[Directory, ...] = ()  # journaled even if they are there: what comes into them goes with us
 
     @property
     def changed(self) -> bool:
@@ -107,30 +108,35 @@ def silent(_sentence: str) -> None:
 def make_plan(resources: Sequence[Resource], host: Host, store: Store) -> Plan:
     """Look at every item and keep those that differ. Changes nothing."""
     steps = []
-    for resource in with_parents(resources):
+    items = with_parents(resources)
+    for resource in items:
         change = resource.difference(resource.observe(host))
         if change is not None:
             steps.append(Step(resource, change))
     unfinished = store.transaction() or {}
     starting = {step.resource.name for step in steps if isinstance(step.resource, Unit)}
     owed = tuple(unit for unit in unfinished.get("restarts", ()) if unit not in starting)
-    return Plan(tuple(steps), owed, bool(unfinished.get("reload")))
+    owned = tuple(item for item in items if isinstance(item, Directory) and item.ours)
+    return Plan(tuple(steps), owed, bool(unfinished.get("reload")), owned)
 
 
 def with_parents(resources: Sequence[Resource]) -> list[Resource]:
     """The same list with every parent directory before its first child, so that it is journaled too."""
+    given = {resource.name: resource for resource in resources if isinstance(resource, Directory)}
     listed: list[Resource] = []
-    seen = {"/"} | {resource.name for resource in resources if isinstance(resource, Directory)}
+    placed = {"/"}
     for resource in resources:
-        if resource.name.startswith("/"):
-            missing = []
-            parent = os.path.dirname(resource.name)
-            while parent not in seen:
-                seen.add(parent)
-                missing.append(Directory(parent))
-                parent = os.path.dirname(parent)
-            listed += reversed(missing)
-        listed.append(resource)
+        above: list[Resource] = []
+        parent = os.path.dirname(resource.name) if resource.name.startswith("/") else "/"
+        while parent not in placed:
+            placed.add(parent)
+            above.append(given.get(parent) or Directory(parent))
+            parent = os.path.dirname(parent)
+        listed += reversed(above)
+        if resource.name not in placed or not isinstance(resource, Directory):
+            listed.append(resource)
+        if isinstance(resource, Directory):
+            placed.add(resource.name)
     return listed
 
 
@@ -151,16 +157,17 @@ def execute(
     gates. What fails while applying is rolled back; a failed gate is rolled back where there is a generation
     that worked (`roll_back`), else left in place to be looked at and continued by the next run.
     """
-    store.journal.record([step.resource for step in plan.steps])
+    store.journal.record([*plan.owned, *(step.resource for step in plan.steps)])
     with timings.of("fetch"):
         if plan.trees:
             tell(f"fetch {', '.join(f'{tree.artifact.name} {tree.artifact.version}' for tree in plan.trees)}")
             stager.stage(plan.trees)
     with timings.of("apply"):
-        running = _running(host, plan)
-        restarts = _restarts(plan, running)
+        restarts = _restarts(plan, _running(host, plan))
+        store.journal.record([Unit(unit) for unit in restarts])  # those that ran before us run again after us
         reload = plan.reload or any(step.resource.name.startswith(UNIT_DIR) for step in plan.steps)
-        before = _begin(plan, host, store, restarts, reload)
+        before = _now(plan, host, store)
+        store.begin({"restarts": restarts, "reload": reload, "before": before})
         done: list[Resource] = []
         try:
             tell(f"apply {len(plan.steps)} change(s)")
@@ -168,21 +175,27 @@ def execute(
                 done.append(step.resource)
                 step.resource.apply(host)
         except FlexNodeError as error:
-            _roll_back(done, before, host, store)
+            _put_back(done, before, host, store)
+            store.begin({"restarts": list(plan.restarts), "reload": plan.reload, "before": {}})
+            if not plan.restarts:  # what an earlier run owes is still owed
+                store.finish()
             error.why = f"{error.why}; what had been changed is as it was" if error.why else error.why
             raise
-    with timings.of("start"):
-        _reload_and_restart(host, reload, restarts, tell)
-    with timings.of("gate"):
-        try:
+    try:
+        with timings.of("start"):
+            _reload_and_restart(host, reload, restarts, tell)
+            store.begin({"restarts": [], "reload": False, "before": before})
+        with timings.of("gate"):
             tell("wait until all is well")
             for gate in gates:
                 gate.pass_(host)
-        except FlexNodeError:
-            if roll_back:
-                _roll_back(done, before, host, store)
-                _reload_and_restart(host, reload, restarts, tell)
-            raise
+    except FlexNodeError:
+        if roll_back:
+            tell("that did not work: put back what was there before")
+            _put_back(done, before, host, store)
+            _reload_and_restart(host, reload, restarts, tell)
+            store.finish()
+        raise
     store.finish()
 
 
@@ -205,20 +218,19 @@ def _restarts(plan: Plan, running: frozenset[str]) -> list[str]:
     return list(ordered | dict.fromkeys(plan.restarts))
 
 
-def _begin(plan: Plan, host: Host, store: Store, restarts: list[str], reload: bool) -> dict[str, Any]:
-    """Write down, durably, how each item is now, and what is owed if this run is cut off."""
-    resources = [step.resource for step in plan.steps]
-    # A rollback never empties a directory: pods may have come to live in it meanwhile.
-    before = {key_of(item): {**item.capture(host, store.journal), "ours": False} for item in resources}
-    store.begin({"restarts": restarts, "reload": reload, "before": before})
-    return before
+def _now(plan: Plan, host: Host, store: Store) -> dict[str, Any]:
+    """How each item is at this moment. A rollback never empties a directory: pods may live in it by then."""
+    return {
+        key_of(step.resource): {**step.resource.capture(host, store.journal), "ours": False}
+        for step in plan.steps
+    }
 
 
-def _roll_back(done: list[Resource], before: dict[str, Any], host: Host, store: Store) -> None:
+def _put_back(done: list[Resource], before: dict[str, Any], host: Host, store: Store) -> None:
+    """The previous generation. Units follow by a restart; trees are inert without a link to them."""
     for resource in reversed(done):
-        if not isinstance(resource, (Unit, Tree)):  # units follow by restart; trees are inert without a link
+        if not isinstance(resource, (Unit, Tree)):
             resource.restore(host, resource.name, before[key_of(resource)], store.journal)
-    store.finish()
 
 
 def _reload_and_restart(host: Host, reload: bool, units: Sequence[str], tell: Listener) -> None:
@@ -256,7 +268,11 @@ def take_back(host: Host, store: Store, tell: Listener = silent) -> list[TakenBa
             results.append(TakenBack(entry.key, "left", "someone changed it after us"))
             continue
         tell(f"restore {entry.name}")
-        left = kind.restore(host, entry.name, entry.origin, store.journal)
+        try:
+            left = kind.restore(host, entry.name, entry.origin, store.journal)
+        except FlexNodeError as error:
+            results.append(TakenBack(entry.key, "left", f"{error.what}: {error.why}"))
+            continue
         if left:
             results.append(TakenBack(entry.key, "left", f"still in use or not ours: {', '.join(left[:5])}"))
         else:

@@ -194,6 +194,11 @@ class KernelLacks(FlexNodeError):
     code, title = "FLEX-1308", "The kernel lacks something that Kubernetes needs"
 
 
+class FileTrouble(FlexNodeError):
+    code, title = "FLEX-1309", "A file or directory can't be read or changed"
+    remedy = "look at the path with `ls -la`, mend what is wrong with it, then run this again"
+
+
 # --- 14xx: operation --------------------------------------------------------------------------------------
 
 

@@ -20,6 +20,8 @@ from .http_client import HttpClient, HttpFailure
 from .resources.tree import Manifest, Tree
 
 PARALLEL = 4
+ATTEMPTS = 3  # of a download that broke off in the middle
+PATIENCE = 60.0  # seconds in which at least CHUNK bytes must arrive
 
 
 class Fetcher:
@@ -67,7 +69,13 @@ class Fetcher:
             return place
         partial = f"{place}.part"
         try:
-            self._download(artifact, partial)
+            for attempt in range(1, ATTEMPTS + 1):
+                try:
+                    self._download(artifact, partial)
+                    break
+                except ArtifactTruncated:
+                    if attempt == ATTEMPTS:
+                        raise
             self._host.move(partial, place)
         finally:
             self._host.remove(partial)
@@ -79,11 +87,17 @@ class Fetcher:
         try:
             with self._client.open("GET", artifact.url) as answer, explained(target):
                 announced = int(answer.headers.get("Content-Length") or 0)
+                clock = self._host.clock
+                mark, deadline = 0, clock.monotonic() + PATIENCE
                 with open(self._host.path(target), "wb", opener=_private) as file:
-                    while block := answer.read(CHUNK):
+                    while block := answer.read1(CHUNK):
                         digest.update(block)
                         file.write(block)
                         received += len(block)
+                        if received - mark >= CHUNK:
+                            mark, deadline = received, clock.monotonic() + PATIENCE
+                        elif clock.monotonic() > deadline:
+                            raise _too_slow(artifact, received)
         except HttpFailure as failure:
             raise ArtifactUnreachable(
                 what=f"{artifact.name} {artifact.version} can't be downloaded",
@@ -150,6 +164,15 @@ def _truncated(artifact: Artifact, received: int, why: str) -> ArtifactTruncated
         where=artifact.url,
         why=why,
         fix="run this again; if it stays so, look at the mirror's or the proxy's log",
+    )
+
+
+def _too_slow(artifact: Artifact, received: int) -> ArtifactUnreachable:
+    return ArtifactUnreachable(
+        f"{artifact.name} {artifact.version} arrives too slowly",
+        where=artifact.url,
+        why=f"less than 1 MiB in {PATIENCE:g} s, {received} bytes so far",
+        fix="use a nearer source (mirror.url) or a better line, then run this again",
     )
 
 

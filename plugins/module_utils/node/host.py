@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from .clock import Clock, SystemClock
-from .errors import CommandFailed, DiskFull, ReadOnlyTarget
+from .errors import CommandFailed, DiskFull, FileTrouble, ReadOnlyTarget
 
 CHUNK = 1 << 20
 
@@ -257,12 +257,13 @@ class Host:
 
     def set_access(self, path: str, mode: int, uid: int, gid: int) -> None:
         """Mode and owner of a file or directory; a link at this place is refused."""
-        descriptor = os.open(self.path(path), os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
-        try:
-            os.fchown(descriptor, uid, gid)
-            os.fchmod(descriptor, mode)
-        finally:
-            os.close(descriptor)
+        with explained(path):
+            descriptor = os.open(self.path(path), os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+            try:
+                os.fchown(descriptor, uid, gid)
+                os.fchmod(descriptor, mode)
+            finally:
+                os.close(descriptor)
 
     def move(self, source: str, target: str) -> None:
         """Rename; across file systems: copy beside the target first."""
@@ -304,11 +305,12 @@ class Host:
             return []
         kept: list[str] = []
         mounted = frozenset(self.mounts_below(path))
-        descriptor = os.open(self.path(path), os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
-        try:
-            self._empty(descriptor, path, mounted, keep, kept)
-        finally:
-            os.close(descriptor)
+        with explained(path):
+            descriptor = os.open(self.path(path), os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+            try:
+                self._empty(descriptor, path, mounted, keep, kept)
+            finally:
+                os.close(descriptor)
         if path not in mounted and not keep:
             self.remove_directory(path)
         return kept
@@ -359,7 +361,7 @@ def unescaped(text: str) -> str:
 
 @contextlib.contextmanager
 def explained(path: str) -> Iterator[None]:
-    """Turn the two disk troubles that a user can mend into errors that say how."""
+    """Turn what the system says about a path into an error that says what to do."""
     try:
         yield
     except OSError as error:
@@ -377,4 +379,4 @@ def explained(path: str) -> Iterator[None]:
                 why=os.strerror(error.errno or 0),
                 fix="remount it writable (mount -o remount,rw) or choose another directory under `paths`",
             ) from error
-        raise
+        raise FileTrouble("can't be changed", where=path, why=error.strerror or str(error)) from error

@@ -90,8 +90,11 @@ class HttpClient:
         self, method: str, url: str, *, body: bytes | None = None, headers: Mapping[str, str] | None = None
     ) -> Response:
         """One answer of at most 16 MiB, after retries; a status of 400 or more is a failure, 304 is not."""
-        with self.open(method, url, body=body, headers=headers) as answer:
-            return Response(answer.status, answer.headers, answer.read(16 << 20))
+        try:
+            with self.open(method, url, body=body, headers=headers) as answer:
+                return Response(answer.status, answer.headers, answer.read(16 << 20))
+        except (OSError, http.client.HTTPException) as error:
+            raise HttpFailure(url, f"the answer broke off: {_plain(error)}") from error
 
     def open(
         self, method: str, url: str, *, body: bytes | None = None, headers: Mapping[str, str] | None = None

@@ -39,6 +39,7 @@ class Journal:
 
     def __init__(self, host: Host, directory: str) -> None:
         self._host = host
+        self._directory = directory
         self._lines = f"{directory}/journal"
         self._contents = f"{directory}/origins"
 
@@ -77,6 +78,7 @@ class Journal:
                 continue
             lines.append(json.dumps(line, sort_keys=True))
         if lines:
+            self._host.make_directories(self._directory, 0o700)
             self._mend_torn_end()
             self._host.append(self._lines, "".join(f"{line}\n" for line in lines).encode())
 

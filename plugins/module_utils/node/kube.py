@@ -97,7 +97,15 @@ class KubeClient:
             if failure.status == 429:
                 raise
             raise self._explained(failure, f"{method} {path.partition('?')[0]}") from failure
-        document: Json = json.loads(answer.body)
+        try:
+            document: Json = json.loads(answer.body)
+        except ValueError as error:
+            raise ApiUnreachable(
+                "something answers that is not an API server",
+                where=self._server,
+                why="its answer is not JSON",
+                fix="check node.kubelet.serverURL; a captive portal or a proxy may answer in its place",
+            ) from error
         return document
 
     def _explained(self, failure: HttpFailure, request: str) -> FlexNodeError:

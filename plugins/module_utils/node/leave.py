@@ -33,7 +33,8 @@ class Left:
     actions: list[str] = field(default_factory=list)
     remains: list[str] = field(default_factory=list)
     items: list[TakenBack] = field(default_factory=list)
-    node_deleted: bool = False
+    node: str = ""  # name of the Node that this machine was
+    node_remains: str = ""  # why it could not be deleted
 
     @property
     def changed(self) -> bool:
@@ -99,6 +100,7 @@ def leaving_cluster(
 ) -> None:
     """Drain, stop the kubelet (it would register the Node again), delete the Node."""
     has_identity = host.exists(kubelet_identity(config))
+    report.node = name
 
     def drained() -> None:
         stayed = drain(as_kubelet(host, config, attempts=2), name, host.clock, drain_seconds)
@@ -107,8 +109,10 @@ def leaving_cluster(
         ]
 
     def deleted() -> None:
-        as_kubelet(host, config, attempts=2).delete_node(name)
-        report.node_deleted = True
+        try:
+            as_kubelet(host, config, attempts=2).delete_node(name)
+        except FlexNodeError as error:
+            report.node_remains = f"{error.what}: {error.why}"
 
     running = unit_states(host, (KUBELET,))[KUBELET]["ActiveState"] in RUNNING
     if has_identity and running and drain_seconds > 0:
@@ -116,6 +120,8 @@ def leaving_cluster(
     act("stop kubelet", lambda: stop(host, KUBELET))
     if has_identity:
         act(f"delete Node {name}", deleted)
+    else:
+        report.node_remains = "this machine has no certificate of its own to delete it with"
 
 
 def stop(host: Host, unit: str) -> None:

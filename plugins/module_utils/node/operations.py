@@ -10,14 +10,16 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from .available import check_available
+from .catalogue import skew
 from .components.every import COMPONENTS, PREPARED, resources_of
 from .components.kubelet import kubelet_identity
 from .components.services import SERVICES
 from .config.document import canonical, merge, redact, restore_secrets
 from .config.model import NodeConfig
 from .config.parse import parse
+from .config.values import Version
 from .engine import Gate, Listener, Plan, Timings, execute, make_plan, silent
-from .errors import ConfigMissing, FlexNodeError
+from .errors import ConfigMissing, FlexNodeError, Forbidden
 from .facts import Facts, check_platform, gather
 from .fetch import Fetcher
 from .foreign import check_foreign
@@ -118,6 +120,8 @@ def reconcile(
     joined = store.state().get("phase") == Phase.NODE_JOINED.value
     gates: list[Gate] = [UnitsActive(SERVICES), node_gate(config, facts, host)] if runs_node else []
     try:
+        if runs_node and not joined:
+            check_cluster(config, host)
         if plan.changed:
             if runs_node:
                 store.enter(Phase.NODE_BOOTSTRAPPING)
@@ -138,6 +142,22 @@ def reconcile(
         store.set_applied_config(document)
         run.node = seen_node(host, config, facts)
     return run
+
+
+def check_cluster(config: NodeConfig, host: Host) -> None:
+    """Before anything is touched: the API server answers, is the one we mean, and is not too far from us.
+
+    Asked as nobody: the bootstrap token is for the kubelet's join alone. A cluster that tells strangers
+    nothing is fine; the kubelet will find out.
+    """
+    server = config.api_server
+    try:
+        answer = KubeClient(server.url, server.ca.pem, clock=host.clock).version()
+        error = skew(config.kubernetes.version, Version.of_build(answer))
+    except (Forbidden, ValueError):
+        return
+    if error:
+        raise error
 
 
 def node_gate(config: NodeConfig, facts: Facts, host: Host) -> NodeReady:

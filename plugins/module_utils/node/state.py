@@ -46,9 +46,12 @@ class Store:
     def set_current_config(self, document: Mapping[str, Any], version: str | None) -> bool:
         """Remember the document; True if it was news."""
         changed = self._write("current-config.json", document)
-        number = f"{version}\n".encode() if version else b""
-        if number and self._host.read(self._path("config-version.txt")) != number:
-            self._host.write(self._path("config-version.txt"), number, 0o600)
+        path, number = self._path("config-version.txt"), f"{version}\n".encode() if version else None
+        if self._host.read(path) != number:
+            if number is None:
+                self._host.remove(path)  # of an earlier document: it would be a wrong answer now
+            else:
+                self._host.write(path, number, 0o600)
             changed = True
         return changed
 

@@ -9,12 +9,12 @@ import fcntl
 import json
 import os
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 
 import pytest
 
 from ansible_collections.aks.flexnode.plugins.module_utils.node.errors import LeaseHeld
-from ansible_collections.aks.flexnode.plugins.module_utils.node.host import Host
 from ansible_collections.aks.flexnode.plugins.module_utils.node.lease import GAP, PATIENCE, held, new_operation
 from tests.unit.node.fakes import Machine
 
@@ -22,8 +22,9 @@ LEASE = "/run/aks-flex-node/lease.json"
 LOCK = "/run/aks-flex-node/lock"
 
 
-def in_another_process(act: Callable[[], None]) -> int:
-    """Fork, act, and stay; returns when the act is done. Killing it is the caller's task."""
+@contextmanager
+def another_process(act: Callable[[], object]) -> Iterator[int]:
+    """Another process that did something and stays; it is killed, the hard way, when the block ends."""
     ready, done = os.pipe()
     pid = os.fork()
     if pid == 0:  # the child
@@ -34,14 +35,13 @@ def in_another_process(act: Callable[[], None]) -> int:
         finally:
             os._exit(1)
     os.close(done)
-    assert os.read(ready, 1) == b"."
-    os.close(ready)
-    return pid
-
-
-def kill(pid: int) -> None:
-    os.kill(pid, signal.SIGKILL)
-    os.waitpid(pid, 0)
+    try:
+        assert os.read(ready, 1) == b"."
+        yield pid
+    finally:
+        os.close(ready)
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
 
 
 def test_a_lease_names_its_owner_and_ends_with_the_block(machine: Machine) -> None:
@@ -63,10 +63,25 @@ def test_an_error_inside_ends_it_too(machine: Machine) -> None:
 def test_between_its_calls_an_operation_keeps_others_out(machine: Machine) -> None:
     with held(machine.host, "one", "Ansible", keep=True):
         pass
-    with pytest.raises(LeaseHeld, match="someone else") as caught, held(machine.host, "two", "a tick"):
+    with pytest.raises(LeaseHeld, match="someone else") as caught, held(machine.host, "two", "x", patience=2):
         pytest.fail("two writers")
     assert "Ansible" in caught.value.why
-    assert sum(machine.clock.naps) == pytest.approx(PATIENCE, abs=0.5)
+    assert sum(machine.clock.naps) == pytest.approx(2, abs=0.5)
+
+
+def test_whoever_comes_after_an_abandoned_run_waits_and_goes_on(machine: Machine) -> None:
+    with held(machine.host, "one", "Ansible", keep=True):
+        pass
+    with held(machine.host, "two", "a tick"):
+        pass
+    assert sum(machine.clock.naps) == pytest.approx(GAP, abs=0.5)
+    assert GAP < PATIENCE
+
+
+def test_a_failed_call_keeps_nothing(machine: Machine) -> None:
+    with pytest.raises(ValueError, match="inside"), held(machine.host, "one", "Ansible", keep=True):
+        raise ValueError("inside")
+    assert not machine.path(LEASE).exists()
 
 
 def test_the_next_call_of_the_same_operation_goes_on_at_once(machine: Machine) -> None:
@@ -108,32 +123,24 @@ def test_a_lock_of_another_process_is_respected(machine: Machine) -> None:
     machine.put(LOCK)
 
     def lock() -> None:
-        descriptor = os.open(machine.path(LOCK), os.O_RDWR)
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        fcntl.flock(os.open(machine.path(LOCK), os.O_RDWR), fcntl.LOCK_EX)
 
-    pid = in_another_process(lock)
-    try:
+    with another_process(lock):
         with pytest.raises(LeaseHeld) as caught, held(machine.host, "one", "Ansible"):
             pytest.fail("two writers")
         assert caught.value.why == "another process holds the operation lease"
-    finally:
-        kill(pid)
     with held(machine.host, "one", "Ansible", patience=0):
         pass
 
 
 @pytest.mark.parametrize("keep", [True, False])
-def test_a_call_that_was_killed_holds_nobody_up(machine: Machine, keep: bool) -> None:
-    def call() -> None:
-        host = Host(root=str(machine.root), runner=machine.commands, clock=machine.clock)
-        held(host, "one", "Ansible", keep=keep).__enter__()
-
-    pid = in_another_process(call)
-    with pytest.raises(LeaseHeld) as caught, held(machine.host, "two", "a tick"):
-        pytest.fail("two writers")
-    assert f"Ansible (process {pid})" in caught.value.why
-    kill(pid)
-    with held(machine.host, "two", "a tick", patience=0):
+def test_a_call_that_was_killed_makes_nobody_fail(machine: Machine, keep: bool) -> None:
+    stack = ExitStack()  # holds on to it in the other process
+    with another_process(lambda: stack.enter_context(held(machine.host, "one", "Ansible", keep=keep))) as pid:
+        with pytest.raises(LeaseHeld) as caught, held(machine.host, "two", "a tick"):
+            pytest.fail("two writers")
+        assert f"Ansible (process {pid})" in caught.value.why
+    with held(machine.host, "two", "a tick"):
         pass
 
 

@@ -217,6 +217,8 @@ class Directory:
         now = host.look(name).is_
         if now != "directory":  # someone replaced or removed it since, or it was never ours
             return [] if now in ("absent", origin["is"]) else [name]
+        if host.look(name).absent:
+            return []  # someone was faster
         before = frozenset(origin.get("entries", ()))
         left: list[str] = []
         if origin.get("ours"):

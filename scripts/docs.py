@@ -1,0 +1,468 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Write the generated parts of the documentation from the code they describe; --check only compares.
+
+Whole files: roles/*/README.md. Blocks between `<!-- generated: NAME -->` and `<!-- end -->`: in any *.md.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT / ".collections"))
+
+from ansible_collections.aks.flexnode.plugins.module_utils.node.components.every import (  # noqa: E402
+    COMPONENTS,
+    resources_of,
+)
+from ansible_collections.aks.flexnode.plugins.module_utils.node.config.model import NodeConfig  # noqa: E402
+from ansible_collections.aks.flexnode.plugins.module_utils.node.config.parse import parse  # noqa: E402
+from ansible_collections.aks.flexnode.plugins.module_utils.node.config.setting import (  # noqa: E402
+    Setting,
+    table,
+)
+from ansible_collections.aks.flexnode.plugins.module_utils.node.errors import error_classes  # noqa: E402
+from ansible_collections.aks.flexnode.plugins.module_utils.node.facts import Facts  # noqa: E402
+from ansible_collections.aks.flexnode.plugins.module_utils.node.resources.base import Resource  # noqa: E402
+from ansible_collections.aks.flexnode.plugins.module_utils.node.resources.kernel import (  # noqa: E402
+    Sysctl,
+)
+from ansible_collections.aks.flexnode.plugins.module_utils.node.resources.paths import (  # noqa: E402
+    Directory,
+    File,
+    Link,
+)
+from ansible_collections.aks.flexnode.plugins.module_utils.node.resources.program import Program  # noqa: E402
+from ansible_collections.aks.flexnode.plugins.module_utils.node.resources.tree import Tree  # noqa: E402
+
+EVERYTHING = ROOT / "docs" / "examples" / "everything.yml"
+BLOCK = re.compile(r"(<!-- generated: (?P<name>[\w-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
+MARKUP = re.compile(r"\b[VOC]\(([^)]*)\)")
+PLUGIN = re.compile(r"\bP\(([^)#]*)#?[^)]*\)")
+
+# Fields that are checked, but that nothing in this version acts upon; a prefix ends with a dot.
+NO_EFFECT = (
+    "agent.logDir",
+    "agent.logFile",
+    "agent.logLevel",
+    "azure.activeDirectoryEndpoint",
+    "azure.arc.",
+    "azure.cloud",
+    "azure.managedIdentity.",
+    "azure.resourceManagerEndpoint",
+    "azure.servicePrincipal.",
+    "azure.subscriptionId",
+    "azure.targetCluster.location",
+    "azure.tenantId",
+    "azure.vpn.",
+    "azureAuth.",
+    "drift.",
+    "kubernetesAuth.profile",
+    "npd.",
+    "paths.configDir",
+    "paths.logDir",
+    "pull.",
+    "upgrade.drain",
+    "upgrade.maxUnavailable",
+)
+# Fields whose use is an error in this version (module_utils/node/available.py).
+REFUSED = (
+    "azure.arc.enabled",
+    "azure.vpn.enabled",
+    "continuousMonitoring",
+    "hooks.after",
+    "hooks.before",
+    "npd.version",
+    "pull.repository",
+    "writeAdminConf",
+)
+
+# What each item on a machine is for, by its name; a pattern gathers several in one row.
+WHY: Mapping[str, str] = {
+    "/opt/aks-flex-node": "everything that is ours and unpacked",
+    "/opt/aks-flex-node/agent/*": "the `aks-flex-node` command; the name is a digest of its files",
+    "/usr/local/bin/aks-flex-node": "the command in the PATH",
+    "/etc/kubernetes": "certificates, static pods, volume plugins",
+    "/etc/kubernetes/certs": "CA certificates; no keys",
+    "/etc/kubernetes/manifests": "static pods; empty unless you put some there",
+    "/etc/kubernetes/volumeplugins": "FlexVolume drivers",
+    "/var/lib/kubelet": "state of the kubelet: its certificate, volumes of pods",
+    "/etc/containerd": "configuration of containerd",
+    "/var/lib/containerd": "images and containers",
+    "/opt/cni/bin": "CNI plugins; those of others stay",
+    "/etc/cni/net.d": "CNI networks; those of others stay",
+    "/var/lib/cni": "addresses that the bridge network gave out",
+    "/var/log/pods": "logs of pods, written by the kubelet",
+    "/var/log/containers": "links into /var/log/pods",
+    "active": "no swap area is active; what was on is turned on again at the end",
+    "/etc/fstab": "swap lines become comments; all other lines stay",
+    "/etc/systemd/system/*.swap": "a unit that would bring swap back at boot is masked (one link for each)",
+    "/etc/modules-load.d/aks-flex-node.conf": "the modules below, at boot",
+    "overlay": "file system of containers",
+    "br_netfilter": "bridged pod traffic passes iptables",
+    "/etc/sysctl.d/99-aks-flex-node.conf": "the settings below, at boot",
+    "net.bridge.bridge-nf-call-iptables": "bridged pod traffic passes iptables",
+    "net.bridge.bridge-nf-call-ip6tables": "the same for IPv6",
+    "net.ipv4.ip_forward": "pods reach other machines",
+    "vm.overcommit_memory": "the kubelet checks it (protectKernelDefaults)",
+    "vm.panic_on_oom": "the kubelet checks it (protectKernelDefaults)",
+    "kernel.panic": "the kubelet checks it (protectKernelDefaults)",
+    "kernel.panic_on_oops": "the kubelet checks it (protectKernelDefaults)",
+    "kernel.keys.root_maxkeys": "the kubelet checks it (protectKernelDefaults)",
+    "kernel.keys.root_maxbytes": "the kubelet checks it (protectKernelDefaults)",
+    "/opt/aks-flex-node/versions/*": "a version of some software, unpacked from a verified download",
+    "/usr/local/sbin/runc": "the runc in use",
+    "/usr/local/bin/containerd": "the containerd in use",
+    "/usr/local/bin/containerd-shim-runc-v2": "its shim",
+    "/usr/local/bin/ctr": "its command",
+    "/etc/containerd/conf.d": "drop-ins of others (GPU operators); containerd 2 only",
+    "/etc/containerd/certs.d": "where images are pulled from",
+    "/etc/containerd/certs.d/*/ca.crt": "CA of a registry mirror; `registryMirrors`",
+    "/etc/containerd/certs.d/*/hosts.toml": "a registry mirror; `registryMirrors`",
+    "/etc/containerd/config.toml": "systemd cgroups, CNI directories, pause image; schema 2 for 1.7, else 3",
+    "/etc/systemd/system/containerd.service.d/10-proxy.conf": "`proxy`, which may hold a password",
+    "/etc/systemd/system/containerd.service": "the unit of containerd",
+    "/usr/local/bin/kubelet": "the kubelet in use",
+    "/usr/local/bin/kubectl": "the kubectl in use",
+    "/usr/local/bin/kubeadm": "the kubeadm in use",
+    "/opt/cni/bin/*": "one link for each plugin",
+    "/etc/cni/net.d/10-flexnode.conflist": "the bridge network; `cni.mode: bridge` only",
+    "/etc/kubernetes/certs/ca.crt": "the cluster's CA; `node.kubelet.caCertData`",
+    "/etc/kubernetes/certs/client-ca.crt": "CA of the kubelet's callers; `node.kubelet.clientCAData`",
+    "/var/lib/kubelet/bootstrap-kubeconfig": "holds the bootstrap token, for the first certificate",
+    "/etc/default/kubeletconfig.json": "the KubeletConfiguration",
+    "/etc/default/kubelet": "labels at registration, and flags",
+    "/etc/systemd/system/kubelet.service.d/10-containerd.conf": "starts after containerd",
+    "/etc/systemd/system/kubelet.service.d/10-kubeadm.conf": "where the kubelet's credentials are",
+    "/etc/systemd/system/kubelet.service": "the unit of the kubelet",
+    "/etc/systemd/system/multi-user.target.wants/*": "enabled at boot",
+    "containerd.service": "runs",
+    "kubelet.service": "runs",
+}
+
+
+class Stale(Exception):
+    """Documentation and code disagree in a way that only a person can mend."""
+
+
+# --- tables ------------------------------------------------------------------------------------------------
+
+
+def rows(*cells: Iterator[tuple[str, ...]] | list[tuple[str, ...]], head: tuple[str, ...]) -> str:
+    """A Markdown table; a pipe in a cell is not a border."""
+    lines = [head, tuple("---" for _ in head), *(row for part in cells for row in part)]
+    return "".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |\n" for line in lines)
+
+
+def code(text: object) -> str:
+    """Text as code; nothing for nothing."""
+    return f"`{text}`" if str(text) else ""
+
+
+def default_of(setting: Setting) -> str:
+    """A default as a document would spell it."""
+    value = setting.default
+    if setting.required == "always":
+        return "**needed**"
+    if setting.required == "join":
+        return "**needed to join**"
+    if value is None:
+        return "-"
+    if isinstance(value, (bool, int)):
+        return code(json.dumps(value))
+    if isinstance(value, Mapping):
+        return code(json.dumps(dict(value)))
+    return code("[]" if value == () else value)
+
+
+def is_listed(path: str, prefixes: tuple[str, ...]) -> bool:
+    """Whether a path is named, or lies under a prefix."""
+    return any(path == prefix or (prefix.endswith(".") and path.startswith(prefix)) for prefix in prefixes)
+
+
+def about_field(path: str, setting: Setting) -> str:
+    """What a field is for, and what this version does with it."""
+    parts = [setting.about]
+    if others := [name for name in setting.aliases if name != "false"]:
+        parts.append(f"Also read: {', '.join(code(name) for name in others)}.")
+    if is_listed(path, REFUSED):
+        parts.append("**Refused in this version.**")
+    elif is_listed(path, NO_EFFECT):
+        parts.append("*No effect yet.*")
+    return " ".join(parts)
+
+
+def fields() -> str:
+    """Every field of the configuration document, one table a top-level section."""
+    found = list(table(NodeConfig))
+    for prefix in (*NO_EFFECT, *REFUSED):
+        if not any(is_listed(row.path, (prefix,)) for row in found):
+            raise Stale(f"scripts/docs.py names {prefix}, which is no field")
+    sections: dict[str, list[tuple[str, ...]]] = {}
+    for row in found:
+        section = row.path.partition(".")[0] if "." in row.path else "top level"
+        line = (
+            code(row.path),
+            default_of(row.setting),
+            row.setting.kind.accepts,
+            about_field(row.path, row.setting),
+        )
+        sections.setdefault(section, []).append(line)
+    head = ("field", "default", "accepted", "about")
+    return "\n".join(f"### {name}\n\n{rows(lines, head=head)}" for name, lines in sections.items())
+
+
+def errors() -> str:
+    """Every error, by code."""
+    lines = [(code(cls.code), cls.title, cls.remedy or "as the message says") for cls in error_classes()]
+    return rows(lines, head=("code", "what it means", "what usually helps"))
+
+
+# --- files on a machine ------------------------------------------------------------------------------------
+
+
+def sample_resources() -> list[Resource]:
+    """The items of a machine whose configuration asks for everything."""
+    config = parse(yaml.safe_load(EVERYTHING.read_text(encoding="utf-8")))
+    facts = Facts(
+        arch="amd64",
+        os_id="debian",
+        os_version="12",
+        hostname="edge-1",
+        cpus=4,
+        memory=8 << 30,
+        cgroup_v2=True,
+        may_lower_oom_score=True,
+        resolv_conf="/etc/resolv.conf",
+        swap_units=("dev-sda2.swap",),
+    )
+    return resources_of(COMPONENTS, config, facts)
+
+
+def row_of(resource: Resource) -> tuple[str, str]:
+    """Under which name of WHY an item is told, and how that row names it."""
+    if resource.name in WHY:
+        return resource.name, resource.name
+    for pattern in WHY:
+        if "*" in pattern and fnmatchcase(resource.name, pattern):
+            return pattern, pattern
+    raise Stale(f"scripts/docs.py does not say what {resource.kind} {resource.name} is for: add it to WHY")
+
+
+def access_of(resource: Resource) -> str:
+    """Mode, value or state."""
+    if isinstance(resource, File):
+        return f"{resource.mode:04o}"
+    if isinstance(resource, Directory):
+        return f"{resource.mode:04o}" if resource.mode is not None else f"made {resource.created:04o}"
+    if isinstance(resource, (Tree, Program)):
+        return "0755"
+    if isinstance(resource, Sysctl):
+        return resource.value
+    return {"unit": "running", "module": "loaded", "swap": "off"}.get(resource.kind, "-")
+
+
+def files() -> str:
+    """Every item on a machine."""
+    shown: dict[str, tuple[str, ...]] = {}
+    for resource in sample_resources():
+        key, name = row_of(resource)
+        kind = "link" if isinstance(resource, Link) else resource.kind
+        restarts = ", ".join(unit.removesuffix(".service") for unit in resource.restarts)
+        if kind == "unit":
+            restarts = ""
+        if key in shown and restarts not in shown[key][3]:
+            restarts = f"{shown[key][3]}, {restarts}".removeprefix(", ")
+        elif key in shown:
+            continue
+        shown[key] = (code(name), kind, access_of(resource), restarts or "", WHY[key])
+    if unused := set(WHY) - set(shown):
+        raise Stale(f"scripts/docs.py explains what is no longer there: {', '.join(sorted(unused))}")
+    return rows(list(shown.values()), head=("name", "kind", "mode or value", "restarts", "what for"))
+
+
+# --- roles -------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Role:
+    """A role, as its metadata has it."""
+
+    name: str
+    entry_points: Mapping[str, Mapping[str, Any]]
+    galaxy: Mapping[str, Any]
+
+    @classmethod
+    def read(cls, directory: Path) -> Role:
+        """Read the metadata of a role's directory."""
+        specs = yaml.safe_load((directory / "meta" / "argument_specs.yml").read_text(encoding="utf-8"))
+        meta = yaml.safe_load((directory / "meta" / "main.yml").read_text(encoding="utf-8"))
+        return cls(directory.name, specs["argument_specs"], meta["galaxy_info"])
+
+
+def roles() -> list[Role]:
+    """All roles, by name."""
+    return [Role.read(path.parent.parent) for path in sorted(ROOT.glob("roles/*/meta/argument_specs.yml"))]
+
+
+def plain(text: str | list[str]) -> str:
+    """Ansible's markup as Markdown."""
+    joined = text if isinstance(text, str) else " ".join(text)
+    return PLUGIN.sub(r"`\1`", MARKUP.sub(r"`\1`", joined))
+
+
+def option_rows(options: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, ...]]:
+    """Variables of an entry point."""
+    for name, option in options.items():
+        given = option.get("default")
+        default = "**needed**" if option.get("required") else code(json.dumps(given) if given != "" else "")
+        kind = " | ".join(option["choices"]) if "choices" in option else option["type"]
+        yield code(name), kind, default or "-", plain(option["description"])
+
+
+OPTION_HEAD = ("variable", "type", "default", "what it is")
+# Roles that need no cluster yet: an image can hold what they make.
+WITHOUT_CLUSTER = ("agent", "cni", "kubernetes", "runtime", "system_config")
+
+
+def example(role: Role) -> str:
+    """A playbook that uses the role."""
+    steps: list[object] = []
+    if role.name != "config":
+        config: dict[str, object] = {"role": "aks.flexnode.config"}
+        if role.name in WITHOUT_CLUSTER:
+            config["vars"] = {"config_purpose": "prepare"}
+        steps.append(config)
+    steps.append({"role": f"aks.flexnode.{role.name}"})
+    play: dict[str, object] = {
+        "name": role.entry_points["main"]["short_description"],
+        "hosts": "all",
+        "gather_facts": False,
+        "become": True,
+        "roles": steps,
+    }
+    plays = [play]
+    if "absent" in role.entry_points:
+        leave = {"name": f"aks.flexnode.{role.name}", "tasks_from": "absent"}
+        name = role.entry_points["absent"]["short_description"]
+        task = {"name": name, "ansible.builtin.include_role": leave}
+        plays.append(
+            {
+                "name": "Give machines back",
+                "hosts": "all",
+                "gather_facts": False,
+                "become": True,
+                "tasks": [task],
+            }
+        )
+    return "\n".join(yaml.safe_dump([one], sort_keys=False, width=100) for one in plays)
+
+
+def role_readme(role: Role) -> str:
+    """README.md of a role."""
+    names = {"jammy": "22.04", "noble": "24.04", "bookworm": "12", "trixie": "13"}
+    platforms = ", ".join(
+        f"{platform['name']} {' and '.join(names.get(v, v) for v in platform['versions'])}"
+        for platform in role.galaxy["platforms"]
+    )
+    parts = [
+        "<!-- Written by scripts/docs.py from meta/: change those files, not this one. -->\n"
+        f"# aks.flexnode.{role.name}\n\n{role.entry_points['main']['short_description']}.\n"
+    ]
+    for name, entry in role.entry_points.items():
+        title = "Variables" if name == "main" else f"Entry point `{name}`"
+        text = plain(entry["description"])
+        options = entry.get("options") or {}
+        listing = rows(option_rows(options), head=OPTION_HEAD) if options else "No variables of its own.\n"
+        parts.append(f"## {title}\n\n{text}\n\n{listing}")
+    parts.append(f"## Example\n\n```yaml\n{example(role)}```\n")
+    parts.append(
+        "## Needs\n\n"
+        f"ansible-core {role.galaxy['min_ansible_version']} or newer; a machine with {platforms}, systemd,\n"
+        "Python 3.10 or newer and root (`become: true`). The document's fields: "
+        "[configuration](../../docs/configuration.md).\n"
+    )
+    return "\n".join(parts)
+
+
+def variables() -> str:
+    """Every variable that a user sets, of all roles."""
+    found: dict[str, tuple[str, ...]] = {}
+    for role in roles():
+        for entry in role.entry_points.values():
+            for row in option_rows(entry.get("options") or {}):
+                if row[0].startswith("`flexnode_"):
+                    found.setdefault(row[0], row)
+    return rows(list(found.values()), head=OPTION_HEAD)
+
+
+# --- writing -----------------------------------------------------------------------------------------------
+
+BLOCKS: Mapping[str, Callable[[], str]] = {
+    "fields": fields,
+    "errors": errors,
+    "files": files,
+    "variables": variables,
+}
+
+
+def with_blocks(text: str) -> str:
+    """A page with its generated blocks filled anew."""
+
+    def fill(match: re.Match[str]) -> str:
+        if match["name"] not in BLOCKS:
+            raise Stale(f"there is no generated block {match['name']}: {', '.join(BLOCKS)} are")
+        return f"{match[1]}\n{BLOCKS[match['name']]()}\n{match[3]}"
+
+    return BLOCK.sub(fill, text)
+
+
+def pages() -> dict[Path, str]:
+    """Every page that is generated, wholly or in part, as it should be."""
+    wanted = {}
+    for path in (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))):
+        text = path.read_text(encoding="utf-8")
+        if BLOCK.search(text):
+            wanted[path] = with_blocks(text)
+    for role in roles():
+        wanted[ROOT / "roles" / role.name / "README.md"] = role_readme(role)
+    return wanted
+
+
+def main(arguments: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--check", action="store_true", help="write nothing; fail if a page is stale")
+    options = parser.parse_args(arguments)
+    try:
+        wanted = pages()
+    except Stale as stale:
+        print(f"docs: {stale}", file=sys.stderr)
+        return 1
+    stale_pages = [
+        path for path, text in wanted.items() if not path.is_file() or path.read_text("utf-8") != text
+    ]
+    for path in stale_pages:
+        print(f"docs: {path.relative_to(ROOT)} {'is stale' if options.check else 'written'}")
+        if not options.check:
+            path.write_text(wanted[path], encoding="utf-8")
+    if options.check and stale_pages:
+        print("docs: write them anew with `python -m scripts.docs`", file=sys.stderr)
+        return 1
+    print(
+        f"docs: {len(wanted)} generated pages, {len(stale_pages)} {'stale' if options.check else 'changed'}"
+    )
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

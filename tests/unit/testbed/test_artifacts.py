@@ -1,0 +1,121 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Upstream's layout, the rendered Go modules, the tarballs and the cache."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import io
+import tarfile
+from pathlib import Path
+
+import pytest
+
+from testbed import paths, versions
+from testbed.artifacts import gomod, store
+from testbed.artifacts.archive import Entry, tar_bytes, tar_gz
+from testbed.artifacts.recipes import CONTAINERD, KUBERNETES, RUNC, artifact
+from testbed.errors import TestbedError
+
+LAYOUT = [
+    ("kubelet", "1.34.4", "dl.k8s.io/release/v1.34.4/bin/linux/amd64/kubelet"),
+    (
+        "containerd",
+        "2.2.9",
+        "github.com/containerd/containerd/releases/download/v2.2.9/containerd-2.2.9-linux-amd64.tar.gz",
+    ),
+    ("runc", "1.4.3", "github.com/opencontainers/runc/releases/download/v1.4.3/runc.amd64"),
+    (
+        "cni-plugins",
+        "1.9.1",
+        "github.com/containernetworking/plugins/releases/download/v1.9.1/cni-plugins-linux-amd64-v1.9.1.tgz",
+    ),
+]
+
+UPSTREAM_GO_MOD = """module k8s.io/kubernetes
+
+go 1.24.0
+
+godebug default=go1.24
+
+require k8s.io/api v0.0.0
+
+replace (
+	k8s.io/apimachinery => ./staging/src/k8s.io/apimachinery
+	k8s.io/api => ./staging/src/k8s.io/api
+)
+"""
+
+
+@pytest.mark.parametrize(("name", "version", "path"), LAYOUT)
+def test_path_is_upstreams(name: str, version: str, path: str) -> None:
+    assert artifact(name).path(version, "amd64") == path
+
+
+def test_an_unknown_artifact_names_the_known_ones() -> None:
+    with pytest.raises(TestbedError, match="kubelet"):
+        artifact("kublet")
+
+
+def test_module_path_has_the_major_version_from_two_on() -> None:
+    assert CONTAINERD.package("ctr", "1.7.32") == "github.com/containerd/containerd/cmd/ctr"
+    assert CONTAINERD.package("ctr", "2.2.9") == "github.com/containerd/containerd/v2/cmd/ctr"
+    assert RUNC.package("runc", "1.4.3") == "github.com/opencontainers/runc"
+
+
+def test_versions_are_stamped_into_the_binaries() -> None:
+    assert "-X k8s.io/component-base/version.gitMinor=34" in KUBERNETES.ldflags("1.34.4")
+    assert "-X github.com/containerd/containerd/v2/version.Version=v2.2.9" in CONTAINERD.ldflags("2.2.9")
+    assert "-extldflags -static" in RUNC.ldflags("1.4.3")
+
+
+def test_staging_modules_are_replaced_by_their_published_versions() -> None:
+    assert gomod.go_mod(UPSTREAM_GO_MOD, "k8s.io/kubernetes", "1.34.4", "kubernetes") == (
+        "module testbed/kubernetes\n\ngo 1.24.0\n\ngodebug default=go1.24\n\n"
+        "require k8s.io/kubernetes v1.34.4\n\nreplace (\n"
+        "\tk8s.io/api => k8s.io/api v0.34.4\n"
+        "\tk8s.io/apimachinery => k8s.io/apimachinery v0.34.4\n)\n"
+    )
+
+
+def test_default_versions_are_pinned() -> None:
+    for name, version in versions.DEFAULT_SET:
+        pins = gomod.PINNED / artifact(name).source.name / version
+        assert (pins / "go.mod").is_file()
+        assert (pins / "go.sum").is_file()
+
+
+def test_a_tarball_depends_on_its_content_only(tmp_path: Path) -> None:
+    digests = set()
+    for name in ("one", "two"):
+        program = tmp_path / name
+        program.write_bytes(b"program")
+        tar_gz(tmp_path / f"{name}.tgz", {"./bridge": program, "./loopback": program})
+        digests.add(hashlib.sha256((tmp_path / f"{name}.tgz").read_bytes()).hexdigest())
+    assert len(digests) == 1
+    with tarfile.open(fileobj=io.BytesIO(gzip.decompress((tmp_path / "one.tgz").read_bytes()))) as archive:
+        assert [(entry.name, entry.mode, entry.mtime) for entry in archive] == [
+            ("./bridge", 0o755, 0),
+            ("./loopback", 0o755, 0),
+        ]
+
+
+def test_a_tar_in_memory_holds_files_links_and_directories() -> None:
+    data = tar_bytes({"d": Entry(None, 0o700, 1000), "d/f": Entry(b"text", 0o600), "l": Entry("/dev/null")})
+    with tarfile.open(fileobj=io.BytesIO(data)) as archive:
+        kinds = [(entry.name, entry.isdir(), entry.issym(), entry.uid, entry.size) for entry in archive]
+    assert kinds == [("d", True, False, 1000, 0), ("d/f", False, False, 0, 4), ("l", False, True, 0, 0)]
+
+
+def test_a_half_made_cache_entry_does_not_count(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    half = paths.cache() / "artifacts" / "runc" / "1.4.3" / paths.arch()
+    half.mkdir(parents=True)
+    (half / "runc.amd64").write_bytes(b"")
+    assert store.find("runc", "1.4.3") is None
+    assert store.stored() == []
+
+
+def test_the_catalogue_has_the_collections_shape() -> None:
+    item = store.Stored("runc", "1.4.3", "amd64", Path("runc.amd64"), "ab" * 32, "built")
+    assert store.catalogue([item]) == {"runc": {"1.4.3": {"amd64": "ab" * 32}}}
