@@ -4,12 +4,13 @@
 VENV   := .venv
 STAMP  := $(VENV)/.stamp
 PYTHON ?=
-RUN    := PATH="$(CURDIR)/$(VENV)/bin:$$PATH" $(VENV)/bin/python -m
+PATH_RUN := PATH="$(CURDIR)/$(VENV)/bin:$$PATH" $(VENV)/bin/python
+RUN    := $(PATH_RUN) -m
 SETUP  := python3 scripts/setup.py $(if $(PYTHON),--python "$(PYTHON)")
 PYTEST := $(RUN) pytest $(if $(K),-k "$(K)") $(ARGS)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lint sanity unit e2e test demo up down catalogue dist lock clean
+.PHONY: help setup lint sanity unit e2e molecule bench test demo up down catalogue dist lock clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -31,6 +32,12 @@ unit: $(STAMP) ## Run the unit tests (K=expression selects, ARGS=... goes to pyt
 
 e2e: $(STAMP) ## Run the end-to-end tests on the testbed (K=expression selects, ARGS=... goes to pytest)
 	@$(PYTEST) tests/e2e
+
+molecule: $(STAMP) ## Run the molecule scenarios (S="debian12 debian13" selects)
+	@$(PATH_RUN) molecule/run.py $(S)
+
+bench: $(STAMP) ## Measure joins against the bare floor (N=rounds, 5)
+	@$(RUN) tests.bench $(if $(N),--rounds "$(N)")
 
 test: $(STAMP) ## Run everything: lint, unit, e2e
 	@$(RUN) scripts.test lint unit e2e

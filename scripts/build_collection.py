@@ -5,17 +5,20 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 
 from scripts import checkout
 
 
-def main() -> int:
+def build(directory: Path) -> Path:
+    """Write the tarball and return its path."""
     source = checkout.BUILD / "collection"
     checkout.copy(checkout.shipped_files(), source)
-    command = ["ansible-galaxy", "collection", "build", str(source), "--force"]
-    command += ["--output-path", str(checkout.ROOT / "dist")]
-    return subprocess.run(command).returncode
+    galaxy = str(Path(sys.executable).with_name("ansible-galaxy"))
+    command = [galaxy, "collection", "build", str(source), "--force", "--output-path", str(directory)]
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+    return max(directory.glob("aks-flexnode-*.tar.gz"), key=lambda tarball: tarball.stat().st_mtime)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    print(build(checkout.ROOT / "dist").relative_to(checkout.ROOT))

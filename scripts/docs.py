@@ -10,7 +10,7 @@ import argparse
 import json
 import re
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -99,8 +99,8 @@ WHY: Mapping[str, str] = {
     "/var/lib/kubelet": "state of the kubelet: its certificate, volumes of pods",
     "/etc/containerd": "configuration of containerd",
     "/var/lib/containerd": "images and containers",
-    "/opt/cni/bin": "CNI plugins; those of others stay",
-    "/etc/cni/net.d": "CNI networks; those of others stay",
+    "/opt/cni/bin": "CNI plugins; those that were there before stay",
+    "/etc/cni/net.d": "CNI networks; those that were there before stay",
     "/var/lib/cni": "addresses that the bridge network gave out",
     "/var/log/pods": "logs of pods, written by the kubelet",
     "/var/log/containers": "links into /var/log/pods",
@@ -158,9 +158,9 @@ class Stale(Exception):
 # --- tables ------------------------------------------------------------------------------------------------
 
 
-def rows(*cells: Iterator[tuple[str, ...]] | list[tuple[str, ...]], head: tuple[str, ...]) -> str:
+def rows(cells: Iterable[tuple[str, ...]], *, head: tuple[str, ...]) -> str:
     """A Markdown table; a pipe in a cell is not a border."""
-    lines = [head, tuple("---" for _ in head), *(row for part in cells for row in part)]
+    lines = [head, tuple("---" for _ in head), *cells]
     return "".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |\n" for line in lines)
 
 
@@ -377,14 +377,15 @@ def role_readme(role: Role) -> str:
     )
     parts = [
         "<!-- Written by scripts/docs.py from meta/: change those files, not this one. -->\n"
-        f"# aks.flexnode.{role.name}\n\n{role.entry_points['main']['short_description']}.\n"
+        f"# aks.flexnode.{role.name}\n\n{role.entry_points['main']['short_description']}.\n\n"
+        f"{plain(role.entry_points['main']['description'])}\n"
     ]
     for name, entry in role.entry_points.items():
         title = "Variables" if name == "main" else f"Entry point `{name}`"
-        text = plain(entry["description"])
+        text = "" if name == "main" else f"{plain(entry['description'])}\n\n"
         options = entry.get("options") or {}
         listing = rows(option_rows(options), head=OPTION_HEAD) if options else "No variables of its own.\n"
-        parts.append(f"## {title}\n\n{text}\n\n{listing}")
+        parts.append(f"## {title}\n\n{text}{listing}")
     parts.append(f"## Example\n\n```yaml\n{example(role)}```\n")
     parts.append(
         "## Needs\n\n"
@@ -402,8 +403,8 @@ def variables() -> str:
         for entry in role.entry_points.values():
             for row in option_rows(entry.get("options") or {}):
                 if row[0].startswith("`flexnode_"):
-                    found.setdefault(row[0], row)
-    return rows(list(found.values()), head=OPTION_HEAD)
+                    found.setdefault(row[0], (row[0], role.name, *row[1:]))
+    return rows(found.values(), head=(OPTION_HEAD[0], "role", *OPTION_HEAD[1:]))
 
 
 # --- writing -----------------------------------------------------------------------------------------------

@@ -15,13 +15,14 @@ from typing import Any
 
 from testbed import document, files, network, paths, plan, podman, site, ssh, versions
 from testbed.artifacts import store
-from testbed.cluster import Cluster
+from testbed.cluster import Cluster, addons
 from testbed.errors import TestbedError
-from testbed.host import cgroups, leftovers, packages
+from testbed.host import cgroups, kernel, leftovers, packages
+from testbed.images import addons as addon_images
 from testbed.images import recipes, rootfs
 from testbed.machine import Machine
 from testbed.mirror import Mirror
-from testbed.progress import say, step
+from testbed.progress import step
 from testbed.registry import Registry
 from testbed.service import Service
 from testbed.site import Site
@@ -31,7 +32,6 @@ DEFAULT_PLATFORM = "debian12"
 BED_NAME = re.compile(r"[a-z0-9]{1,20}")
 NODE_NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,38}[a-z0-9])?")
 SERVICES = ("etcd", *versions.CONTROL_PLANE, "mirror", "registry")
-IP_FORWARD = Path("/proc/sys/net/ipv4/ip_forward")
 
 
 class Testbed:
@@ -84,6 +84,7 @@ class Testbed:
             here.remember("signing_duration", signing_duration)
         store.ensure(versions.DEFAULT_SET)
         rootfs.ensure(recipes.SERVICES)
+        addon_images.ensure()
         with self._lock():
             podman.wait_for_stragglers()
             self._prepare_machine(here)
@@ -118,6 +119,7 @@ class Testbed:
                 shutil.rmtree(directory, ignore_errors=True)
                 if not site.others(self.name):
                     cgroups.restore(self._mounts_record())
+                    kernel.restore(self._kernel_record())
 
     def status(self) -> dict[str, str]:
         """Every part with what it is doing."""
@@ -181,9 +183,7 @@ class Testbed:
 
     def _prepare_machine(self, here: Site) -> None:
         cgroups.complete(self._mounts_record())
-        if IP_FORWARD.read_text(encoding="ascii").strip() != "1":
-            say("... set net.ipv4.ip_forward=1: nodes reach each other through this machine")
-            IP_FORWARD.write_text("1", encoding="ascii")
+        kernel.settle(self._kernel_record())
         network.ensure(here)
 
     def _start(self, here: Site, services: Iterable[Service]) -> None:
@@ -191,8 +191,9 @@ class Testbed:
             list(pool.map(lambda service: service.ensure(here), services))
         for service in services:
             service.wait(here)
-        self.registry.fill()
-        self.cluster.settle()
+        with ThreadPoolExecutor(max_workers=2) as pool:
+            list(pool.map(lambda part: part(), (self.registry.fill, self.cluster.settle)))
+        addons.apply(self.cluster.api(), self.cluster.server, self.registry)
 
     def _revive(self) -> None:
         for machine in self.nodes():
@@ -200,6 +201,9 @@ class Testbed:
                 rootfs.ensure(recipes.node(machine.platform))
                 with step(f"node {machine.name}: start"):
                     machine.ensure()
+
+    def _kernel_record(self) -> Path:
+        return paths.state(self.name).parent / "kernel-settings.json"
 
     def _mounts_record(self) -> Path:
         return paths.state(self.name).parent / "cgroup-mounts.json"

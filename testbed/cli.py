@@ -13,7 +13,7 @@ import yaml
 
 from testbed import doctor, podman
 from testbed.bed import DEFAULT_PLATFORM, SERVICES, Testbed
-from testbed.errors import TestbedError
+from testbed.errors import OutOfReach, TestbedError
 from testbed.images.recipes import PLATFORMS
 from testbed.machine import Machine
 from testbed.process import environment
@@ -143,9 +143,12 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def main(argv: Sequence[str]) -> int:
-    """Run the command line; errors are one message, not a traceback."""
+    """Run the command line; errors are one message, not a traceback. 3: it can't be had on this machine."""
     try:
         return run(parser().parse_args(argv))
+    except OutOfReach as error:
+        sys.stderr.write(f"testbed: {error}\n")
+        return 3
     except TestbedError as error:
         sys.stderr.write(f"testbed: {error}\n")
         return 1

@@ -42,9 +42,9 @@ def expect(condition: bool, why: str) -> None:
         raise Failed(why)
 
 
-def run(playbook: str, inventory: Path) -> Play:
+def run(playbook: str, inventory: Path, *options: str) -> Play:
     """A playbook that must work; the end of its output says why it did not."""
-    done = play(playbook, inventory)
+    done = play(playbook, inventory, *options)
     if done.status != 0:
         raise Failed(f"{playbook} failed:\n" + "\n".join(done.output.splitlines()[-25:]))
     return done
@@ -54,7 +54,13 @@ def demo(bed: Testbed, machine: Machine, directory: Path) -> None:
     """The life of a node."""
     kubectl = bed.cluster.kubectl
     inventory = write_inventory(
-        bed, [machine], directory / "edge_hosts.yml", flexnode_config=join_document(bed)
+        bed,
+        [machine],
+        directory / "edge_hosts.yml",
+        flexnode_config=join_document(bed),
+        flexnode_kubeconfig=str(bed.cluster.kubeconfig),
+        flexnode_proof=True,
+        flexnode_proof_image=bed.registry.workload_image,
     )
 
     with telling(
@@ -64,6 +70,7 @@ def demo(bed: Testbed, machine: Machine, directory: Path) -> None:
         seen += kubectl("get", "nodes", "-o", "wide", "--no-headers").splitlines()
         expect(" Ready " in seen[0], "the Node is not Ready")
         seen.append(f"{len(first.modules(NAME))} modules ran on the machine")
+        seen += [node["summary"] for node in first.result("localhost", "flexnode_proof")["nodes"]]
 
     with telling("a pod, placed by the scheduler, runs there") as seen:
         kubectl("apply", "-f", "-", input=json.dumps(pod(bed)))
@@ -74,7 +81,7 @@ def demo(bed: Testbed, machine: Machine, directory: Path) -> None:
         expect(seen[1].endswith("hello from the edge"), "the pod's log is not what it said")
 
     with telling("bootstrap again") as seen:
-        again = run("bootstrap", inventory)
+        again = run("bootstrap", inventory, "-e", "flexnode_proof=false")
         seen.append(f"changed={again.changed(NAME)}")
         expect(again.changed(NAME) == 0, "the second run changed something")
 

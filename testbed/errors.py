@@ -14,6 +14,10 @@ class TookTooLong(TestbedError):
     """What was waited for did not come."""
 
 
+class OutOfReach(TestbedError):
+    """What has to come from the network can't be had on this machine; the message is one line."""
+
+
 class CommandFailed(TestbedError):
     """A program ended with an error."""
 

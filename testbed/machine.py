@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import hashlib
 import socket
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -21,6 +21,15 @@ from testbed.site import Site
 
 BOOT_SECONDS = 60
 MODULES = Path("/lib/modules")
+ROUTES = "etc/testbed/routes"
+ROUTES_UNIT = f"""[Unit]
+Description=Ways to the pods of other nodes, as a site's router would know them
+
+[Service]
+Type=oneshot
+RemainAfterExit=yes
+ExecStart=/sbin/ip -batch /{ROUTES}
+"""
 VOLUMES = ("containerd", "kubelet")
 """Directories below /var/lib that need a real file system: an overlay can't hold another one."""
 
@@ -156,9 +165,21 @@ class Machine:
             "etc/machine-id": Entry(f"{machine_id}\n".encode(), 0o444),
             "etc/ssh/ssh_host_ed25519_key": Entry(private, 0o600),
             "etc/ssh/ssh_host_ed25519_key.pub": Entry(f"{public}\n".encode()),
+            **routes(self.site.plan.pod_routes(self.ip)),
             home: Entry(None, 0o700, recipes.SSH_USER_ID),
             f"{home}/authorized_keys": Entry(f"{user_key}\n".encode(), 0o600, recipes.SSH_USER_ID),
         }
+
+
+def routes(ways: Iterable[tuple[str, str]]) -> dict[str, Entry]:
+    """Files that make a machine know, at each boot, which node has which pods; no node must tell another."""
+    lines = "".join(f"route replace {cidr} via {node}\n" for cidr, node in ways)
+    unit = "testbed-routes.service"
+    return {
+        ROUTES: Entry(lines.encode()),
+        f"etc/systemd/system/{unit}": Entry(ROUTES_UNIT.encode()),
+        f"etc/systemd/system/multi-user.target.wants/{unit}": Entry(f"/etc/systemd/system/{unit}"),
+    }
 
 
 def machine_options(pure_v2: bool) -> tuple[str, ...]:

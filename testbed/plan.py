@@ -52,6 +52,11 @@ class Plan:
         """The node's own part of the cluster's pod addresses."""
         return f"{POD_CIDR[index << 8]}/24"
 
+    def pod_routes(self, address: str) -> list[tuple[str, str]]:
+        """For the node of an address, the way to the pods of every other there can be: (pod CIDR, node)."""
+        others = (index for index in range(FIRST_NODE, LAST_NODE + 1) if self.node(index) != address)
+        return [(self.pod_cidr(index), self.node(index)) for index in others]
+
     def mac(self, address: str) -> str:
         """A pinned, locally administered MAC: a new one would meet stale ARP entries after a restart."""
         octets = IPv4Address(address).packed

@@ -74,11 +74,17 @@ def write_inventory(
     return path
 
 
-def play(playbook: str, inventory: Path, *options: str, environment: Mapping[str, str] | None = None) -> Play:
+def play(
+    playbook: str,
+    inventory: Path,
+    *options: str,
+    environment: Mapping[str, str] | None = None,
+    directory: Path = ROOT,
+) -> Play:
     """Run a playbook of the checkout by its short name, or an installed one by its full name."""
     target = playbook if "." in playbook else str(ROOT / "playbooks" / f"{playbook}.yml")
-    with tempfile.TemporaryDirectory() as directory:
-        record = Path(directory) / "record.jsonl"
+    with tempfile.TemporaryDirectory() as private:
+        record = Path(private) / "record.jsonl"
         record.touch()
         settings = {
             **os.environ,
@@ -94,7 +100,7 @@ def play(playbook: str, inventory: Path, *options: str, environment: Mapping[str
             [str(Path(sys.executable).parent / "ansible-playbook"), target, "-i", str(inventory), *options],
             capture_output=True,
             text=True,
-            cwd=ROOT,
+            cwd=directory,
             env=settings,
             timeout=LIMIT_SECONDS,
             check=False,

@@ -3,8 +3,10 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+
 from testbed import files
-from testbed.images import oci, workload
+from testbed.images import addons, oci, workload
 from testbed.service import Service
 from testbed.site import Site
 
@@ -44,6 +46,16 @@ class Registry:
         """A busybox image."""
         return self._reference(*workload.WORKLOAD)
 
+    @property
+    def kube_proxy_image(self) -> str:
+        """kube-proxy, with the nft that it calls."""
+        return self._reference(*addons.KUBE_PROXY)
+
+    @property
+    def coredns_image(self) -> str:
+        """CoreDNS."""
+        return self._reference(*addons.COREDNS)
+
     def _reference(self, repository: str, tag: str) -> str:
         return f"{self.host}/{repository}:{tag}"
 
@@ -62,5 +74,6 @@ class Registry:
 
     def fill(self) -> None:
         """Have the images in it."""
-        for image in (workload.pause(), workload.workload()):
-            oci.push(image, self.host, self._site.authority.pair.cert)
+        makers = (workload.pause, workload.workload, addons.kube_proxy, addons.coredns)
+        with ThreadPoolExecutor(max_workers=len(makers)) as pool:
+            list(pool.map(lambda make: oci.push(make(), self.host, self._site.authority.pair.cert), makers))

@@ -8,14 +8,16 @@ CONTAINERD = "2.2.9"
 CONTAINERD_OLD = "1.7.32"
 RUNC = "1.4.3"
 CNI_PLUGINS = "1.9.1"
+COREDNS = "1.13.1"
 
 CONTROL_PLANE = ("kube-apiserver", "kube-controller-manager", "kube-scheduler")
 KUBERNETES_NODE = ("kubelet", "kubectl", "kubeadm")
 
 DEFAULT_SET: tuple[tuple[str, str], ...] = (
-    *((name, KUBERNETES) for name in (*CONTROL_PLANE, *KUBERNETES_NODE)),
+    *((name, KUBERNETES) for name in (*CONTROL_PLANE, *KUBERNETES_NODE, "kube-proxy")),
     ("runc", RUNC),
     ("cni-plugins", CNI_PLUGINS),
     ("containerd", CONTAINERD),
     ("containerd", CONTAINERD_OLD),
+    ("coredns", COREDNS),
 )

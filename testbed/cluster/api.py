@@ -48,6 +48,13 @@ class Api:
         """Merge into an object."""
         return self._call("PATCH", path, body=body, content_type="application/merge-patch+json")
 
+    def apply(self, path: str, body: dict[str, Any]) -> dict[str, Any]:
+        """Have an object as given, new or not; what others added to it stays."""
+        params = {"fieldManager": "testbed", "force": "true"}
+        return self._call(
+            "PATCH", path, params=params, body=body, content_type="application/apply-patch+yaml"
+        )
+
     def delete(self, path: str, **params: str) -> dict[str, Any]:
         """Delete an object."""
         return self._call("DELETE", path, params=params)

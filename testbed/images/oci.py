@@ -6,8 +6,11 @@ from __future__ import annotations
 import gzip
 import hashlib
 import json
+from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
+from typing import Protocol
 
 import requests
 
@@ -23,6 +26,20 @@ SECONDS = 30
 def digest(data: bytes) -> str:
     """A digest as registries write it."""
     return f"sha256:{hashlib.sha256(data).hexdigest()}"
+
+
+class Pushable(Protocol):
+    """What a registry needs of an image."""
+
+    @property
+    def repository(self) -> str: ...
+
+    @property
+    def tag(self) -> str: ...
+
+    def manifest(self) -> bytes: ...
+
+    def blobs(self) -> Iterable[bytes]: ...
 
 
 @dataclass(frozen=True)
@@ -54,11 +71,19 @@ class Image:
 
     def packed_layer(self) -> bytes:
         """The layer as it travels; the same bytes each time."""
+        return self._packed
+
+    @cached_property
+    def _packed(self) -> bytes:
         return gzip.compress(self.layer, 6, mtime=0)
+
+    def blobs(self) -> tuple[bytes, bytes]:
+        """What the manifest names."""
+        return self.config(), self.packed_layer()
 
     def manifest(self) -> bytes:
         """The manifest that names config and layer."""
-        config, layer = self.config(), self.packed_layer()
+        config, layer = self.blobs()
         document = {
             "schemaVersion": 2,
             "mediaType": MANIFEST,
@@ -68,7 +93,7 @@ class Image:
         return json.dumps(document, sort_keys=True).encode()
 
 
-def push(image: Image, host: str, ca_file: Path) -> bool:
+def push(image: Pushable, host: str, ca_file: Path) -> bool:
     """Have an image in a registry; say whether it was missing."""
     base = f"https://{host}/v2/{image.repository}"
     with requests.Session() as session:
@@ -78,7 +103,7 @@ def push(image: Image, host: str, ca_file: Path) -> bool:
         known = session.head(f"{base}/manifests/{image.tag}", headers={"Accept": MANIFEST}, timeout=SECONDS)
         if known.headers.get("Docker-Content-Digest") == digest(manifest):
             return False
-        for blob in (image.config(), image.packed_layer()):
+        for blob in image.blobs():
             _push_blob(session, base, blob)
         answer = session.put(
             f"{base}/manifests/{image.tag}",

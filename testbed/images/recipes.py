@@ -71,13 +71,21 @@ NODE_HOOKS = (
     'rm -f "$1"/etc/ssh/ssh_host_*',
 )
 
-PLATFORMS = {"debian12": "bookworm", "debian13": "trixie"}
+PLATFORMS = {"debian12": "bookworm", "debian13": "trixie", "ubuntu2204": "jammy", "ubuntu2404": "noble"}
+UBUNTU = ("jammy", "noble")
+UBUNTU_KEYS = Recipe(
+    name="ubuntu-keys", suite="trixie", packages=("ubuntu-archive-keyring",), variant="extract"
+)
+"""The keys of Ubuntu's archive, as Debian ships them: trust in both comes from one place."""
 
 SERVICES = Recipe(
     name="services",
     suite="bookworm",
     packages=("busybox-static", "ca-certificates", "docker-registry", "etcd-server", "python3"),
 )
+
+KUBE_PROXY = Recipe(name="kube-proxy", suite="bookworm", packages=("nftables",), variant="extract")
+"""What kube-proxy calls, and nothing else."""
 
 
 def node(platform: str) -> Recipe:
@@ -90,4 +98,5 @@ def node(platform: str) -> Recipe:
         packages=NODE_PACKAGES,
         overlay=NODE_OVERLAY,
         hooks=NODE_HOOKS,
+        keys=UBUNTU_KEYS if PLATFORMS[platform] in UBUNTU else None,
     )

@@ -6,6 +6,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import tarfile
 import tempfile
 from collections.abc import Mapping
@@ -14,13 +15,15 @@ from pathlib import Path
 
 from testbed import files, paths
 from testbed.artifacts.archive import Entry, tar_bytes
-from testbed.errors import TestbedError
+from testbed.errors import CommandFailed, OutOfReach, TestbedError
 from testbed.podman import podman
 from testbed.process import run
 from testbed.progress import step
 
 REPOSITORY = "localhost/aks-flexnode-testbed"
 BUILD_SECONDS = 1200
+PROBE_SECONDS = 60
+UBUNTU_KEYRING = "usr/share/keyrings/ubuntu-archive-keyring.gpg"
 LEAVE_OUT = ("/usr/share/doc/*", "/usr/share/man/*", "/usr/share/locale/*", "/usr/share/info/*")
 
 
@@ -34,11 +37,18 @@ class Recipe:
     overlay: Mapping[str, Entry] = field(default_factory=dict)
     hooks: tuple[str, ...] = ()
     """mmdebstrap's customize hooks; it gives each the directory as $1."""
+    variant: str = "minbase"
+    """minbase is a system; extract only the files of the packages and of what they need."""
+    keys: Recipe | None = None
+    """For a suite of Ubuntu: where the keys of its archive come from."""
 
     def digest(self) -> str:
         """Changes whenever the result would."""
         overlay = hashlib.sha256(tar_bytes(self.overlay)).hexdigest()
-        text = json.dumps([self.suite, self.packages, self.hooks, overlay, paths.arch()])
+        words = [self.suite, self.packages, self.hooks, overlay, paths.arch()]
+        if self.variant != "minbase":
+            words.append(self.variant)
+        text = json.dumps(words)
         return hashlib.sha256(text.encode()).hexdigest()[:12]
 
     @property
@@ -74,12 +84,14 @@ def ensure_tar(recipe: Recipe) -> None:
         overlay.write_bytes(tar_bytes(recipe.overlay))
         rootfs = Path(name) / "rootfs.tar"
         hooks = [f"tar-in {overlay} /", *recipe.hooks]
-        with step(f"root file system {recipe.name} (Debian {recipe.suite})"):
+        archive = ubuntu_archive(recipe, Path(name)) if recipe.keys else []
+        with step(f"root file system {recipe.name} ({recipe.suite})"):
             run(
                 [
                     "mmdebstrap",
                     "--quiet",
-                    "--variant=minbase",
+                    f"--variant={recipe.variant}",
+                    *archive,
                     f"--include={','.join(recipe.packages)}",
                     *(f"--dpkgopt=path-exclude={pattern}" for pattern in LEAVE_OUT),
                     *(f"--customize-hook={hook}" for hook in hooks),
@@ -89,6 +101,25 @@ def ensure_tar(recipe: Recipe) -> None:
                 timeout=BUILD_SECONDS,
             )
         os.replace(rootfs, recipe.tar)
+
+
+def ubuntu_archive(recipe: Recipe, directory: Path) -> list[str]:
+    """mmdebstrap's options for Ubuntu's archive, which it knows itself; OutOfReach if it does not answer."""
+    keyring = directory / "keyring.gpg"
+    if recipe.keys:
+        keyring.write_bytes(member(recipe.keys, UBUNTU_KEYRING))
+    # apt's own user could not read the keyring in a private directory.
+    options = [f"--keyring={keyring}", '--aptopt=APT::Sandbox::User "root"']
+    limits = ['--aptopt=Acquire::http::Timeout "10"', '--aptopt=Acquire::Retries "0"']
+    probe = ["mmdebstrap", "--simulate", "--variant=custom", *options, *limits, recipe.suite, "/dev/null"]
+    try:
+        run(probe, timeout=PROBE_SECONDS)
+    except CommandFailed as error:
+        unreached = re.search(r"^E: Failed to fetch (\S+)  (.+)", error.output, re.MULTILINE)
+        if unreached is None:
+            raise  # a wrong signature, say: that is no matter of reach
+        raise OutOfReach(f"Ubuntu {recipe.suite} is not reached: {unreached[1]}: {unreached[2]}") from error
+    return [*options, "--components=main,universe"]
 
 
 def member(recipe: Recipe, *candidates: str) -> bytes:

@@ -6,6 +6,8 @@ from __future__ import annotations
 import base64
 import ipaddress
 import json
+import subprocess
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +18,7 @@ import yaml
 from cryptography import x509
 from cryptography.x509.oid import NameOID
 
+from scripts import build_collection
 from testbed import Testbed
 from testbed.machine import Machine
 from testbed.playbooks import Play
@@ -238,6 +241,25 @@ def test_fresh_machine_plan_prepare_bootstrap_leave_and_again(
     # and the machine can join again
     fleet.succeeded(fleet.play("bootstrap", inventory))
     assert fleet.is_ready(fleet.node(bed, "whole-life"))
+
+
+def test_installed_collection_works_without_the_checkout(
+    bed: Testbed, machines: MachineMaker, tmp_path: Path
+) -> None:
+    """As a user has it: the tarball installed, no ansible.cfg of ours, no pipelining."""
+    (machine,) = machines(("installed", "debian13"))
+    galaxy = [str(Path(sys.executable).with_name("ansible-galaxy")), "collection"]
+    tarball = build_collection.build(tmp_path / "dist")
+    collections = tmp_path / "collections"
+    subprocess.run([*galaxy, "install", str(tarball), "-p", str(collections)], check=True, cwd=tmp_path)
+    inventory = fleet.write_inventory(
+        bed, [machine], tmp_path / "edge_hosts.yml", flexnode_config=fleet.join_document(bed)
+    )
+    users = {"ANSIBLE_CONFIG": str(tmp_path / "none.cfg"), "ANSIBLE_COLLECTIONS_PATH": str(collections)}
+    for playbook, present in (("bootstrap", True), ("status", True), ("unbootstrap", False)):
+        run = fleet.play(f"aks.flexnode.{playbook}", inventory, environment=users, directory=tmp_path)
+        fleet.succeeded(run)
+        assert ("installed" in fleet.node_names(bed)) is present
 
 
 def test_secrets_stay_out_of_sight(bed: Testbed, machines: MachineMaker, tmp_path: Path) -> None:

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import argparse
+import difflib
 import json
 import os
 import sys
@@ -13,7 +14,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from .config.document import loads
-from .errors import ConfigMissing, FlexNodeError, NotRoot
+from .errors import FileTrouble, FlexNodeError, NotRoot
 from .host import Host
 from .http_client import HttpClient
 from .lease import held, new_operation
@@ -24,9 +25,10 @@ from .sources import Inline, Source, Url
 from .status import status_of
 
 Say = Callable[[str], None]
+SHOWN = 10  # items of drift in a status
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
+def main(arguments: Sequence[str] | None = None, host: Host | None = None) -> int:
     """Parse, do one thing, answer with an honest exit status."""
     options = parser().parse_args(arguments)
     try:
@@ -34,7 +36,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             raise NotRoot(
                 f"{COMMAND} {options.command} needs root", fix=f"sudo {COMMAND} {options.command} ..."
             )
-        status: int = options.run(options, Host())
+        status: int = options.run(options, host or Host())
     except FlexNodeError as error:
         if getattr(options, "json", False):
             show(json.dumps({"error": error.as_dict()}, indent=2))
@@ -108,8 +110,8 @@ def open_text(path: str) -> str:
         with open(path, encoding="utf-8") as file:
             return file.read()
     except OSError as error:
-        raise ConfigMissing(
-            "a file can't be read",
+        raise FileTrouble(
+            "can't be read",
             where=path,
             why=os.strerror(error.errno or 0),
             fix="check the path and its mode",
@@ -143,7 +145,9 @@ def show_plan(options: argparse.Namespace, host: Host) -> int:
     document = obtain(host, named_source(options, host), {}, check=True).document if given else None
     run = reconcile(host, document, EVERYTHING, check=True)
     for step in run.plan.diff if options.diff else ():
-        show(f"--- {step['before_header']}\n{step['before']}+++ {step['after_header']}\n{step['after']}")
+        before, after = step["before"].splitlines(), step["after"].splitlines()
+        name = step["before_header"]
+        show("\n".join(difflib.unified_diff(before, after, f"{name} (now)", f"{name} (then)", lineterm="")))
     for sentence in run.actions:
         show(sentence)
     show(f"{len(run.actions)} change(s)" if run.actions else "nothing to do")
@@ -161,8 +165,10 @@ def show_status(options: argparse.Namespace, host: Host) -> int:
         show(f"node     {node['status']}  {node.get('name', '')}  {node.get('kubeletVersion', '')}".rstrip())
         show(f"config   version {config['version'] or '-'}, applied {config['appliedVersion'] or '-'}")
         show(f"drift    {len(status['drift'])} item(s)")
-        for sentence in status["drift"]:
+        for sentence in status["drift"][:SHOWN]:
             show(f"         would {sentence}")
+        if len(status["drift"]) > SHOWN:
+            show(f"         and {len(status['drift']) - SHOWN} more: {COMMAND} plan")
         show(f"reason   {status['reason']}  {status['message']}".rstrip())
     return 0 if status["node"]["ready"] and not status["drift"] else 3
 

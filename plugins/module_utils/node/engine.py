@@ -39,7 +39,7 @@ class Plan:
     steps: tuple[Step, ...]
     restarts: tuple[str, ...] = ()  # owed by a run that was cut off before it could restart them
     reload: bool = False
-    owned: tuple[Directory, ...] = ()  # journaled even if they are there: what comes into them goes with us
+    touched: tuple[Resource, ...] = ()  # to be journaled: what differs, and the directories that will be ours
 
     @property
     def changed(self) -> bool:
@@ -107,17 +107,18 @@ def silent(_sentence: str) -> None:
 
 def make_plan(resources: Sequence[Resource], host: Host, store: Store) -> Plan:
     """Look at every item and keep those that differ. Changes nothing."""
-    steps = []
-    items = with_parents(resources)
-    for resource in items:
+    steps, touched = [], []
+    for resource in with_parents(resources):
         change = resource.difference(resource.observe(host))
         if change is not None:
             steps.append(Step(resource, change))
+        # A directory that is there already counts as well: what comes into it goes with us.
+        if change is not None or (isinstance(resource, Directory) and resource.ours):
+            touched.append(resource)
     unfinished = store.transaction() or {}
     starting = {step.resource.name for step in steps if isinstance(step.resource, Unit)}
     owed = tuple(unit for unit in unfinished.get("restarts", ()) if unit not in starting)
-    owned = tuple(item for item in items if isinstance(item, Directory) and item.ours)
-    return Plan(tuple(steps), owed, bool(unfinished.get("reload")), owned)
+    return Plan(tuple(steps), owed, bool(unfinished.get("reload")), tuple(touched))
 
 
 def with_parents(resources: Sequence[Resource]) -> list[Resource]:
@@ -157,7 +158,7 @@ def execute(
     gates. What fails while applying is rolled back; a failed gate is rolled back where there is a generation
     that worked (`roll_back`), else left in place to be looked at and continued by the next run.
     """
-    store.journal.record([*plan.owned, *(step.resource for step in plan.steps)])
+    store.journal.record(plan.touched)
     with timings.of("fetch"):
         if plan.trees:
             tell(f"fetch {', '.join(f'{tree.artifact.name} {tree.artifact.version}' for tree in plan.trees)}")
@@ -251,8 +252,25 @@ class TakenBack:
     why: str = ""
 
 
+def clear_leftovers(host: Host, store: Store) -> None:
+    """Remove what killed runs left half written: beside the items of the journal, and among our own files."""
+    ours: dict[str, set[str]] = {}
+    for entry in store.journal.entries():
+        directory, _slash, name = entry.name.rpartition("/")
+        if directory:
+            ours.setdefault(directory, set()).add(name)
+    for directory, names in ours.items():
+        for leftover, name in host.leftovers(directory).items():
+            if name in names:
+                host.remove(f"{directory}/{leftover}")
+    for directory in store.directories:
+        for leftover in host.leftovers(directory):
+            host.remove(f"{directory}/{leftover}")
+
+
 def take_back(host: Host, store: Store, tell: Listener = silent) -> list[TakenBack]:
     """The journal, backwards: every item that is still ours gets the state it had before us."""
+    clear_leftovers(host, store)
     results: list[TakenBack] = []
     entries = store.journal.entries()
     restart: list[str] = []
@@ -264,12 +282,15 @@ def take_back(host: Host, store: Store, tell: Listener = silent) -> list[TakenBa
             continue
         if now == entry.was and (entry.kind != "directory" or now == "absent"):
             continue  # never changed in the end, or taken back by a run that was cut off
-        if now not in entry.marks and entry.kind != "directory":
+        # A tree's place is our own: one without its manifest was half removed by a run that was cut off.
+        if now not in entry.marks and entry.kind not in ("directory", "tree"):
             results.append(TakenBack(entry.key, "left", "someone changed it after us"))
             continue
         tell(f"restore {entry.name}")
+        # A directory of ours goes with all that came into it, but for what is left for its new owner.
+        spared = [item.key.partition(":")[2] for item in results if item.outcome == "left"]
         try:
-            left = kind.restore(host, entry.name, entry.origin, store.journal)
+            left = kind.restore(host, entry.name, {**entry.origin, "spared": spared}, store.journal)
         except FlexNodeError as error:
             results.append(TakenBack(entry.key, "left", f"{error.what}: {error.why}"))
             continue

@@ -114,7 +114,7 @@ class NotJson(FlexNodeError):
 
 class ConfigUnreachable(FlexNodeError):
     code, title = "FLEX-1103", "The source of the configuration can't be reached"
-    remedy = "check the URL, its expiry and the proxy; ask for a new one with flexnode_token"
+    remedy = "check the URL and its expiry, the network and the proxy; ask for a new URL"
 
 
 class ConfigMissing(FlexNodeError):
@@ -209,7 +209,7 @@ class LeaseHeld(FlexNodeError):
 
 class StateCorrupt(FlexNodeError):
     code, title = "FLEX-1402", "A state file can't be read"
-    remedy = "run again: the file is set aside and rebuilt from the source"
+    remedy = "remove the file that is named, then run bootstrap or `aks-flex-node join` again"
 
 
 # --- 15xx: join -------------------------------------------------------------------------------------------
@@ -225,7 +225,7 @@ class NodeNotReady(FlexNodeError):
 
 class TokenRefused(FlexNodeError):
     code, title = "FLEX-1503", "The bootstrap token is refused or consumed"
-    remedy = "mint a new one with flexnode_token (or the bootstrap playbook) and run again"
+    remedy = "get a new token (or configuration URL), then run bootstrap or `aks-flex-node join` again"
 
 
 class ApiUnreachable(FlexNodeError):
@@ -243,7 +243,37 @@ class VersionSkew(FlexNodeError):
 
 class CaMismatch(FlexNodeError):
     code, title = "FLEX-1507", "The API server is not signed by the configured CA"
-    remedy = "fetch the cluster's current CA: run the update playbook"
+    remedy = "check node.kubelet.serverURL and caCertData against the cluster's kubeconfig"
+
+
+# --- 16xx: proof of join ----------------------------------------------------------------------------------
+
+
+class ProofPodFailed(FlexNodeError):
+    code, title = "FLEX-1601", "A pod does not run on the node"
+
+
+class DnsBroken(FlexNodeError):
+    code, title = "FLEX-1602", "Names are not resolved by pods on the node"
+
+
+class ServicesUnreachable(FlexNodeError):
+    code, title = "FLEX-1603", "Services are not reachable from the node"
+    remedy = "look at kube-proxy on this node: kubectl --namespace kube-system get pods --output wide"
+
+
+class LogsUnavailable(FlexNodeError):
+    code, title = "FLEX-1604", "Logs of pods on the node are not available"
+    remedy = "let the cluster reach the kubelet's port (10250) of this node"
+
+
+class ExecUnavailable(FlexNodeError):
+    code, title = "FLEX-1605", "Commands can't be run in pods on the node"
+    remedy = "let the cluster reach the kubelet's port (10250) of this node"
+
+
+class ProofImpossible(FlexNodeError):
+    code, title = "FLEX-1606", "The proof can't be made"
 
 
 def error_classes() -> tuple[type[FlexNodeError], ...]:

@@ -9,6 +9,7 @@ import hashlib
 import http.client
 import os
 import tarfile
+import zlib
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from typing import IO
@@ -17,6 +18,7 @@ from .catalogue import Artifact
 from .errors import ArchiveUnsafe, ArtifactTruncated, ArtifactUnreachable, DigestMismatch
 from .host import CHUNK, Host, explained
 from .http_client import HttpClient, HttpFailure
+from .layout import ASIDE, STAGING, VERSIONS_DIR
 from .resources.tree import Manifest, Tree
 
 PARALLEL = 4
@@ -34,6 +36,7 @@ class Fetcher:
 
     def stage(self, trees: Iterable[Tree]) -> None:
         """Have every tree ready beside its place, several at a time; all or an error."""
+        clear_staging(self._host)
         self._host.make_directories(self._cache, 0o700)
         by_digest: dict[str, list[Tree]] = {}
         for tree in trees:
@@ -103,7 +106,8 @@ class Fetcher:
                 what=f"{artifact.name} {artifact.version} can't be downloaded",
                 where=failure.url,
                 why=failure.reason,
-                fix=(
+                fix=failure.advice
+                or (
                     "give the CA of that server as mirror.caCert"
                     if failure.tls
                     else "check the address (mirror.url), the network and `proxy`, then run this again"
@@ -131,12 +135,14 @@ class Fetcher:
                     name = wanted.get(member.name.removeprefix("./"))
                     if name is None:
                         continue
+                    if name in digests:
+                        raise _unsafe(tree.artifact, f"{member.name} is in it twice")
                     source = tar.extractfile(member) if member.isreg() else None
                     if source is None:
                         raise _unsafe(tree.artifact, f"{member.name} is not a regular file")
                     target = f"{tree.staging}/{name}"
                     digests[name] = self._write_member(source, target)
-        except (tarfile.TarError, EOFError, OSError) as error:
+        except (tarfile.TarError, zlib.error, EOFError, OSError) as error:
             if isinstance(error, OSError) and error.errno:
                 raise
             raise _unsafe(tree.artifact, f"it can't be read as a tar.gz archive: {error}") from error
@@ -152,6 +158,14 @@ class Fetcher:
                 file.write(block)
             os.fchmod(file.fileno(), 0o755)
         return digest.hexdigest()
+
+
+def clear_staging(host: Host) -> None:
+    """Remove what a run that was cut off left half unpacked."""
+    for name in host.names(VERSIONS_DIR):
+        for version in host.names(f"{VERSIONS_DIR}/{name}"):
+            if version.endswith((STAGING, ASIDE)):
+                host.remove_tree(f"{VERSIONS_DIR}/{name}/{version}")
 
 
 def _private(path: str, flags: int) -> int:

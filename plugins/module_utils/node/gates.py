@@ -27,7 +27,7 @@ LOOK_EVERY = 0.1
 TOO_MANY_STARTS = 3
 TROUBLE = re.compile(r"(?i)error|fail|fatal|panic|\bE\d{4}\b")
 UNREACHABLE = re.compile(
-    r"dial tcp [^\"]*?(?:connection refused|i/o timeout|no such host|no route to host|unreachable)"
+    r"dial tcp:? [^\"]*?(?:connection refused|i/o timeout|no such host|no route to host|unreachable)"
 )
 
 
@@ -121,9 +121,7 @@ def unit_log(host: Host, unit: str, lines: int = 40) -> list[str]:
 
 def unit_failed(host: Host, unit: str) -> UnitFailed:
     """An error that quotes what the unit said last."""
-    said = [
-        line for line in unit_log(host, unit) if re.search(r"(?i)error|fail|fatal|panic|\bE\d{4}\b", line)
-    ]
+    said = [line for line in unit_log(host, unit) if TROUBLE.search(line)]
     return UnitFailed(
         f"{unit} does not run",
         where=unit,
@@ -157,9 +155,6 @@ def explained_log(host: Host, node: str) -> FlexNodeError | None:
     if error := refused(host, node):
         return error
     log = "\n".join(unit_log(host, "kubelet.service"))
-    trouble = re.findall(
-        r"(?:dial tcp [^\"]*?(?:connection refused|i/o timeout|no such host|no route to host))", log
-    )
-    if trouble:
+    if trouble := UNREACHABLE.findall(log):
         return ApiUnreachable("the kubelet can't reach the API server", where=node, why=trouble[-1])
     return None

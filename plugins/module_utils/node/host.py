@@ -21,6 +21,7 @@ from .clock import Clock, SystemClock
 from .errors import CommandFailed, DiskFull, FileTrouble, ReadOnlyTarget
 
 CHUNK = 1 << 20
+TEMPORARY = re.compile(r"\.(.+)\.[0-9a-f]{12}")  # names that only `_beside` gives
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,6 +161,10 @@ class Host:
         except (FileNotFoundError, NotADirectoryError):
             return ()
 
+    def leftovers(self, directory: str) -> dict[str, str]:
+        """Half-written files that a killed process left in a directory, each with the name it was to get."""
+        return {name: match[1] for name in self.names(directory) if (match := TEMPORARY.fullmatch(name))}
+
     def sha256(self, path: str) -> str:
         """Digest of a file, read in pieces."""
         digest = hashlib.sha256()
@@ -298,7 +303,7 @@ class Host:
     def remove_tree(self, path: str, keep: frozenset[str] = frozenset()) -> list[str]:
         """Remove a directory without ever entering a mount or following a link; returns what had to stay.
 
-        `keep` names entries of the directory itself that stay (they were there before us).
+        `keep` lists paths below it that stay, with all that is in them.
         """
         if self.look(path).is_ != "directory":
             self.remove(path)
@@ -311,7 +316,7 @@ class Host:
                 self._empty(descriptor, path, mounted, keep, kept)
             finally:
                 os.close(descriptor)
-        if path not in mounted and not keep:
+        if path not in mounted:
             self.remove_directory(path)
         return kept
 
@@ -323,7 +328,7 @@ class Host:
             names = [(entry.name, entry.is_dir(follow_symlinks=False)) for entry in entries]
         for name, is_directory in names:
             below = f"{path}/{name}"
-            if name in keep:
+            if below in keep:
                 continue
             if below in mounted:
                 kept.append(below)
@@ -336,7 +341,7 @@ class Host:
                     if os.fstat(child).st_dev != device:
                         kept.append(below)
                         continue
-                    self._empty(child, below, mounted, frozenset(), kept)
+                    self._empty(child, below, mounted, keep, kept)
                 finally:
                     os.close(child)
                 with contextlib.suppress(OSError):  # not empty: something below had to stay, and is named

@@ -12,7 +12,7 @@ import ssl
 import urllib.error
 import urllib.parse
 import urllib.request
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from email.message import Message
 from typing import IO, Any
@@ -21,6 +21,8 @@ from .clock import Clock, SystemClock
 
 RETRIED = frozenset((408, 425, 429, 500, 502, 503, 504))
 AGENT = "aks-flex-node"
+MOST = 16 << 20
+OUT_OF_TIME = (9, 10)  # OpenSSL: X509_V_ERR_CERT_NOT_YET_VALID, X509_V_ERR_CERT_HAS_EXPIRED
 
 
 class HttpFailure(Exception):
@@ -35,8 +37,10 @@ class HttpFailure(Exception):
         tls: bool = False,
         body: bytes = b"",
         retry_after: float = 0,
+        advice: str = "",
     ) -> None:
         super().__init__(f"{shown(url)}: {reason}")
+        self.advice = advice  # what to do, where the failure itself tells
         self.url, self.reason, self.status, self.tls = shown(url), reason, status, tls
         self.body, self.retry_after = body, retry_after
 
@@ -83,7 +87,7 @@ class HttpClient:
         self._opener = urllib.request.build_opener(
             urllib.request.ProxyHandler({}),
             urllib.request.HTTPSHandler(context=context),
-            OnlyTowardsTls(),
+            OnlyTowardsTls(self._through_proxy),
         )
 
     def request(
@@ -92,7 +96,11 @@ class HttpClient:
         """One answer of at most 16 MiB, after retries; a status of 400 or more is a failure, 304 is not."""
         try:
             with self.open(method, url, body=body, headers=headers) as answer:
-                return Response(answer.status, answer.headers, answer.read(16 << 20))
+                body = answer.read(MOST)
+                announced = 0 if answer.status == 304 else int(answer.headers.get("Content-Length") or 0)
+                if len(body) < min(announced, MOST):  # read() itself does not mind
+                    raise HttpFailure(url, f"the answer broke off at {len(body)} of {announced} bytes")
+                return Response(answer.status, answer.headers, body)
         except (OSError, http.client.HTTPException) as error:
             raise HttpFailure(url, f"the answer broke off: {_plain(error)}") from error
 
@@ -133,7 +141,7 @@ class HttpClient:
             ) from None
         except urllib.error.URLError as error:
             tls = isinstance(error.reason, ssl.SSLError)
-            raise HttpFailure(url, _plain(error.reason), tls=tls) from None
+            raise HttpFailure(url, _plain(error.reason), tls=tls, advice=_advice(error.reason)) from None
         except (OSError, http.client.HTTPException) as error:
             raise HttpFailure(url, _plain(error)) from None
 
@@ -154,6 +162,9 @@ class HttpClient:
 class OnlyTowardsTls(urllib.request.HTTPRedirectHandler):
     """Redirects are followed (release sites use them), but never from https to http, nor with credentials."""
 
+    def __init__(self, through_proxy: Callable[[urllib.request.Request], None]) -> None:
+        self._through_proxy = through_proxy
+
     def redirect_request(
         self, req: urllib.request.Request, fp: IO[bytes], code: int, msg: str, headers: Any, newurl: str
     ) -> urllib.request.Request | None:
@@ -161,8 +172,10 @@ class OnlyTowardsTls(urllib.request.HTTPRedirectHandler):
         if req.type == "https" and not newurl.startswith("https://"):
             raise HttpFailure(req.full_url, "redirects to an address without TLS, which is not followed")
         following = super().redirect_request(req, fp, code, msg, headers, newurl)
-        if following is not None and req.host != urllib.parse.urlsplit(newurl).netloc:
-            following.remove_header("Authorization")
+        if following is not None:
+            if req.host != urllib.parse.urlsplit(newurl).netloc:
+                following.remove_header("Authorization")
+            self._through_proxy(following)
         return following
 
 
@@ -195,6 +208,13 @@ def _plain(reason: object) -> str:
     if isinstance(reason, OSError) and reason.strerror:
         return reason.strerror
     return str(reason) or type(reason).__name__
+
+
+def _advice(reason: object) -> str:
+    """A certificate that is not valid now is more often a wrong clock than a wrong certificate."""
+    if isinstance(reason, ssl.SSLCertVerificationError) and reason.verify_code in OUT_OF_TIME:
+        return "check this machine's clock (timedatectl); if it is right, renew the server's certificate"
+    return ""
 
 
 def _seconds(value: str) -> float:

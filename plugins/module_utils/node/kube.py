@@ -118,7 +118,10 @@ class KubeClient:
             )
         if failure.tls:
             return CaMismatch(
-                "the API server's certificate is not trusted", where=self._server, why=failure.reason
+                "the API server's certificate is not trusted",
+                where=self._server,
+                why=failure.reason,
+                fix=failure.advice,
             )
         return ApiUnreachable(
             "the API server gives no usable answer", where=f"{request} at {self._server}", why=failure.reason

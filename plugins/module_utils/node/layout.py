@@ -22,6 +22,10 @@ def version_dir(name: str, version: object) -> str:
     return f"{VERSIONS_DIR}/{name}/{version}"
 
 
+STAGING = ".staging"  # a version while it is unpacked
+ASIDE = ".old"  # a version while another takes its place
+
+
 def enabled(unit: str) -> tuple[str, str]:
     """The link that enables a unit at boot, and its target."""
     return f"{UNIT_DIR}/multi-user.target.wants/{unit}", f"{UNIT_DIR}/{unit}"

@@ -14,6 +14,7 @@ from .config.parse import parse
 from .engine import Listener, TakenBack, silent, take_back
 from .errors import FlexNodeError
 from .facts import gather
+from .fetch import clear_staging
 from .host import Host
 from .kube import drain
 from .labels import node_name
@@ -71,6 +72,7 @@ def leave(host: Host, *, drain_seconds: float = 60, check: bool = False, tell: L
     if f"unit:{CONTAINERD}" in ours:
         act("end all pods", lambda: end_pods(host, config))
     tell("restore files, settings and units")
+    clear_staging(host)
     report.items = take_back(host, store)
     report.actions += [f"{item.outcome} {item.key}" for item in report.items if item.outcome != "left"]
     report.remains += [f"{item.key}: {item.why}" for item in report.items if item.outcome == "left"]
@@ -120,13 +122,12 @@ def leaving_cluster(
     act("stop kubelet", lambda: stop(host, KUBELET))
     if has_identity:
         act(f"delete Node {name}", deleted)
-    else:
-        report.node_remains = "this machine has no certificate of its own to delete it with"
 
 
 def stop(host: Host, unit: str) -> None:
-    """Stop a unit and wait for it."""
-    host.run(["systemctl", "stop", unit], timeout=120)
+    """Stop a unit, if there is one, and wait for it."""
+    if unit_states(host, (unit,))[unit]["ActiveState"] != "inactive":
+        host.run(["systemctl", "stop", unit], timeout=120)
 
 
 def end_pods(host: Host, config: NodeConfig | None) -> None:

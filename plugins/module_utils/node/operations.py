@@ -18,7 +18,7 @@ from .config.document import canonical, merge, redact, restore_secrets
 from .config.model import NodeConfig
 from .config.parse import parse
 from .config.values import Version
-from .engine import Gate, Listener, Plan, Timings, execute, make_plan, silent
+from .engine import Gate, Listener, Plan, Timings, clear_leftovers, execute, make_plan, silent
 from .errors import ConfigMissing, FlexNodeError, Forbidden
 from .facts import Facts, check_platform, gather
 from .fetch import Fetcher
@@ -29,6 +29,7 @@ from .http_client import HttpClient
 from .kube import KubeClient, kubelet_version
 from .labels import node_labels, node_name
 from .proxy import proxies
+from .secret import REDACTED
 from .sources import Source
 from .state import Phase, Store, store_of
 
@@ -115,10 +116,15 @@ def reconcile(
         plan = make_plan(resources_of(components, config, facts), host, store)
     if check:
         return Reconciled(plan, plan.sentences, timings.seconds)
+    if REDACTED in canonical(document):
+        raise ConfigMissing(
+            "the configuration has no secrets, and none are stored on this machine", where=store.directory
+        )
     run = Reconciled(plan, plan.sentences, timings.seconds)
     runs_node = "services" in components
-    joined = store.state().get("phase") == Phase.NODE_JOINED.value
+    joined = store.applied_config() is not None  # there is something that worked
     gates: list[Gate] = [UnitsActive(SERVICES), node_gate(config, facts, host)] if runs_node else []
+    clear_leftovers(host, store)
     try:
         if runs_node and not joined:
             check_cluster(config, host)

@@ -48,6 +48,13 @@ class Url:
 
     def fetch(self) -> Fetched:
         """Get it and read it; the address is never shown with its query."""
+        if not self.url.startswith("https://"):
+            raise ConfigUnreachable(
+                "a configuration is only fetched over TLS",
+                where=shown(self.url),
+                why="it holds credentials, and this address is not https",
+                fix="serve it over https; a private CA can be given (flexnode_config_url_ca_cert, --ca-cert)",
+            )
         try:
             answer = self.client.request("GET", self.url)
         except HttpFailure as failure:
@@ -56,10 +63,11 @@ class Url:
                 "the configuration can't be fetched",
                 where=failure.url,
                 why=failure.reason,
-                fix=(
+                fix=failure.advice
+                or (
                     "the address is wrong, expired or already used: ask for a new one"
                     if gone
-                    else "give the server's CA (config_url_ca_cert, --ca-cert)"
+                    else "give the server's CA (flexnode_config_url_ca_cert, --ca-cert)"
                     if failure.tls
                     else "check the network and the address, then run this again"
                 ),

@@ -37,6 +37,11 @@ class Store:
         self.cache = f"{directory}/cache"
         self.journal = Journal(host, directory)
 
+    @property
+    def directories(self) -> tuple[str, ...]:
+        """Where only we write."""
+        return (self.directory, f"{self.directory}/origins", POINTER.rpartition("/")[0])
+
     # -- configuration -------------------------------------------------------------------------------------
 
     def current_config(self) -> dict[str, Any] | None:

@@ -10,12 +10,26 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 from tests.unit.node.fakes import Machine
 from tests.unit.node.servers import Pki
 
+# How long an example takes says more about who else uses the machine than about the code.
+settings.register_profile("any-machine", deadline=None)
+settings.load_profile("any-machine")
+
 GOLDEN = Path(__file__).parent / "golden"
 Golden = Callable[[str, str], None]
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _no_public_ca() -> Iterator[None]:
+    """The tests' own CA is the only one: reading all of the system's for each client takes long."""
+    with pytest.MonkeyPatch.context() as environment:
+        environment.setenv("SSL_CERT_FILE", os.devnull)
+        environment.setenv("SSL_CERT_DIR", os.devnull)
+        yield
 
 
 @pytest.fixture

@@ -41,7 +41,7 @@ class FakeClock:
 
     time: float = 1_800_000_000.0
     naps: list[float] = field(default_factory=list)
-    then: Callable[[], None] = lambda: None
+    then: Callable[[], object] = lambda: None
 
     def now(self) -> float:
         return self.time
@@ -64,7 +64,7 @@ class Commands:
     restarts: dict[str, int] = field(default_factory=dict)  # NRestarts by unit
     logs: dict[str, str] = field(default_factory=dict)
     statuses: dict[str, int] = field(default_factory=dict)  # exit status by program or "program verb"
-    on_start: dict[str, Callable[[], None]] = field(default_factory=dict)
+    on_start: dict[str, Callable[[], object]] = field(default_factory=dict)
     answers: dict[tuple[str, ...], str] = field(default_factory=dict)
     calls: list[tuple[str, ...]] = field(default_factory=list)
 

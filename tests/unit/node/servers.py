@@ -152,7 +152,7 @@ def serving(answer: Callable[[Request], Answer], context: ssl.SSLContext | None 
 
         do_GET = do_POST = do_PATCH = do_DELETE = do_PUT = do_CONNECT = handle_one
 
-        def log_message(self, format: str, *args: Any) -> None:  # noqa: A002
+        def log_message(self, format: str, *args: Any) -> None:
             pass
 
     class Quiet(ThreadingHTTPServer):

@@ -31,7 +31,9 @@ from ansible_collections.aks.flexnode.plugins.module_utils.node.errors import (
     KernelLacks,
     NodeNotReady,
 )
+from ansible_collections.aks.flexnode.plugins.module_utils.node.fetch import clear_staging
 from ansible_collections.aks.flexnode.plugins.module_utils.node.host import Host
+from ansible_collections.aks.flexnode.plugins.module_utils.node.layout import version_dir
 from ansible_collections.aks.flexnode.plugins.module_utils.node.resources.base import Resource, key_of
 from ansible_collections.aks.flexnode.plugins.module_utils.node.resources.kernel import KernelModule, Sysctl
 from ansible_collections.aks.flexnode.plugins.module_utils.node.resources.paths import Directory, File, Link
@@ -89,20 +91,23 @@ def run(
     if plan.changed:
         stager = options.pop("stager", None) or Stager(machine)
         timings = Timings(machine.host)
-        execute(plan, machine.host, machine.store, stager, gates, timings=timings, tell=told.append, **options)
+        execute(
+            plan, machine.host, machine.store, stager, gates, timings=timings, tell=told.append, **options
+        )
     return plan, told
 
 
 def a_tree(name: str = "tool") -> Tree:
     artifact = Artifact(name, "1.0.0", "amd64", f"https://x.example/{name}", name[0] * 64, "binary")
-    return Tree(f"/opt/versions/{name}", artifact, (("", name),))
+    return Tree(version_dir(name, "1.0.0"), artifact, (("", name),))
 
 
 def an_app(content: str = "one") -> list[Resource]:
     """A program with its link, its file, its unit, and something beside it."""
     return [
+        Directory("/opt", 0o755, ours=True),
         a_tree(),
-        Link("/usr/bin/tool", "/opt/versions/tool/tool", (APP,)),
+        Link("/usr/bin/tool", f"{version_dir('tool', '1.0.0')}/tool", (APP,)),
         File("/etc/app/config", content, restarts=(APP,)),
         File("/etc/app/second", content, restarts=(APP,)),
         File(UNIT_FILE, "[Service]\nExecStart=/usr/bin/tool\n", restarts=(APP,)),
@@ -142,19 +147,21 @@ def test_a_plan_reads_in_the_order_it_is_done(machine: Machine, host: Host) -> N
     plan = make_plan(an_app(), host, machine.store)
     assert plan.sentences == [
         "create directory /opt",
-        "create directory /opt/versions",
+        "create directory /opt/aks-flex-node",
+        "create directory /opt/aks-flex-node/versions",
+        "create directory /opt/aks-flex-node/versions/tool",
         "install tool 1.0.0",
         "create directory /usr",
         "create directory /usr/bin",
-        "link /usr/bin/tool to /opt/versions/tool/tool",
+        "link /usr/bin/tool to /opt/aks-flex-node/versions/tool/1.0.0/tool",
         "create directory /etc/app",
         "create /etc/app/config",
         "create /etc/app/second",
         f"create {UNIT_FILE}",
         f"start {APP}",
     ]
-    assert [tree.name for tree in plan.trees] == ["/opt/versions/tool"]
-    assert plan.diff[7] == {
+    assert [tree.name for tree in plan.trees] == [version_dir("tool", "1.0.0")]
+    assert plan.diff[9] == {
         "before_header": "file:/etc/app/config",
         "after_header": "file:/etc/app/config",
         "before": "",
@@ -200,7 +207,7 @@ def test_a_join_reloads_and_starts_once(machine: Machine, host: Host) -> None:
     ]
     assert told == [
         "fetch tool 1.0.0",
-        "apply 11 change(s)",
+        "apply 13 change(s)",
         f"start {APP}",
         "wait until all is well",
     ]
@@ -287,8 +294,9 @@ def test_a_failed_gate_leaves_all_in_place_for_the_next_run(machine: Machine, ho
     assert machine.text("/etc/app/config") == "one"
     assert machine.commands.units[APP] == "active"
     assert machine.store.transaction() is not None
-    run(machine, an_app())
-    assert machine.store.transaction() is None
+    machine.commands.calls.clear()
+    plan, _ = run(machine, an_app())
+    assert (plan.changed, machine.commands.changing()) == (False, [])
 
 
 def test_a_failed_gate_of_an_update_rolls_back_and_restarts(machine: Machine, host: Host) -> None:
@@ -309,8 +317,8 @@ def test_a_rollback_never_empties_a_directory(machine: Machine, host: Host) -> N
         machine.put("/etc/pods/pod", "alive")
         refuse()
 
+    gate = Watching(pod_starts_then_gate_fails)
     with pytest.raises(NodeNotReady):
-        gate = Watching(pod_starts_then_gate_fails)
         run(machine, [Directory("/etc/pods", 0o755, ours=True)], [gate], roll_back=True)
     assert machine.text("/etc/pods/pod") == "alive"
 
@@ -352,7 +360,9 @@ def killed_at_restart(machine: Machine, resources: Sequence[Resource]) -> None:
         )
 
 
-def test_killed_between_apply_and_restart_the_next_plan_owes_the_restart(machine: Machine, host: Host) -> None:
+def test_killed_between_apply_and_restart_the_next_plan_owes_the_restart(
+    machine: Machine, host: Host
+) -> None:
     run(machine, an_app("one"))
     machine.commands.calls.clear()
     killed_at_restart(machine, an_app("two"))
@@ -394,12 +404,13 @@ def test_killed_anywhere_the_next_run_completes_and_all_can_be_taken_back(
 
 def test_killed_anywhere_what_was_done_can_be_taken_back_at_once(machine: Machine, host: Host) -> None:
     machine.put("/etc/app/config", "theirs", 0o640)
-    untouched = machine.snapshot("/etc", "/usr")
+    untouched = machine.snapshot("/etc", "/opt", "/usr")
     for place in range(len(make_plan(an_app(), host, machine.store).steps)):
         killed_before(machine, an_app(), place)
+        clear_staging(host)
         take_back(host, machine.store)
         take_back(host, machine.store)
-        assert machine.snapshot("/etc", "/usr") == untouched, place
+        assert machine.snapshot("/etc", "/opt", "/usr") == untouched, place
         machine.store.forget()
 
 
@@ -447,7 +458,7 @@ def test_a_directory_of_ours_that_was_already_there_is_cleaned_too(
 ) -> None:
     machine.put("/etc/app/theirs", "keep me")
     before = machine.snapshot("/etc")
-    resources = [Directory("/etc/app", mode, ours=True), File("/etc/app/config", "x")]
+    resources: list[Resource] = [Directory("/etc/app", mode, ours=True), File("/etc/app/config", "x")]
     run(machine, resources)
     machine.put("/etc/app/made-by-a-daemon/deep", "x")
     take_back(host, machine.store)

@@ -94,7 +94,7 @@ def test_wherever_a_write_is_torn_nothing_is_lost(machine: Machine, journal: Jou
     whole = machine.path(LINES).read_bytes()
     for size in range(len(first), len(whole) + 1):
         machine.path(LINES).write_bytes(whole[:size])
-        assert [entry.name for entry in journal.entries()][0] == "/etc/a"
+        assert journal.entries()[0].name == "/etc/a"
         journal.record([a_file("b"), a_file("c")])
         assert [entry.name for entry in journal.entries()] == ["/etc/a", "/etc/b", "/etc/c"], size
 
@@ -123,13 +123,13 @@ ACTS = st.lists(st.tuples(NAMES, CONTENTS), max_size=8)
 
 
 @root_only
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(before=st.dictionaries(NAMES, st.binary(max_size=5)), acts=ACTS)
 def test_any_history_reads_back_and_is_undone(before: dict[str, bytes], acts: list[tuple[str, str]]) -> None:
     with Machine.temporary() as machine:
         machine.path(DIRECTORY).mkdir(parents=True)
-        for name, content in {"keep": b"", **before}.items():
-            machine.put(f"/etc/{name}", content)
+        for name, theirs in {"keep": b"", **before}.items():
+            machine.put(f"/etc/{name}", theirs)
         was = machine.snapshot("/etc", times=False)
         expected: dict[str, Entry] = {}
         for name, content in acts:

@@ -15,7 +15,12 @@ from contextlib import ExitStack, contextmanager
 import pytest
 
 from ansible_collections.aks.flexnode.plugins.module_utils.node.errors import LeaseHeld
-from ansible_collections.aks.flexnode.plugins.module_utils.node.lease import GAP, PATIENCE, held, new_operation
+from ansible_collections.aks.flexnode.plugins.module_utils.node.lease import (
+    GAP,
+    PATIENCE,
+    held,
+    new_operation,
+)
 from tests.unit.node.fakes import Machine
 
 LEASE = "/run/aks-flex-node/lease.json"

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ansible_collections.aks.flexnode.plugins.module_utils.node.engine import TakenBack, take_back
@@ -28,7 +28,7 @@ from tests.unit.node.fakes import SWAPS_HEADER, Machine, root_only, swap_row
 
 def difference(resource: Resource, machine: Machine) -> str | None:
     change = resource.difference(resource.observe(machine.host))
-    return change and change.sentence
+    return change.sentence if change else None
 
 
 def apply(resource: Resource, machine: Machine) -> None:
@@ -187,7 +187,6 @@ FSTABS = st.lists(LINES | st.binary(max_size=20), max_size=6).map(b"".join)
 
 
 @root_only
-@settings(deadline=None)
 @given(before=FSTABS, mode=st.sampled_from([0o644, 0o600]))
 def test_any_fstab_comes_back_to_the_byte(before: bytes, mode: int) -> None:
     with Machine.temporary() as machine:

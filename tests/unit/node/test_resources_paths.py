@@ -60,7 +60,7 @@ RESOURCES: list[Resource] = [File(PATH, "ours\n", 0o600), Link(PATH, "/opt/ours"
 
 def difference(resource: Resource, machine: Machine) -> str | None:
     change = resource.difference(resource.observe(machine.host))
-    return change and change.sentence
+    return change.sentence if change else None
 
 
 def apply(resource: Resource, machine: Machine) -> None:

@@ -8,14 +8,22 @@ from __future__ import annotations
 import pytest
 
 from ansible_collections.aks.flexnode.plugins.module_utils.node.errors import StateCorrupt
-from ansible_collections.aks.flexnode.plugins.module_utils.node.state import DATA_DIR, POINTER, Phase, Store, store_of
+from ansible_collections.aks.flexnode.plugins.module_utils.node.state import (
+    DATA_DIR,
+    POINTER,
+    Phase,
+    Store,
+    store_of,
+)
 from tests.unit.node.fakes import Machine
 
 MOVED = "/data/flexnode"
 
 
 def fingerprints(machine: Machine) -> dict[str, tuple[int, int, int, int]]:
-    return {name: machine.host.look(f"{DATA_DIR}/{name}").fingerprint for name in machine.host.names(DATA_DIR)}
+    return {
+        name: machine.host.look(f"{DATA_DIR}/{name}").fingerprint for name in machine.host.names(DATA_DIR)
+    }
 
 
 def test_a_machine_without_history(machine: Machine) -> None:

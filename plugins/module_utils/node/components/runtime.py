@@ -145,7 +145,8 @@ def proxy_drop_in(config: NodeConfig) -> list[Resource]:
     pairs = environment(config)
     if not pairs:
         return []
-    lines = "".join(f'Environment="{name}={value}"\n' for name, value in pairs.items())
+    escaped = {name: value.replace("%", "%%") for name, value in pairs.items()}  # systemd's own sign
+    lines = "".join(f'Environment="{name}={value}"\n' for name, value in escaped.items())
     path = f"{UNIT_DIR}/{CONTAINERD}.d/10-proxy.conf"
     return [File(path, f"{HEADER}[Service]\n{lines}", 0o600, restarts=(CONTAINERD,), secret=True)]
 

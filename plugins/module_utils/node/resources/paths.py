@@ -219,10 +219,10 @@ class Directory:
             return [] if now in ("absent", origin["is"]) else [name]
         if host.look(name).absent:
             return []  # someone was faster
-        before = frozenset(origin.get("entries", ()))
+        before = {f"{name}/{entry}" for entry in origin.get("entries", ())}
         left: list[str] = []
         if origin.get("ours"):
-            left = host.remove_tree(name, before)
+            left = host.remove_tree(name, frozenset(before.union(origin.get("spared", ()))))
         if origin["is"] == "directory":
             host.set_access(name, origin["mode"], origin["uid"], origin["gid"])
         elif not host.remove_directory(name) and not left:

@@ -43,7 +43,8 @@ class Program:
 
     def observe(self, host: Host) -> list[str]:
         """Files that are missing or differ."""
-        return [name for name, content in self.files.items() if host.read(f"{self.path}/{name}") != content]
+        place = self.path  # computed from all files: once is enough
+        return [name for name, content in self.files.items() if host.read(f"{place}/{name}") != content]
 
     def difference(self, seen: list[str]) -> Change | None:
         """Any such file is a difference."""

@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 
 from ..catalogue import Artifact
 from ..host import Host
+from ..layout import ASIDE, STAGING
 from .base import Change, Drift, Origin, Vault
 
 MANIFEST = ".manifest.json"
@@ -78,7 +79,7 @@ class Tree:
     @property
     def staging(self) -> str:
         """Where it is unpacked before it takes its place."""
-        return self.path + ".staging"
+        return self.path + STAGING
 
     def observe(self, host: Host) -> str:
         """complete, absent, or what is wrong with it."""
@@ -111,7 +112,7 @@ class Tree:
 
     def apply(self, host: Host) -> None:
         """The staged directory takes its place; an older one steps aside and goes."""
-        aside = self.path + ".old"
+        aside = self.path + ASIDE
         if not host.look(self.path).absent:
             host.remove_tree(aside)
             host.move(self.path, aside)

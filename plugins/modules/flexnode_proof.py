@@ -1,0 +1,172 @@
+#!/usr/bin/python
+# Copyright: (c) 2026, aks.flexnode contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: flexnode_proof
+short_description: Prove that pods work on nodes
+version_added: 0.1.0
+description:
+  - Being Ready says that a kubelet talks to the cluster. It does not say that a pod on the node can resolve a
+    name, reach a Service, or that the cluster can reach the kubelet for logs and exec.
+  - This module tries it. On every node a pod is placed, resolves the name of a Service and reaches the
+    Service. Then its log is read and a command is run in it through the API server. All nodes at once.
+  - A failure is told in one sentence, with its cause as far as the cluster shows it.
+  - Everything it makes has the label C(aks.flexnode/proof) and is removed in any case. What a killed run left
+    is removed by the next one.
+  - The pods run as C(nobody), without any right, within the C(restricted) pod security standard.
+author:
+  - aks.flexnode contributors (@aks-flexnode)
+extends_documentation_fragment:
+  - aks.flexnode.attributes
+requirements:
+  - kubernetes (Python package), where the module runs
+options:
+  names:
+    description:
+      - Names of the Nodes.
+    type: list
+    elements: str
+    required: true
+  kubeconfig:
+    description:
+      - A kubeconfig file. Its user needs to create and delete pods, Services and (without O(namespace))
+        namespaces, and pods/log and pods/exec. With the right to list pods and Services of all namespaces,
+        causes are named more precisely.
+    type: path
+    required: true
+  context:
+    description:
+      - Context of O(kubeconfig), instead of its current one.
+    type: str
+    default: ""
+  namespace:
+    description:
+      - An existing namespace to use. Without it, the proof makes one of its own and removes it.
+    type: str
+    default: ""
+  image:
+    description:
+      - Image of the pods. It needs busybox's V(sh), V(httpd), V(nc) and V(nslookup), and nothing else.
+    type: str
+    default: mcr.microsoft.com/azurelinux/busybox:1.36
+  timeout:
+    description:
+      - Seconds that the proof of all nodes may take. The removal afterwards takes another minute at most.
+    type: int
+    default: 120
+"""
+
+EXAMPLES = r"""
+- name: Prove that two nodes work
+  aks.flexnode.flexnode_proof:
+    names: [edge-1, edge-2]
+    kubeconfig: ~/.kube/config
+  delegate_to: localhost
+  run_once: true
+
+- name: The same where images come from a registry of the site
+  aks.flexnode.flexnode_proof:
+    names: [edge-1]
+    kubeconfig: ~/.kube/config
+    image: registry.example/busybox:1.36
+  delegate_to: localhost
+  run_once: true
+"""
+
+RETURN = r"""
+actions:
+  description: What was done, or would be done, in sentences.
+  returned: success
+  type: list
+  elements: str
+  sample: ["try a pod on Node edge-1: pod, dns, service, logs, exec"]
+nodes:
+  description: What was tried on every Node, and how it went.
+  returned: when not in check mode
+  type: list
+  elements: dict
+  contains:
+    name:
+      description: Name of the Node.
+      type: str
+      sample: edge-1
+    passed:
+      description: Whether everything worked.
+      type: bool
+      sample: true
+    checks:
+      description: Every check with its status (passed, failed or skipped) and a detail.
+      type: list
+      elements: dict
+      sample: [{name: pod, status: passed, detail: 10.244.20.5 on edge-1}]
+    seconds:
+      description: How long it took.
+      type: float
+      sample: 3.4
+    summary:
+      description: One line for a person.
+      type: str
+      sample: edge-1  proven  pod, dns, service, logs, exec  in 3.4 s
+    error:
+      description: What failed first, as data. Only where something failed.
+      type: dict
+      sample: {code: FLEX-1604, what: "Joined, but logs are not available"}
+  sample: [{name: edge-1, passed: true}]
+remains:
+  description: What could not be removed in time.
+  returned: when not in check mode
+  type: list
+  elements: str
+  sample: []
+"""
+
+from ansible.module_utils.basic import AnsibleModule, missing_required_lib
+
+from ansible_collections.aks.flexnode.plugins.module_utils.node.clock import SystemClock
+from ansible_collections.aks.flexnode.plugins.module_utils.node.errors import FlexNodeError
+from ansible_collections.aks.flexnode.plugins.module_utils.proof.cluster import KUBERNETES_ERROR, connector
+from ansible_collections.aks.flexnode.plugins.module_utils.proof.run import new_run, prove
+from ansible_collections.aks.flexnode.plugins.module_utils.proof.verdict import ORDER
+
+
+def main() -> None:
+    module = AnsibleModule(
+        argument_spec={
+            "names": {"type": "list", "elements": "str", "required": True},
+            "kubeconfig": {"type": "path", "required": True},
+            "context": {"type": "str", "default": ""},
+            "namespace": {"type": "str", "default": ""},
+            "image": {"type": "str", "default": "mcr.microsoft.com/azurelinux/busybox:1.36"},
+            "timeout": {"type": "int", "default": 120},
+        },
+        supports_check_mode=True,
+    )
+    given, clock = module.params, SystemClock()
+    names = list(dict.fromkeys(given["names"]))
+    actions = [f"try a pod on Node {name}: {', '.join(ORDER)}" for name in names]
+    if module.check_mode or not names:
+        module.exit_json(changed=False, actions=actions)
+    if KUBERNETES_ERROR:
+        module.fail_json(msg=missing_required_lib("kubernetes"), exception=KUBERNETES_ERROR)
+    run = new_run(given["image"], given["timeout"], given["namespace"], clock)
+    try:
+        connect = connector(given["kubeconfig"], given["context"])
+        proofs, remains = prove(connect, run, names, not given["namespace"], clock)
+    except FlexNodeError as error:
+        module.fail_json(msg=str(error), error=error.as_dict())
+    else:
+        for one in remains:
+            module.warn(f"the proof could not remove {one} in time; the next one will")
+        result = {"nodes": [proof.as_dict() for proof in proofs], "remains": remains}
+        failed = [proof for proof in proofs if proof.error]
+        if failed:
+            module.fail_json(msg="\n".join(proof.summary for proof in failed), **result)
+        module.exit_json(changed=False, actions=actions, **result)
+
+
+if __name__ == "__main__":
+    main()

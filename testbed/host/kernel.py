@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Kernel settings that are not per machine here: every node machine shares the kernel of this one.
+
+A real node sets them for itself and gives them back when it leaves. Here that would change them under the
+feet of its neighbours (a kubelet refuses to start with others), so they are set once for all machines, before
+any of them looks, and given back with the last testbed.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from testbed import files
+from testbed.progress import say
+
+SHARED = {
+    "kernel.keys.root_maxbytes": "25000000",
+    "kernel.keys.root_maxkeys": "1000000",
+    "kernel.panic": "10",
+    "kernel.panic_on_oops": "1",
+    "net.ipv4.ip_forward": "1",  # of this machine, which routes between its nodes
+    "vm.overcommit_memory": "1",
+    "vm.panic_on_oom": "0",
+}
+
+
+def settle(record: Path) -> None:
+    """Have the values that nodes need, and remember what was there."""
+    differing = {name: value for name in SHARED if (value := _read(name)) != SHARED[name]}
+    if not differing:
+        return
+    say(f"... set {', '.join(f'{name}={SHARED[name]}' for name in differing)}: all nodes share this kernel")
+    files.write(record, json.dumps({**differing, **_recorded(record)}))
+    for name in differing:
+        _path(name).write_text(SHARED[name], encoding="ascii")
+
+
+def restore(record: Path) -> None:
+    """Give back what settle() changed."""
+    for name, value in _recorded(record).items():
+        _path(name).write_text(value, encoding="ascii")
+    record.unlink(missing_ok=True)
+
+
+def _path(name: str) -> Path:
+    return Path("/proc/sys") / name.replace(".", "/")
+
+
+def _read(name: str) -> str:
+    return _path(name).read_text(encoding="ascii").strip()
+
+
+def _recorded(record: Path) -> dict[str, str]:
+    try:
+        return dict(json.loads(record.read_text(encoding="utf-8")))
+    except FileNotFoundError:
+        return {}

@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The images of what a cluster brings to its nodes: kube-proxy and CoreDNS."""
+
+from __future__ import annotations
+
+import io
+import tarfile
+
+from testbed import versions
+from testbed.artifacts import store
+from testbed.artifacts.archive import Entry, tar_bytes
+from testbed.artifacts.store import Stored
+from testbed.errors import TestbedError
+from testbed.images import recipes, rootfs
+from testbed.images.oci import Image
+from testbed.images.packed import Packed, packed
+
+KUBE_PROXY = ("kube-proxy", f"v{versions.KUBERNETES}")
+COREDNS = ("coredns", versions.COREDNS)
+LEFT_OUT = ("usr/share/", "lib/systemd/", "var/", "dev/", "etc/nftables.conf")
+"""What no program needs to run."""
+
+
+def ensure() -> None:
+    """Have both packed."""
+    kube_proxy()
+    coredns()
+
+
+def kube_proxy() -> Packed:
+    """kube-proxy and nft, by which it makes Services work."""
+    program = _stored("kube-proxy", versions.KUBERNETES)
+
+    def make() -> Image:
+        rootfs.ensure_tar(recipes.KUBE_PROXY)
+        layer = _with_tools(Entry(program.file.read_bytes(), 0o755))
+        return Image(*KUBE_PROXY, layer, entrypoint=("/usr/local/bin/kube-proxy",))
+
+    return packed(*KUBE_PROXY, (program.sha256, recipes.KUBE_PROXY.digest()), make)
+
+
+def coredns() -> Packed:
+    """CoreDNS alone: it is one static program."""
+    archive = _stored("coredns", versions.COREDNS)
+
+    def make() -> Image:
+        with tarfile.open(archive.file) as content:
+            program = content.extractfile("coredns")
+            if program is None:
+                raise TestbedError(f"{archive.file} holds no program: remove it and run again")
+            layer = tar_bytes({"coredns": Entry(program.read(), 0o755)})
+        return Image(*COREDNS, layer, entrypoint=("/coredns",))
+
+    return packed(*COREDNS, (archive.sha256,), make)
+
+
+def _stored(name: str, version: str) -> Stored:
+    found = store.find(name, version)
+    if found is None:
+        raise TestbedError(f"{name} {version} is not in the cache: run 'python -m testbed up'")
+    return found
+
+
+def _with_tools(program: Entry) -> bytes:
+    """A layer with kube-proxy's tools from Debian and kube-proxy itself."""
+    buffer = io.BytesIO(tar_bytes({"usr/local/bin/kube-proxy": program}))
+    with (
+        tarfile.open(fileobj=buffer, mode="a", format=tarfile.GNU_FORMAT) as layer,
+        tarfile.open(recipes.KUBE_PROXY.tar) as origin,
+    ):
+        for entry in origin:
+            entry.name = entry.name.removeprefix("./")
+            if entry.name.startswith(LEFT_OUT) or not (entry.isreg() or entry.issym()):
+                continue
+            layer.addfile(entry, origin.extractfile(entry) if entry.isreg() else None)
+    return buffer.getvalue()

@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""From samples to medians, ratios, a table and a verdict."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+Samples = Mapping[str, Sequence[float]]  # case -> seconds, one a round
+
+FLOOR = "floor"
+JOIN = "join"
+SECOND = "second run"
+EDGE = "edge, cached"
+EDGE_SECOND = "edge, second run"
+EDGE_PREPARED = "edge, prepared"
+EDGE_DOWNLOAD = "edge, downloads"
+FIVE = "five hosts"
+
+ABOUT = {
+    FLOOR: "a shell script copies programs and files and starts two units",
+    JOIN: "ansible-playbook bootstrap on a prepared host",
+    SECOND: "ansible-playbook bootstrap again",
+    EDGE: "aks-flex-node join, files in its cache",
+    EDGE_SECOND: "aks-flex-node join again",
+    EDGE_PREPARED: "aks-flex-node join on a prepared host",
+    EDGE_DOWNLOAD: "aks-flex-node join, files from the mirror",
+    FIVE: "ansible-playbook bootstrap on five prepared hosts at once",
+}
+
+
+@dataclass(frozen=True)
+class Aim:
+    """What a figure should be, and what it must be by now."""
+
+    goal: float
+    must: float | None = None
+
+
+AIMS = {
+    "join_ratio": Aim(3, must=4),
+    "edge_join_ratio": Aim(1.5, must=2),
+    "edge_download_ratio": Aim(2.2, must=3),
+    "edge_second_s": Aim(0.5),
+    "second_run_s": Aim(5),
+    "modules_per_join": Aim(8),
+}
+
+
+def figures(samples: Samples, modules_per_join: int) -> dict[str, float]:
+    """The figures by their names in bench.json."""
+    median = {case: statistics.median(seconds) for case, seconds in samples.items()}
+    floor = median[FLOOR]
+    return {
+        "floor_s": round(floor, 3),
+        "join_s": round(median[JOIN], 3),
+        "join_ratio": round(median[JOIN] / floor, 2),
+        "edge_join_s": round(median[EDGE], 3),
+        "edge_join_ratio": round(median[EDGE] / floor, 2),
+        "edge_download_ratio": round(median[EDGE_DOWNLOAD] / floor, 2),
+        "edge_second_s": round(median[EDGE_SECOND], 3),
+        "second_run_s": round(median[SECOND], 3),
+        "modules_per_join": modules_per_join,
+        "five_hosts_s": round(median[FIVE], 3),
+    }
+
+
+def missed(found: Mapping[str, float]) -> list[str]:
+    """Figures beyond what they must be."""
+    return [
+        f"{name} is {found[name]:g}, must be at most {aim.must:g}"
+        for name, aim in AIMS.items()
+        if aim.must is not None and found[name] > aim.must
+    ]
+
+
+def times_table(samples: Samples) -> str:
+    """Median, fastest, slowest and ratio to the floor of every case."""
+    floor = statistics.median(samples[FLOOR])
+    rows = [f"{'case':18} {'median':>8} {'min':>8} {'max':>8} {'x floor':>8}"]
+    for case, seconds in samples.items():
+        middle = statistics.median(seconds)
+        rows.append(
+            f"{case:18} {middle:7.2f}s {min(seconds):7.2f}s {max(seconds):7.2f}s {middle / floor:8.2f}"
+            f"  {ABOUT[case]}"
+        )
+    return "\n".join(rows)
+
+
+def aims_table(found: Mapping[str, float]) -> str:
+    """Every figure that has a goal, beside it."""
+    rows = [f"{'figure':22} {'found':>7} {'goal':>6} {'must':>6}"]
+    for name, aim in AIMS.items():
+        must = "" if aim.must is None else f"{aim.must:g}"
+        verdict = "ok" if found[name] <= aim.goal else "above the goal"
+        if aim.must is not None and found[name] > aim.must:
+            verdict = "MISSED"
+        rows.append(f"{name:22} {found[name]:7.2f} {aim.goal:6g} {must:>6}  {verdict}")
+    return "\n".join(rows)

@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The stop watch of all cases: it stops when the Nodes are seen Ready and the act has ended."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+from testbed.cluster.api import Api
+from testbed.errors import TookTooLong
+
+LOOK_EVERY = 0.05
+LIMIT_SECONDS = 120
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Measured(Generic[T]):
+    """How long an act took."""
+
+    seconds: float
+    """Until the Nodes were seen Ready or the act ended, whichever came later."""
+    act_seconds: float
+    ready_seconds: float
+    result: T
+
+
+def ready_names(nodes: Mapping[str, Any]) -> set[str]:
+    """The names of Nodes that say they are Ready, out of a list answer."""
+    return {
+        node["metadata"]["name"]
+        for node in nodes["items"]
+        if any(c["type"] == "Ready" and c["status"] == "True" for c in node["status"].get("conditions", ()))
+    }
+
+
+class _Looker(threading.Thread):
+    """Asks the API server every 50 ms, from the outer machine."""
+
+    def __init__(self, api: Api, names: Collection[str]) -> None:
+        super().__init__(name="ready-watch", daemon=True)
+        self._api = api
+        self._names = set(names)
+        self.seen_at = 0.0
+
+    def run(self) -> None:
+        deadline = time.monotonic() + LIMIT_SECONDS
+        while (now := time.monotonic()) < deadline:
+            if self._names <= ready_names(self._api.get("/api/v1/nodes")):
+                self.seen_at = time.monotonic()
+                return
+            time.sleep(max(0.0, now + LOOK_EVERY - time.monotonic()))
+
+
+def measure(api: Api, names: Collection[str], act: Callable[[], T]) -> Measured[T]:
+    """Time an act that makes these Nodes Ready."""
+    looker = _Looker(api, names)
+    start = time.monotonic()
+    looker.start()
+    result = act()
+    ended = time.monotonic()
+    looker.join()
+    if not looker.seen_at:
+        raise TookTooLong(f"{', '.join(sorted(names))}: not Ready within {LIMIT_SECONDS} s")
+    return Measured(max(ended, looker.seen_at) - start, ended - start, looker.seen_at - start, result)

@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A photograph of a machine: every file to the byte, every setting we touch, every unit's state."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from testbed.machine import Machine
+
+PLACES = ("/etc", "/usr/local", "/opt", "/var/lib")
+# Not ours, and alive: what systemd, Debian and the resolver keep about themselves while a machine runs.
+EXCLUDED = (
+    "/var/lib/systemd",
+    "/var/lib/private",
+    "/var/lib/dbus",
+    "/var/lib/sudo",
+    "/etc/resolv.conf",
+    "/etc/hosts",
+)
+SYSCTLS = (
+    "net.bridge.bridge-nf-call-iptables",
+    "net.bridge.bridge-nf-call-ip6tables",
+    "net.ipv4.ip_forward",
+    "vm.overcommit_memory",
+    "vm.panic_on_oom",
+    "kernel.panic",
+    "kernel.panic_on_oops",
+    "kernel.keys.root_maxkeys",
+    "kernel.keys.root_maxbytes",
+)
+# Runs on the machine, as root; the times of files count, those of directories do not: an entry that comes
+# and goes must change them.
+CAMERA = """
+import hashlib, json, os, stat, subprocess, sys
+places, excluded, sysctls, units = json.load(sys.stdin)
+files = {}
+for place in places:
+    for directory, names, entries in os.walk(place):
+        names[:] = [n for n in names if os.path.join(directory, n) not in excluded]
+        for path in [directory, *(os.path.join(directory, n) for n in entries + names)]:
+            if path in excluded:
+                continue
+            seen = os.lstat(path)
+            facts = [stat.filemode(seen.st_mode), seen.st_uid, seen.st_gid]
+            if stat.S_ISLNK(seen.st_mode):
+                facts.append(os.readlink(path))
+            elif stat.S_ISREG(seen.st_mode):
+                facts += [seen.st_mtime_ns, hashlib.sha256(open(path, "rb").read()).hexdigest()]
+            files[path] = facts
+settings = {}
+for name in sysctls:
+    try:
+        settings[name] = open("/proc/sys/" + name.replace(".", "/")).read().strip()
+    except FileNotFoundError:
+        settings[name] = None
+states = {}
+for unit in units:
+    shown = subprocess.run(
+        ["systemctl", "show", "-p", "LoadState,ActiveState,UnitFileState", unit], capture_output=True, text=True
+    )
+    states[unit] = shown.stdout.split()
+swaps = [line.split()[0] for line in open("/proc/swaps").read().splitlines()[1:]]
+print(json.dumps({"files": files, "sysctls": settings, "units": states, "swaps": swaps}))
+"""
+UNITS = ("containerd.service", "kubelet.service", "kubepods.slice")
+
+
+def photograph(machine: Machine) -> dict[str, Any]:
+    """The machine as it is now."""
+    question = json.dumps([PLACES, EXCLUDED, SYSCTLS, UNITS])
+    answer: dict[str, Any] = json.loads(machine.run(["python3", "-c", CAMERA], input=question).stdout)
+    return answer
+
+
+def differences(before: dict[str, Any], after: dict[str, Any]) -> list[str]:
+    """What is not the same in two photographs, one line each."""
+    return [
+        f"{part}: {key}: {was.get(key)} -> {now.get(key)}"
+        for part in before
+        for was, now in [(_mapping(before[part]), _mapping(after[part]))]
+        for key in sorted(was.keys() | now.keys())
+        if was.get(key) != now.get(key)
+    ]
+
+
+def _mapping(part: Any) -> dict[str, Any]:
+    return part if isinstance(part, dict) else {str(item): True for item in part}

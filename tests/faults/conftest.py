@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: (c) 2026, aks.flexnode contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""Fixtures of the crash tests, and the count of the points where a command was killed."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from ansible_collections.aks.flexnode.plugins.module_utils.node import fetch
+from tests.faults.lab import Lab, a_lab
+from tests.unit.node.servers import Pki
+
+COUNTED = "crash points: "
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _quick() -> Iterator[None]:
+    """Only what does not matter here is left out: nothing survives or is lost by a sync to memory."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SSL_CERT_FILE", os.devnull)  # reading all public CAs for each client takes long
+        patch.setenv("SSL_CERT_DIR", os.devnull)
+        patch.setattr(os, "fsync", lambda _descriptor: None)
+        patch.setattr(fetch, "PARALLEL", 1)  # the n-th effect is the same one in every run
+        yield
+
+
+@pytest.fixture(scope="session")
+def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
+    """Servers for all machines, and room for them in memory."""
+    assert os.geteuid() == 0, "run as root: what is written belongs to root"
+    memory = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
+    roots = Path(tempfile.mkdtemp(prefix="flexnode-faults-", dir=memory))
+    pki = Pki.make(tmp_path_factory.mktemp("pki"))
+    with a_lab(tmp_path_factory.mktemp("lab"), roots, pki) as made:
+        yield made
+    shutil.rmtree(roots)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """The counts, of all workers together."""
+    counts: dict[str, list[int]] = {}
+    for report in terminalreporter.getreports("passed"):
+        for name, value in report.user_properties:
+            if report.when == "call" and name.startswith(COUNTED):
+                sums = counts.setdefault(name.removeprefix(COUNTED), [0, 0, 0])
+                counts[name.removeprefix(COUNTED)] = [
+                    a + int(b) for a, b in zip(sums, str(value).split(), strict=True)
+                ]
+    for name, (effects, moments, points) in sorted(counts.items()):
+        terminalreporter.write_line(
+            f"crash matrix: {name}: {effects} effects, {moments} moments to die at, "
+            f"{points} different states: all converge"
+        )

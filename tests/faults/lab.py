@@ -1,0 +1,268 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: (c) 2026, aks.flexnode contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""A laboratory: machines that can be copied at any moment, one mirror and one API server for all of them."""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import hashlib
+import io
+import json
+import os
+import shutil
+import stat
+import subprocess
+from base64 import b64encode
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ansible_collections.aks.flexnode.plugins.module_utils.node.cli import main
+from ansible_collections.aks.flexnode.plugins.module_utils.node.config.document import merge
+from ansible_collections.aks.flexnode.plugins.module_utils.node.host import Host
+from tests.faults.dying import DyingHost, Watch
+from tests.unit.node.fake_api import FakeApi, a_node
+from tests.unit.node.fakes import Machine, swap_row
+from tests.unit.node.servers import Answer, Pki, Request, serving
+from tests.unit.node.sites import CONTAINERD, FILES, IDENTITY, KUBELET, TOKEN, VERSIONS
+from tests.unit.node.test_config_samples import CLUSTER
+
+NEWER = "1.34.5"
+NEW_FILES = {name: f"{name} {NEWER}".encode() for name in ("kubelet", "kubectl", "kubeadm")}
+# Of no lasting meaning, or compared by what it is good for: the journal by giving the machine back.
+# A loaded kernel module stays until the next boot.
+UNCOMPARED = (
+    "sys/module/overlay",
+    "run/aks-flex-node",
+    "var/lib/aks-flex-node/journal",
+    "var/lib/aks-flex-node/origins",
+)
+MANIFEST = ".manifest.json"
+
+Photo = dict[str, Any]
+
+
+def mirrored(request: Request) -> Answer:
+    """A file of the mirror, by the name and version in its address."""
+    last = request.path.rpartition("/")[2]
+    files = {**FILES, **NEW_FILES} if f"v{NEWER}" in request.path else FILES
+    for name in sorted(files, key=len, reverse=True):
+        if last.startswith(name):
+            return Answer(files[name])
+    return Answer(status=404)
+
+
+def catalogue() -> dict[str, Any]:
+    """The mirror's digests: one version of each, and two of Kubernetes."""
+    digests: dict[str, Any] = {}
+    for version, files in ((None, FILES), (NEWER, NEW_FILES)):
+        for name, content in files.items():
+            digest = hashlib.sha256(content).hexdigest()
+            both = {"amd64": digest, "arm64": digest}
+            digests.setdefault(name, {})[version or VERSIONS[name]] = both
+    return digests
+
+
+@dataclass
+class World:
+    """A machine and what the cluster knows of it. A copy is a world of its own."""
+
+    lab: Lab
+    machine: Machine
+    nodes: dict[str, Any] = field(default_factory=dict)
+
+    def copy(self) -> World:
+        """The same once more, to the inode's content; the running units too."""
+        root = self.lab.new_root()
+        subprocess.run(["cp", "-a", f"{self.machine.root}/.", str(root)], check=True)
+        return self._at(root)
+
+    def _at(self, root: Path) -> World:
+        machine = Machine.at(root)
+        machine.commands.units = dict(self.machine.commands.units)
+        machine.clock.time = self.machine.clock.time
+        return World(self.lab, machine, copy.deepcopy(self.nodes))
+
+    def away(self) -> None:
+        """Remove it."""
+        shutil.rmtree(self.machine.root)
+
+    def command(self, *arguments: str, host: Host | None = None) -> tuple[int, str]:
+        """The aks-flex-node command on this machine; init and the cluster live on whatever happens to it."""
+        self.machine.commands.on_start[KUBELET] = self._kubelet_starts
+        self.lab.api.nodes = self.nodes
+        said = io.StringIO()
+        with contextlib.redirect_stdout(said), contextlib.redirect_stderr(said):
+            status = main(arguments, host or self.machine.host)
+        return status, said.getvalue()
+
+    def watched(self, watch: Watch, *arguments: str) -> None:
+        """The same, watched; it must succeed."""
+        host = DyingHost(str(self.machine.root), self.machine.commands, self.machine.clock)
+        host.watch = watch
+        with watch.system_calls():
+            status, said = self.command(*arguments, host=host)
+        assert status == 0, said
+
+    def fingerprint(self) -> tuple[Any, ...]:
+        """Everything that outlives a process, in short: two moments with the same one are the same."""
+        found: list[Any] = [repr(self.machine.commands.units), repr(self.nodes)]
+        waiting = [str(self.machine.root)]
+        while waiting:
+            with os.scandir(waiting.pop()) as entries:
+                for entry in entries:
+                    state = entry.stat(follow_symlinks=False)
+                    content = 0 if entry.is_dir(follow_symlinks=False) else (state.st_size, state.st_mtime_ns)
+                    found.append((entry.path, content, state.st_mode, state.st_uid, state.st_gid))
+                    if content == 0:
+                        waiting.append(entry.path)
+        return tuple(found)
+
+    def _kubelet_starts(self) -> None:
+        """It gets its certificate and registers its Node, or tells the known Node its version."""
+        machine = self.machine
+        machine.put(IDENTITY, self.lab.pki.client.read_bytes(), 0o600)
+        flags = machine.text("/etc/default/kubelet").splitlines()[1]
+        labels = dict(pair.split("=") for pair in flags.partition('="')[2].rstrip('"').split(","))
+        version = os.readlink(machine.path("/usr/local/bin/kubelet")).split("/")[-2]
+        node = self.nodes.setdefault("edge-1", a_node(labels=labels))
+        node["status"]["nodeInfo"]["kubeletVersion"] = f"v{version}"
+
+    def photo(self, *, times: bool = False) -> Photo:
+        """Every file to the byte with mode and owner, the units, the Nodes."""
+        found: Photo = {"units": running(self.machine.commands.units), "nodes": copy.deepcopy(self.nodes)}
+        root = str(self.machine.root)
+        for directory, names, files in os.walk(root):
+            inside = os.path.relpath(directory, root)
+            names[:] = [name for name in names if os.path.normpath(f"{inside}/{name}") not in UNCOMPARED]
+            for name in names + files:
+                path = os.path.normpath(f"{inside}/{name}")
+                if path not in UNCOMPARED:
+                    found[path] = seen(f"{directory}/{name}", times and not path.startswith("proc/"))
+        return found
+
+
+def running(units: Mapping[str, str]) -> dict[str, str]:
+    """A unit that was stopped is as one that never ran."""
+    return {unit: state for unit, state in units.items() if state != "inactive"}
+
+
+def seen(path: str, times: bool) -> tuple[Any, ...]:
+    """What stands at a path."""
+    state = os.lstat(path)
+    access = (stat.filemode(state.st_mode), state.st_uid, state.st_gid)
+    if stat.S_ISLNK(state.st_mode):
+        return (*access, os.readlink(path))
+    if not stat.S_ISREG(state.st_mode):
+        return access
+    with open(path, "rb") as file:
+        content: Any = file.read()
+    if "/proc/sys/" in path:
+        content = content.strip()  # the kernel adds an end of line, a file does not
+    if os.path.basename(path) == MANIFEST:  # inode and time of each file differ from run to run
+        document = json.loads(content)
+        content = [document["artifact"], {name: noted["sha256"] for name, noted in document["files"].items()}]
+    return (*access, content, state.st_mtime_ns if times else 0)
+
+
+def differences(wanted: Photo, found: Photo) -> list[str]:
+    """What is not the same, one line each."""
+
+    def shown(value: Any) -> str:
+        return "nothing" if value is None else str(value)[:300]
+
+    return [
+        f"{key}: {shown(found.get(key))} instead of {shown(wanted.get(key))}"
+        for key in sorted(wanted.keys() | found.keys())
+        if wanted.get(key) != found.get(key)
+    ]
+
+
+@dataclass
+class Lab:
+    """Servers and files that all worlds share."""
+
+    directory: Path  # of the machines' roots, in memory
+    pki: Pki
+    api: FakeApi
+    join: tuple[str, ...]
+    update: tuple[str, ...]
+    _roots: int = 0
+
+    def new_root(self) -> Path:
+        """An empty directory for one more machine."""
+        self._roots += 1
+        root = self.directory / f"machine-{self._roots}"
+        root.mkdir()
+        return root
+
+    def fresh(self) -> World:
+        """A Debian as installed; it has swap."""
+        world = World(self, Machine.at(self.new_root()).furnish())
+        for directory in ("/var/lib", "/var/log", "/opt", "/etc/default", "/sys/module"):
+            world.machine.path(directory).mkdir(parents=True, exist_ok=True)
+        return world
+
+    def lived_in(self) -> World:
+        """A machine with a past: another containerd, files under our names, odd modes, a swap unit."""
+        world = self.fresh()
+        machine = world.machine
+        machine.put("/proc/swaps", machine.text("/proc/swaps") + swap_row("/dev/zram0", "100"))
+        machine.put("/etc/fstab", "UUID=1 / ext4 defaults 0 1\n/swapfile\tnone swap  sw 0 0\n", 0o600)
+        machine.put("/etc/sysctl.d/99-aks-flex-node.conf", "# someone took our name\n", 0o640)
+        machine.put("/etc/containerd/config.toml", "version = 2\n# since 2019\n", 0o640)
+        machine.put("/etc/systemd/system/containerd.service", "[Service]\nExecStart=/bin/sleep infinity\n")
+        machine.put("/etc/systemd/system/dev-zram0.swap", "[Swap]\nWhat=/dev/zram0\n")
+        machine.put("/var/lib/containerd/precious/layer", "kept since 2019\n")
+        machine.put("/var/lib/kubelet/old", "of a kubelet before us\n")
+        machine.put("/etc/cni/net.d/99-site.conf", "{}\n")
+        machine.put("/usr/local/bin/kubectl", "#!/bin/sh\n", 0o755)
+        machine.path("/usr/local/bin/kubeadm").symlink_to("/bin/true")
+        wants = machine.path("/etc/systemd/system/multi-user.target.wants")
+        wants.mkdir()
+        (wants / CONTAINERD).symlink_to("/etc/systemd/system/containerd.service")
+        os.chown(machine.path("/etc/containerd/config.toml"), 1, 1)
+        machine.path("/var/lib/kubelet").chmod(0o700)
+        for path in machine.path("/etc").rglob("*"):
+            os.utime(path, ns=(1_557_126_489_123_456_789,) * 2, follow_symlinks=False)
+        machine.commands.units[CONTAINERD] = "active"
+        return world
+
+
+@contextlib.contextmanager
+def a_lab(directory: Path, roots: Path, pki: Pki) -> Iterator[Lab]:
+    """A laboratory for as long as the block lasts."""
+    api = FakeApi(version="v1.34.9")
+    with serving(mirrored, pki.server_context()) as mirror, api.running(pki):
+        document: dict[str, Any] = {
+            "azure": {"targetCluster": {"resourceId": CLUSTER}, "bootstrapToken": {"token": TOKEN}},
+            "kubernetes": {"version": "1.34.4"},
+            "cni": {"mode": "bridge", "podCIDR": "10.9.0.0/24"},
+            "mirror": {"url": mirror.url, "caCert": pki.ca_pem, "catalogue": catalogue()},
+            "takeover": True,
+            "node": {
+                "labels": {"site": "lab-1"},
+                "kubelet": {
+                    "serverURL": api.server.url,
+                    "caCertData": b64encode(pki.ca_pem.encode()).decode(),
+                },
+            },
+        }
+        newer = merge(
+            document,
+            {
+                "kubernetes": {"version": NEWER},
+                "node": {"maxPods": 50, "labels": {"site": "lab-2"}},
+                "containerd": {"metricsAddress": "127.0.0.1:10299"},
+            },
+        )
+        commands = []
+        for name, content in (("join", document), ("update", newer)):
+            file = directory / f"{name}.json"
+            file.write_text(json.dumps(content))
+            commands.append(("join", "--config", str(file)))
+        join, update = commands
+        yield Lab(roots, pki, api, join, update)

@@ -1,0 +1,54 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: (c) 2026, aks.flexnode contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""Every code that a user can meet has a test that provokes it; a new code without one fails here."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+from ansible_collections.aks.flexnode.plugins.module_utils.node.errors import FlexNodeError, error_classes
+
+TESTS = Path(__file__).parents[1]
+CODES = {cls.code: cls for cls in error_classes()}
+# Code -> the test that shows it: on the testbed where a machine can be brought into that trouble, else on a
+# temporary root or against a real server.
+PROVOKED = {
+    "FLEX-1101": "e2e/test_errors.py::test_bad_day",
+    "FLEX-1102": "unit/node/test_config_document.py::test_what_is_not_json_is_refused_with_its_place",
+    "FLEX-1103": "e2e/test_errors.py::test_clock_off_by_a_day_seen_at_the_config_url",
+    "FLEX-1104": "unit/node/test_cli.py::test_an_error_is_one_message_and_status_1",
+    "FLEX-1105": "unit/node/test_operations.py::test_a_bad_document_is_refused_and_the_old_one_stays",
+    "FLEX-1201": "e2e/test_errors.py::test_bad_day",
+    "FLEX-1202": "e2e/test_errors.py::test_bad_day",
+    "FLEX-1203": "e2e/test_errors.py::test_bad_day",
+    "FLEX-1204": "e2e/test_errors.py::test_a_working_node_survives_bad_updates",
+    "FLEX-1205": "unit/node/test_fetch.py::",
+    "FLEX-1301": "e2e/test_errors.py::test_bad_day",
+    "FLEX-1302": "unit/node/test_host.py::test_a_failed_command_is_an_error_that_quotes_it",
+    "FLEX-1303": "e2e/test_errors.py::test_bad_day",
+    "FLEX-1304": "e2e/test_errors.py::test_bad_day",
+    "FLEX-1305": "e2e/test_errors.py::test_foreign_owner_is_refused_unless_taken_over",
+    "FLEX-1306": "unit/node/test_cli.py::test_who_is_not_root_is_told_so",
+    "FLEX-1307": "unit/node/test_resources_paths.py::test_something_else_where_a_directory_belongs",
+    "FLEX-1308": "unit/node/test_resources_kernel.py::test_a_kernel_without_the_module",
+    "FLEX-1309": "unit/node/test_host.py::test_setting_access_refuses_a_link",
+    "FLEX-1401": "e2e/test_errors.py::test_a_held_lease_names_its_owner",
+    "FLEX-1402": "unit/node/test_cli.py::test_an_error_as_json",
+    "FLEX-1501": "unit/node/test_gates.py::test_a_failed_unit_ends_the_wait_at_once_and_is_quoted",
+    "FLEX-1502": "unit/node/test_gates.py::test_a_node_without_a_network",
+    "FLEX-1503": "e2e/test_errors.py::test_dead_token_is_named_and_a_new_one_completes",
+    "FLEX-1504": "e2e/test_errors.py::test_bad_day",
+    "FLEX-1505": "unit/node/test_kube.py::test_refusals_are_explained",
+    "FLEX-1506": "unit/node/test_operations.py::",
+    "FLEX-1507": "e2e/test_errors.py::test_bad_day",
+    "FLEX-1601": "unit/proof/test_verdict.py::test_no_pod_runs",
+    "FLEX-1602": "e2e/test_proof.py::test_dns_that_does_not_run_is_named",
+    "FLEX-1603": "e2e/test_proof.py::test_missing_kube_proxy_is_named",
+    "FLEX-1604": "e2e/test_proof.py::test_closed_kubelet_port_is_named",
+    "FLEX-1605": "unit/proof/test_verdict.py::test_exec_does_not_work",
+    "FLEX-1606": "",
+}

@@ -1,0 +1,256 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: (c) 2026, aks.flexnode contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""The modules as Ansible runs them: a process, arguments as JSON, one answer. This machine stays as it is."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from base64 import b64encode
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.unit.node.fake_api import FakeApi, a_node, a_pod
+from tests.unit.node.servers import Answer, Pki, answer_json, serving
+from tests.unit.node.test_config_samples import joining
+
+ROOT = Path(__file__).parents[3]
+TOKEN = "plantd.0123456789abcdef"
+PASSWORD = "Pl4nted-pr0xy-passw0rd"
+DOCUMENT = joining(
+    {
+        "azure": {"bootstrapToken": {"token": TOKEN}},
+        "proxy": {"https": f"http://user:{PASSWORD}@proxy.example:3128"},
+    }
+)
+
+
+@pytest.fixture(scope="module")
+def pki(tmp_path_factory: pytest.TempPathFactory) -> Pki:
+    return Pki.make(tmp_path_factory.mktemp("pki"))
+
+
+def run(module: str, tmp_path: Path, *, check: bool = True, **arguments: Any) -> dict[str, Any]:
+    """Run a module in a process of its own; its answer must be JSON, and its exit status honest."""
+    file = tmp_path / "arguments.json"
+    internal = {"_ansible_check_mode": check, "_ansible_diff": True, "_ansible_remote_tmp": str(tmp_path)}
+    file.write_text(json.dumps({"ANSIBLE_MODULE_ARGS": {**arguments, **internal}}))
+    done = subprocess.run(
+        [sys.executable, "-m", f"ansible_collections.aks.flexnode.plugins.modules.{module}", str(file)],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+        cwd=tmp_path,
+        env={"PYTHONPATH": str(ROOT / ".collections"), "PATH": os.environ["PATH"], "HOME": str(tmp_path)},
+    )
+    assert TOKEN not in done.stdout + done.stderr
+    assert PASSWORD not in done.stdout + done.stderr
+    assert done.stdout, done.stderr
+    answer: dict[str, Any] = json.loads(done.stdout)
+    assert (done.returncode != 0) == bool(answer.get("failed")), done.stderr
+    return answer
+
+
+def assert_failure(answer: dict[str, Any], code: str) -> dict[str, Any]:
+    """What every failure looks like: a message for people, the same as data."""
+    error: dict[str, Any] = answer["error"]
+    assert answer["failed"]
+    assert re.fullmatch(code, error["code"])
+    assert answer["msg"].startswith(f"{error['code']}: {error['what']}")
+    assert {"code", "title", "what", "where", "why", "fix"} <= set(error)
+    return error
+
+
+# -- flexnode_config_fetch ---------------------------------------------------------------------------------
+
+
+def test_a_document_comes_back_checked_and_without_its_secrets(tmp_path: Path) -> None:
+    answer = run("flexnode_config_fetch", tmp_path, document=json.dumps(DOCUMENT))
+    assert answer["config"]["azure"]["bootstrapToken"]["token"] == "<minted at apply>"
+    assert answer["config"]["kubernetes"] == DOCUMENT["kubernetes"]
+    assert (answer["changed"], answer["config_version"]) == (True, "")
+    assert re.fullmatch(r"[0-9a-f]{16}", answer["operation"])
+
+
+def test_a_bundle_is_fetched_and_what_is_given_goes_over_it(tmp_path: Path, pki: Pki) -> None:
+    bundle = answer_json({"config": DOCUMENT, "configVersion": "17"})
+    with serving(lambda _: bundle, pki.server_context()) as server:
+        answer = run(
+            "flexnode_config_fetch",
+            tmp_path,
+            source="url",
+            url=f"{server.url}/bundle?sig={PASSWORD}",
+            url_ca_cert=pki.ca_pem,
+            document=json.dumps({"node": {"maxPods": 33}}),
+            operation="0123",
+        )
+    assert (answer["config"]["node"]["maxPods"], answer["config_version"]) == (33, "17")
+    assert answer["operation"] == "0123"
+
+
+def test_all_problems_at_once_as_text_and_as_data(tmp_path: Path) -> None:
+    document = {
+        **DOCUMENT,
+        "nodes": {},
+        "node": {"maxPods": "many"},
+        "azure": {"bootstrapToken": {"token": PASSWORD}},
+    }
+    answer = run("flexnode_config_fetch", tmp_path, document=json.dumps(document))
+    problems = {problem["path"] for problem in assert_failure(answer, "FLEX-1101")["problems"]}
+    assert {"nodes", "node.maxPods", "azure.bootstrapToken.token"} <= problems
+
+
+def test_a_comment_is_not_json(tmp_path: Path) -> None:
+    answer = run("flexnode_config_fetch", tmp_path, document='{"a": 1} // comment')
+    assert "line 1, column 10" in assert_failure(answer, "FLEX-1102")["where"]
+
+
+def test_an_address_that_is_gone(tmp_path: Path, pki: Pki) -> None:
+    with serving(lambda _: Answer(status=410), pki.server_context()) as server:
+        url = f"{server.url}/x?sig={PASSWORD}"
+        answer = run("flexnode_config_fetch", tmp_path, source="url", url=url, url_ca_cert=pki.ca_pem)
+    assert "expired" in assert_failure(answer, "FLEX-1103")["fix"]
+
+
+# -- arguments ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("module", "arguments", "complaint"),
+    [
+        ("flexnode_config_fetch", {"source": "url", "document": json.dumps(DOCUMENT)}, "url"),
+        ("flexnode_reconcile", {"components": ["everything"]}, "components"),
+        ("flexnode_node", {"taints": [{"key": "a", "effect": "Sometimes"}]}, "effect"),
+    ],
+)
+def test_wrong_arguments_are_refused(
+    tmp_path: Path, module: str, arguments: dict[str, Any], complaint: str
+) -> None:
+    answer = run(module, tmp_path, **arguments)
+    assert answer["failed"]
+    assert complaint in answer["msg"]
+
+
+# -- flexnode_reconcile, flexnode_status_info --------------------------------------------------------------
+
+
+def test_reconcile_without_any_configuration(tmp_path: Path) -> None:
+    if Path("/var/lib/aks-flex-node").exists():
+        pytest.skip("this machine is a node")
+    assert_failure(run("flexnode_reconcile", tmp_path), "FLEX-1104")
+
+
+def test_reconcile_refuses_a_bad_document_or_this_platform(tmp_path: Path) -> None:
+    config = {"paths": {"dataDir": str(tmp_path / "data")}, "nodes": {}}
+    assert_failure(run("flexnode_reconcile", tmp_path, config=config), "FLEX-1101|FLEX-1301")
+    assert not (tmp_path / "data").exists()
+
+
+def test_leaving_where_nothing_was_joined_changes_nothing(tmp_path: Path) -> None:
+    if Path("/var/lib/aks-flex-node").exists():
+        pytest.skip("this machine is a node")
+    answer = run("flexnode_reconcile", tmp_path, state="absent")
+    assert (answer["changed"], answer["actions"], answer["remains"]) == (False, [], [])
+
+
+def test_the_status_is_always_an_answer(tmp_path: Path) -> None:
+    answer = run("flexnode_status_info", tmp_path)
+    assert answer["changed"] is False
+    assert {"arc", "vpn", "node", "config", "drift", "phase", "reason", "message", "timestamp"} == set(
+        answer["status"]
+    )
+
+
+# -- flexnode_node -----------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def api(pki: Pki) -> Iterator[FakeApi]:
+    nodes = {name: a_node(name) for name in ("edge-1", "edge-2")}
+    with FakeApi(nodes=nodes).running(pki, client_needed=True) as running:
+        yield running
+
+
+@pytest.fixture
+def kubeconfig(api: FakeApi, pki: Pki, tmp_path: Path) -> str:
+    def encoded(text: str) -> str:
+        return b64encode(text.encode()).decode()
+
+    certificate, _, key = pki.client.read_text().partition("-----BEGIN PRIVATE KEY-----")
+    cluster = {"server": api.server.url, "certificate-authority-data": encoded(pki.ca_pem)}
+    user = {
+        "client-certificate-data": encoded(certificate),
+        "client-key-data": encoded("-----BEGIN PRIVATE KEY-----" + key),
+    }
+    document = {
+        "current-context": "lab",
+        "contexts": [
+            {"name": "lab", "context": {"cluster": "lab", "user": "me"}},
+            {"name": "plugin", "context": {"cluster": "lab", "user": "exec"}},
+        ],
+        "clusters": [{"name": "lab", "cluster": cluster}],
+        "users": [{"name": "me", "user": user}, {"name": "exec", "user": {"exec": {"command": "kubelogin"}}}],
+    }
+    file = tmp_path / "kubeconfig"
+    file.write_text(json.dumps(document))  # JSON is YAML
+    return str(file)
+
+
+def test_nodes_are_labelled_and_a_second_time_nothing_changes(
+    api: FakeApi, kubeconfig: str, tmp_path: Path
+) -> None:
+    wanted: dict[str, Any] = {
+        "names": ["edge-1", "edge-2"],
+        "labels": {"site": "lab"},
+        "taints": [{"key": "gpu", "effect": "NoSchedule"}],
+        "ready": True,
+        "kubeconfig": kubeconfig,
+    }
+    planned = run("flexnode_node", tmp_path, **wanted)
+    assert planned["changed"]
+    assert api.nodes["edge-1"]["metadata"]["labels"] == {}
+    done = run("flexnode_node", tmp_path, check=False, **wanted)
+    assert (
+        done["actions"]
+        == planned["actions"]
+        == [f"change Node {name}: label site=lab, taints" for name in ("edge-1", "edge-2")]
+    )
+    assert done["nodes"][0] == {"name": "edge-1", "ready": True, "kubeletVersion": "1.34.4"}
+    assert api.nodes["edge-2"]["spec"]["taints"] == [{"key": "gpu", "effect": "NoSchedule", "value": ""}]
+    assert not run("flexnode_node", tmp_path, check=False, **wanted)["changed"]
+
+
+def test_nodes_are_drained_and_deleted(api: FakeApi, kubeconfig: str, tmp_path: Path) -> None:
+    api.pods = [a_pod("a")]
+    drained = run("flexnode_node", tmp_path, check=False, names=["edge-1"], drain=True, kubeconfig=kubeconfig)
+    assert (drained["changed"], drained["remains"], api.pods) == (True, [], [])
+    gone = {"names": ["edge-1", "never-was"], "state": "absent", "kubeconfig": kubeconfig}
+    assert run("flexnode_node", tmp_path, check=False, **gone)["actions"] == ["delete Node edge-1"]
+    assert set(api.nodes) == {"edge-2"}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        ({"names": ["other"]}, "FLEX-1502"),
+        ({"names": ["edge-1"], "context": "none"}, "FLEX-1104"),
+        ({"names": ["edge-1"], "context": "plugin"}, "FLEX-1104"),
+    ],
+)
+def test_what_can_not_be_done_to_a_node(
+    kubeconfig: str, tmp_path: Path, arguments: dict[str, Any], code: str
+) -> None:
+    assert_failure(run("flexnode_node", tmp_path, kubeconfig=kubeconfig, **arguments), code)
+
+
+def test_a_kubeconfig_that_is_not_there(tmp_path: Path) -> None:
+    answer = run("flexnode_node", tmp_path, names=["x"], kubeconfig=str(tmp_path / "none"))
+    assert answer["msg"] == f"{tmp_path / 'none'}: No such file or directory"

@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: (c) 2026, aks.flexnode contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""An API server for tests: a few Nodes and pods in memory, behind real TLS with client certificates."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import urlsplit
+
+from tests.unit.node.servers import Answer, Pki, Request, Server, answer_json, serving
+
+NODES, NAMESPACES = "/api/v1/nodes/", "/api/v1/namespaces/"
+
+
+def a_node(
+    name: str = "edge-1",
+    *,
+    ready: bool = True,
+    version: str = "1.34.4",
+    labels: Mapping[str, str] | None = None,
+) -> dict[str, Any]:
+    """A Node as a kubelet registers it."""
+    condition = {"type": "Ready", "status": str(ready), "message": "kubelet is posting ready status"}
+    if not ready:
+        condition["message"] = "container runtime network not ready: cni plugin not initialized"
+    return {
+        "metadata": {"name": name, "labels": dict(labels or {})},
+        "spec": {},
+        "status": {
+            "conditions": [{"type": "MemoryPressure", "status": "False"}, condition],
+            "nodeInfo": {"kubeletVersion": f"v{version}", "containerRuntimeVersion": "containerd://2.3.4"},
+            "addresses": [{"type": "InternalIP", "address": "10.0.0.4"}],
+        },
+    }
+
+
+def a_pod(name: str, phase: str = "Running", **metadata: Any) -> dict[str, Any]:
+    """A pod that is bound to a node."""
+    return {"metadata": {"namespace": "default", "name": name, **metadata}, "status": {"phase": phase}}
+
+
+@dataclass
+class FakeApi:
+    """What the API server knows. `refuse` maps the beginning of a request to a status."""
+
+    nodes: dict[str, dict[str, Any]] = field(default_factory=dict)
+    pods: list[dict[str, Any]] = field(default_factory=list)
+    protected: set[str] = field(default_factory=set)  # pods that a disruption budget holds
+    refuse: dict[str, int] = field(default_factory=dict)
+    version: str = "v1.34.4"
+    server: Server = field(default_factory=lambda: Server(""))
+
+    def answer(self, request: Request) -> Answer:
+        """One request."""
+        path = urlsplit(request.path).path
+        for start, status in self.refuse.items():
+            if f"{request.method} {path}".startswith(start):
+                return answer_json({"kind": "Status", "message": f"refused by the test ({status})"}, status)
+        if path == "/version":
+            return answer_json({"gitVersion": self.version})
+        if path == "/api/v1/pods":
+            return answer_json({"items": self.pods})
+        if path.startswith(NODES):
+            return self._node(request, path[len(NODES) :])
+        if path.endswith("/eviction"):
+            return self._evict(path.split("/")[-2])
+        return answer_json({"message": "not found"}, 404)
+
+    def _node(self, request: Request, name: str) -> Answer:
+        node = self.nodes.get(name)
+        if node is None:
+            return answer_json({"message": f'nodes "{name}" not found'}, 404)
+        if request.method == "DELETE":
+            del self.nodes[name]
+        if request.method == "PATCH":
+            assert request.headers["Content-Type"] == "application/merge-patch+json"
+            self.nodes[name] = _merged(node, request.json)
+        return answer_json(self.nodes.get(name, {}))
+
+    def _evict(self, name: str) -> Answer:
+        if name in self.protected:
+            return answer_json({"message": "it would violate the disruption budget"}, 429)
+        self.pods = [pod for pod in self.pods if pod["metadata"]["name"] != name]
+        return answer_json({"status": "Success"}, 201)
+
+    @contextmanager
+    def running(self, pki: Pki, *, client_needed: bool = False) -> Iterator[FakeApi]:
+        """Listen for as long as the block lasts."""
+        with serving(self.answer, pki.server_context(client_needed=client_needed)) as server:
+            self.server = server
+            yield self
+
+
+def _merged(target: dict[str, Any], patch: dict[str, Any]) -> dict[str, Any]:
+    merged: dict[str, Any] = json.loads(json.dumps(target))
+    for key, value in patch.items():
+        if value is None:
+            merged.pop(key, None)
+        elif isinstance(value, dict):
+            merged[key] = _merged(merged.get(key) or {}, value)
+        else:
+            merged[key] = value
+    return merged

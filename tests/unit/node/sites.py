@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: (c) 2026, aks.flexnode contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""A whole site for tests: a machine, an artifact mirror and an API server, the latter two behind real TLS."""
+
+from __future__ import annotations
+
+import hashlib
+from base64 import b64encode
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from ansible_collections.aks.flexnode.plugins.module_utils.node.components.cni import PLUGINS
+from ansible_collections.aks.flexnode.plugins.module_utils.node.config.document import merge
+from ansible_collections.aks.flexnode.plugins.module_utils.node.operations import (
+    EVERYTHING,
+    Reconciled,
+    obtain,
+    reconcile,
+)
+from ansible_collections.aks.flexnode.plugins.module_utils.node.sources import Inline
+from tests.unit.node.fake_api import FakeApi, a_node
+from tests.unit.node.fakes import Machine
+from tests.unit.node.servers import Answer, Pki, Request, Server, serving
+from tests.unit.node.test_config_samples import CLUSTER
+from tests.unit.node.test_fetch import archive
+
+TOKEN = "fedcba.fedcba9876543210"
+IDENTITY = "/var/lib/kubelet/pki/kubelet-client-current.pem"
+KUBELET, CONTAINERD = "kubelet.service", "containerd.service"
+FILES = {
+    **{name: name.encode() for name in ("kubelet", "kubectl", "kubeadm", "runc")},
+    "containerd": archive(
+        *((f"bin/{name}", b"x") for name in ("containerd", "containerd-shim-runc-v2", "ctr"))
+    ),
+    "cni-plugins": archive(*((name, b"x") for name in PLUGINS)),
+}
+VERSIONS = {
+    "kubelet": "1.34.4",
+    "kubectl": "1.34.4",
+    "kubeadm": "1.34.4",
+    "runc": "1.4.3",
+    "containerd": "2.3.4",
+    "cni-plugins": "1.9.1",
+}
+
+
+def catalogue() -> dict[str, Any]:
+    """The mirror's own digests."""
+    digests = {name: hashlib.sha256(content).hexdigest() for name, content in FILES.items()}
+    return {name: {VERSIONS[name]: {"amd64": digest, "arm64": digest}} for name, digest in digests.items()}
+
+
+def mirrored(request: Request) -> Answer:
+    """A file of the mirror, by what its address names."""
+    last = request.path.rpartition("/")[2]
+    for name in sorted(FILES, key=len, reverse=True):
+        if last.startswith(name):
+            return Answer(FILES[name])
+    return Answer(status=404)
+
+
+@dataclass
+class Site:
+    """Everything that a join needs."""
+
+    machine: Machine
+    mirror: Server
+    api: FakeApi
+    document: dict[str, Any]
+
+    def join(self, *changes: dict[str, Any], components: Any = EVERYTHING, **options: Any) -> Reconciled:
+        """Store the document, with changes, and follow it."""
+        document = self.document
+        for change in changes:
+            document = merge(document, change)
+        obtain(self.machine.host, Inline(document), {})
+        return reconcile(self.machine.host, None, components, machine="x86_64", **options)
+
+    def kubelet_starts(self, pki: Pki) -> None:
+        """What a kubelet does: it gets its certificate and registers its Node, once."""
+        self.machine.put(IDENTITY, pki.client.read_bytes(), 0o600)
+        flags = self.machine.text("/etc/default/kubelet").splitlines()[1]
+        labels = dict(pair.split("=") for pair in flags.partition('="')[2].rstrip('"').split(","))
+        self.api.nodes.setdefault("edge-1", a_node(labels=labels))
+
+
+@contextmanager
+def a_site(machine: Machine, pki: Pki) -> Iterator[Site]:
+    """A site that works."""
+    with serving(mirrored, pki.server_context()) as mirror, FakeApi().running(pki) as api:
+        document = {
+            "azure": {"targetCluster": {"resourceId": CLUSTER}, "bootstrapToken": {"token": TOKEN}},
+            "kubernetes": {"version": "1.34.4"},
+            "mirror": {"url": mirror.url, "caCert": pki.ca_pem, "catalogue": catalogue()},
+            "node": {
+                "labels": {"site": "lab-1"},
+                "kubelet": {
+                    "serverURL": api.server.url,
+                    "caCertData": b64encode(pki.ca_pem.encode()).decode(),
+                },
+            },
+        }
+        site = Site(machine, mirror, api, document)
+        machine.commands.on_start[KUBELET] = lambda: site.kubelet_starts(pki)
+        yield site

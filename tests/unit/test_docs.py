@@ -1,0 +1,239 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The documentation is true: generated parts are fresh, links lead somewhere, examples are accepted."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from ansible_collections.aks.flexnode.plugins.module_utils.node.available import check_available
+from ansible_collections.aks.flexnode.plugins.module_utils.node.config.document import loads, merge, unwrap
+from ansible_collections.aks.flexnode.plugins.module_utils.node.config.parse import parse
+from ansible_collections.aks.flexnode.plugins.module_utils.node.errors import NotAvailable
+from scripts import docs
+
+ROOT = Path(__file__).resolve().parents[2]
+EXAMPLES = ROOT / "docs" / "examples"
+PAGES = sorted(
+    path
+    for pattern in ("*.md", "docs/*.md", "roles/*/README.md", "testbed/*.md")
+    for path in ROOT.glob(pattern)
+)
+LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
+FENCE = re.compile(r"```.*?```", re.DOTALL)
+YAML_FENCE = re.compile(r"```yaml\n(.*?)```", re.DOTALL)
+MAKE = re.compile(r"(?:^|`|[\s(])make ([a-z][a-z0-9-]*)\b(?=[`\s,:;.)]|$)", re.MULTILINE)
+# `make` as a verb of English, in prose.
+NOT_TARGETS = frozenset({"machines", "a", "every", "it"})
+
+
+@cache
+def text_of(page: Path) -> str:
+    return page.read_text(encoding="utf-8")
+
+
+@cache
+def anchors(page: Path) -> frozenset[str]:
+    """Anchors of a page's headings, as GitHub makes them."""
+    found = set()
+    for heading in re.findall(r"^#+ (.+)$", FENCE.sub("", text_of(page)), re.MULTILINE):
+        plain = re.sub(r"[`*]", "", re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading)).strip().lower()
+        found.add(re.sub(r"[^\w\- ]", "", plain).replace(" ", "-"))
+    return frozenset(found)
+
+
+def named(page: Path) -> str:
+    return str(page.relative_to(ROOT))
+
+
+def test_generated_pages_are_fresh(capsys: pytest.CaptureFixture[str]) -> None:
+    assert docs.main(["--check"]) == 0, capsys.readouterr().out + capsys.readouterr().err
+
+
+@pytest.mark.parametrize("page", PAGES, ids=named)
+def test_links_lead_somewhere(page: Path) -> None:
+    broken = []
+    for link in LINK.findall(FENCE.sub("", text_of(page))):
+        path, _, anchor = link.partition("#")
+        if "://" in link or link.startswith("mailto:"):
+            continue
+        target = (page.parent / path).resolve() if path else page
+        if not target.exists() or (anchor and anchor not in anchors(target)):
+            broken.append(link)
+    assert broken == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=named)
+def test_make_targets_exist(page: Path) -> None:
+    targets = set(re.findall(r"^([a-z][a-z0-9-]*):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    assert set(MAKE.findall(text_of(page))) - targets - NOT_TARGETS == set()
+
+
+@pytest.mark.parametrize("page", PAGES, ids=named)
+def test_playbooks_that_are_named_exist(page: Path) -> None:
+    text = text_of(page)
+    files = set(re.findall(r"\bplaybooks/([a-z_]+)\.yml", text))
+    by_name = set(re.findall(r"ansible-playbook aks\.flexnode\.([a-z_]+)", text))
+    assert files | by_name <= {path.stem for path in ROOT.glob("playbooks/*.yml")}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=named)
+def test_error_codes_exist(page: Path) -> None:
+    known = {cls.code for cls in docs.error_classes()}
+    assert set(re.findall(r"FLEX-\d{4}", text_of(page))) <= known
+
+
+def test_variables_of_the_readme_are_those_of_the_roles() -> None:
+    in_specs = {
+        name
+        for role in docs.roles()
+        for entry in role.entry_points.values()
+        for name in entry.get("options") or {}
+        if name.startswith("flexnode_")
+    }
+    playbooks = "".join(path.read_text() for path in ROOT.glob("playbooks/*.yml"))
+    in_playbooks = set(re.findall(r"\bflexnode_(?:hosts|kubeconfig)\b", playbooks))
+    in_readme = set(re.findall(r"^\| `(flexnode_\w+)` \|", text_of(ROOT / "README.md"), re.MULTILINE))
+    assert in_readme == in_specs | in_playbooks
+
+
+def test_state_files_are_told() -> None:
+    source = (ROOT / "plugins/module_utils/node/state.py").read_text()
+    names = set(re.findall(r'"([a-z-]+\.(?:json|txt))"', source))
+    page = text_of(ROOT / "docs" / "files.md")
+    assert names
+    assert {name for name in names if f"`{name}`" not in page} == set()
+
+
+# --- what this version refuses ----------------------------------------------------------------------------
+
+IDENTITY = {"clientId": "11111111-2222-3333-4444-555555555555"}
+TENANT = "87654321-4321-4321-4321-cba987654321"
+ASKING: dict[str, dict[str, Any]] = {
+    "azure.arc.enabled": {"azure": {"tenantId": TENANT, "arc": {"enabled": True, "location": "westeurope"}}},
+    "azure.vpn.enabled": {"azure": {"vpn": {"enabled": True, "autoProvision": True}}},
+    "continuousMonitoring": {
+        "azure": {"tenantId": TENANT, "managedIdentity": IDENTITY},
+        "continuousMonitoring": True,
+    },
+    "hooks.after": {"hooks": {"after": ["/srv/after.yml"]}},
+    "hooks.before": {"hooks": {"before": ["/srv/before.yml"]}},
+    "npd.version": {"npd": {"version": "1.34.0", "sha256": "ab" * 32}},
+    "pull.repository": {"pull": {"repository": "https://git.example.com/team/playbooks.git"}},
+    "writeAdminConf": {"writeAdminConf": True},
+}
+
+
+def test_every_refused_field_is_tried() -> None:
+    assert set(ASKING) == set(docs.REFUSED)
+
+
+@pytest.mark.parametrize("field", ASKING)
+def test_refused_fields_are_refused(field: str) -> None:
+    document = merge(node_document(), ASKING[field])
+    with pytest.raises(NotAvailable) as caught:
+        check_available(parse(document))
+    assert field.partition(".")[0] in caught.value.where
+
+
+# --- examples ---------------------------------------------------------------------------------------------
+
+
+def node_document() -> dict[str, Any]:
+    return unwrap(loads((EXAMPLES / "node.json").read_text(), where="node.json"))[0]
+
+
+def test_every_example_is_linked_from_a_page() -> None:
+    linked = {Path(link).name for page in PAGES for link in LINK.findall(text_of(page))}
+    assert {path.name for path in EXAMPLES.iterdir()} - linked == set()
+
+
+def test_inventory_gives_documents_that_are_accepted() -> None:
+    inventory = yaml.safe_load((EXAMPLES / "edge_hosts").read_text())["all"]
+    for host in inventory["hosts"].values():
+        check_available(
+            parse(merge(inventory["vars"]["flexnode_config"], host.get("flexnode_host_config", {})))
+        )
+
+
+def test_inventory_with_addresses_gives_documents_that_are_accepted() -> None:
+    inventory = yaml.safe_load((EXAMPLES / "edge_hosts_url").read_text())["all"]
+    assert inventory["vars"]["flexnode_config_source"] == "url"
+    assert all(host["flexnode_config_url"].startswith("https://") for host in inventory["hosts"].values())
+    parse(merge(node_document(), inventory["vars"]["flexnode_config"]))
+
+
+@pytest.mark.parametrize("name", ["air_gapped.yml", "proxy.yml", "unknown_version.yml"])
+def test_parts_of_documents_are_accepted(name: str) -> None:
+    part = yaml.safe_load((EXAMPLES / name).read_text())
+    check_available(parse(merge(node_document(), part)))
+
+
+def test_document_with_everything_is_accepted() -> None:
+    check_available(parse(yaml.safe_load((EXAMPLES / "everything.yml").read_text())))
+
+
+def test_inventory_of_the_readme_is_the_example() -> None:
+    """Same keys, so that whoever copies one or the other gets the same; values may be shortened."""
+    (shown,) = [
+        block for block in YAML_FENCE.findall(text_of(ROOT / "README.md")) if "flexnode_config:" in block
+    ]
+    example = yaml.safe_load((EXAMPLES / "edge_hosts").read_text())["all"]["vars"]
+    assert keys_of(yaml.safe_load(shown)["all"]["vars"]) == keys_of(example)
+
+
+def keys_of(value: object, at: str = "") -> set[str]:
+    if not isinstance(value, dict):
+        return {at}
+    return {path for key, inner in value.items() for path in keys_of(inner, f"{at}.{key}")}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=named)
+def test_yaml_of_pages_parses(page: Path) -> None:
+    for block in YAML_FENCE.findall(text_of(page)):
+        yaml.safe_load(block)
+
+
+@pytest.mark.parametrize("name", ["rbac.yaml", "bootstrap_token.yaml"])
+def test_kubernetes_objects_are_whole(name: str) -> None:
+    for found in yaml.safe_load_all((EXAMPLES / name).read_text()):
+        assert {"apiVersion", "kind", "metadata"} <= set(found)
+
+
+def test_rights_are_those_of_the_testbed() -> None:
+    """What we tell users to grant is what the end-to-end tests run with."""
+    from testbed.cluster import rbac
+
+    granted = [item for _, item in rbac.OBJECTS]
+    ours = list(yaml.safe_load_all((EXAMPLES / "rbac.yaml").read_text()))
+    assert [item["metadata"]["name"] for item in ours if item not in granted] == []
+
+
+def test_example_playbooks_of_roles_are_playbooks(tmp_path: Path) -> None:
+    plays = [play for role in docs.roles() for play in yaml.safe_load(docs.example(role))]
+    playbook = tmp_path / "examples.yml"
+    playbook.write_text(yaml.safe_dump(plays, sort_keys=False))
+    done = subprocess.run(
+        [
+            str(Path(sys.executable).parent / "ansible-playbook"),
+            "--syntax-check",
+            "-i",
+            "localhost,",
+            playbook,
+        ],
+        cwd=ROOT,
+        env={**os.environ, "ANSIBLE_CONFIG": str(ROOT / "ansible.cfg"), "ANSIBLE_LOCAL_TEMP": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr

@@ -1,0 +1,169 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: (c) 2026, aks.flexnode contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""Imports point one way. The layers are the table below: a row may import what it names, and nothing else."""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PLUGINS = ROOT / "plugins"
+OURS = "ansible_collections.aks.flexnode.plugins"
+NODE = f"{OURS}.module_utils.node"
+
+# Values that anybody may use.
+PLAIN = "clock errors secret layout catalogue_data"
+# A package stands for its modules; a module within a package may also import its siblings.
+LAYERS = {
+    "clock errors secret layout catalogue_data program": "",
+    "config": "errors secret",
+    "catalogue": f"{PLAIN} config",  # types of the configuration only
+    "http_client": "clock",
+    "host": "clock errors",
+    "resources": "host errors layout catalogue",
+    "facts": "host errors config",
+    "labels": "config facts",
+    "proxy": "config http_client",
+    # What a node consists of: pure, so nothing that acts.
+    "components": "config facts labels layout proxy program catalogue resources",
+    "journal": "errors host resources",
+    "state": "errors host journal",
+    "engine": "errors host resources state journal",
+    "lease": "errors host",
+    "available": "errors config",
+    "foreign": "errors host facts layout config state",
+    "sources": "errors config http_client",
+    "fetch": "errors host http_client layout catalogue resources",
+    "kube": "clock errors http_client",
+    "gates": "errors host kube resources",
+    # On top: what can be done to a machine, and the ways in.
+    "operations": f"{PLAIN} config catalogue components engine facts labels proxy available foreign sources "
+    "fetch gates host http_client kube state",
+    "leave": f"{PLAIN} config components resources engine facts fetch labels host kube state operations",
+    "status": f"{PLAIN} config components engine facts labels host kube state operations",
+    "cli": f"{PLAIN} config host http_client lease program sources operations leave status",
+}
+ALLOWED = {name: set(may.split()) for names, may in LAYERS.items() for name in names.split()}
+
+
+def python_files(directory: Path) -> list[Path]:
+    return sorted(path for path in directory.rglob("*.py") if "__pycache__" not in path.parts)
+
+
+def module_name(path: Path) -> str:
+    """plugins/module_utils/node/engine.py -> ansible_collections....node.engine."""
+    parts = path.relative_to(PLUGINS).with_suffix("").parts
+    return ".".join((OURS, *(part for part in parts if part != "__init__")))
+
+
+def statements(tree: ast.AST, *, types: bool) -> Iterator[ast.AST]:
+    """Everything in a file; without `types`, not what only the type checker reads."""
+    for node in ast.iter_child_nodes(tree):
+        if types or not (isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"):
+            yield node
+            yield from statements(node, types=types)
+
+
+def imports(path: Path, *, types: bool = True) -> Iterator[str]:
+    """Every module that a file imports, in full; `from . import x` names x."""
+    package = module_name(path).split(".")
+    if path.name != "__init__.py":
+        package.pop()
+    for node in statements(ast.parse(path.read_text()), types=types):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            base = package[: len(package) - node.level + 1] if node.level else []
+            full = ".".join([*base, *(node.module or "").split(".")]).strip(".")
+            for alias in node.names:
+                below = f"{full}.{alias.name}"
+                yield below if below in MODULES else full
+
+
+MODULES = {module_name(path): path for path in python_files(PLUGINS)}
+GRAPH = {name: set(imports(path)) for name, path in MODULES.items()}
+EAGER = {name: set(imports(path, types=False)) & set(MODULES) for name, path in MODULES.items()}
+NODE_MODULES = sorted(name for name in MODULES if name.startswith(f"{NODE}."))
+
+
+def layer(module: str) -> str:
+    """node.resources.paths -> resources."""
+    return module.removeprefix(f"{NODE}.").split(".")[0]
+
+
+@pytest.mark.parametrize("module", NODE_MODULES, ids=lambda name: name.removeprefix(f"{NODE}."))
+def test_a_module_of_the_node_imports_only_what_its_layer_may(module: str) -> None:
+    assert layer(module) in ALLOWED, "a new layer: give it a row in the table"
+    ours = {name for name in GRAPH[module] if name.startswith(f"{OURS}.")}
+    others = {name.split(".")[0] for name in GRAPH[module] - ours}
+    assert others <= sys.stdlib_module_names, "on the node there is only the standard library"
+    assert all(name.startswith(f"{NODE}.") for name in ours), "the node's code stands alone"
+    may = {*ALLOWED[layer(module)], layer(module)}
+    assert {layer(name) for name in ours} <= may
+
+
+def test_the_table_names_exactly_the_layers_that_exist() -> None:
+    existing = {layer(name) for name in NODE_MODULES}
+    assert set(ALLOWED) == existing
+    assert set().union(*ALLOWED.values()) <= existing
+
+
+def test_imports_within_the_node_are_relative() -> None:
+    for name in NODE_MODULES:
+        text = MODULES[name].read_text()
+        assert OURS not in text, f"{name}: the same files run as the plain command"
+
+
+def test_there_are_no_cycles() -> None:
+    done: set[str] = set()
+
+    def visit(name: str, above: tuple[str, ...]) -> None:
+        assert name not in above, f"cycle: {' -> '.join((*above, name))}"
+        if name not in done:
+            for imported in sorted(EAGER[name]):
+                visit(imported, (*above, name))
+            done.add(name)
+
+    for module in MODULES:
+        visit(module, ())
+
+
+def test_everything_of_the_node_is_shipped_with_the_reconcile_module() -> None:
+    """AnsiballZ ships what is imported statically, and the agent component installs what was shipped."""
+    start = f"{OURS}.modules.flexnode_reconcile"
+    reached, todo = set(), [start]
+    while todo:
+        name = todo.pop()
+        if name not in reached:
+            reached.add(name)
+            todo += GRAPH[name] & set(MODULES)
+            package = name.rpartition(".")[0]
+            todo += [package] if package in MODULES else []
+    assert set(NODE_MODULES) - reached == set()
+
+
+@pytest.mark.parametrize("path", python_files(PLUGINS / "modules"), ids=lambda path: path.stem)
+def test_a_module_imports_ansible_basic_and_our_own_code_only(path: Path) -> None:
+    allowed = {"ansible.module_utils.basic", "yaml"}
+    for name in imports(path):
+        assert (
+            name in allowed
+            or name.startswith(f"{OURS}.module_utils.")
+            or name.split(".")[0] in sys.stdlib_module_names
+        ), name
+
+
+def test_nothing_that_is_shipped_imports_the_testbed_or_the_tests() -> None:
+    for name, imported in GRAPH.items():
+        assert not any(other.split(".")[0] in ("testbed", "tests", "scripts") for other in imported), name
+
+
+def test_the_node_side_never_uses_ansible() -> None:
+    for name in NODE_MODULES:
+        assert not any(other.split(".")[0] == "ansible" for other in GRAPH[name]), name
