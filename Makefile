@@ -10,7 +10,7 @@ SETUP  := python3 scripts/setup.py $(if $(PYTHON),--python "$(PYTHON)")
 PYTEST := $(RUN) pytest $(if $(K),-k "$(K)") $(ARGS)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lint sanity unit e2e molecule bench test demo up down catalogue dist lock clean
+.PHONY: help setup lint sanity unit faults e2e smoke molecule bench test demo up down catalogue dist lock clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -30,6 +30,9 @@ sanity: $(STAMP) ## Run ansible-test sanity alone
 unit: $(STAMP) ## Run the unit tests (K=expression selects, ARGS=... goes to pytest)
 	@$(PYTEST) tests/unit
 
+faults: $(STAMP) ## Kill every operation at every moment and run it again; one test for each error code
+	@$(PYTEST) -n auto tests/faults
+
 e2e: $(STAMP) ## Run the end-to-end tests on the testbed (K=expression selects, ARGS=... goes to pytest)
 	@$(PYTEST) tests/e2e
 
@@ -39,13 +42,16 @@ molecule: $(STAMP) ## Run the molecule scenarios (S="debian12 debian13" selects)
 bench: $(STAMP) ## Measure joins against the bare floor (N=rounds, 5)
 	@$(RUN) tests.bench $(if $(N),--rounds "$(N)")
 
-test: $(STAMP) ## Run everything: lint, unit, e2e
-	@$(RUN) scripts.test lint unit e2e
+smoke: $(STAMP) ## Run the most telling of the end-to-end tests
+	@$(PYTEST) tests/e2e -m smoke
 
-demo: $(STAMP) ## Join, update and remove a node on the testbed, and show it
+test: $(STAMP) ## Run lint, the unit tests and the end-to-end smoke tests
+	@$(RUN) scripts.test lint unit smoke
+
+demo: $(STAMP) ## See a machine become a Ready node, run a pod, and leave again
 	@$(RUN) testbed.demo
 
-up: $(STAMP) ## Start the testbed: a real cluster, an emulated Azure
+up: $(STAMP) ## Start the testbed: a real cluster
 	@$(RUN) testbed up
 
 down: $(STAMP) ## Stop the testbed

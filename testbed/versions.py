@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 KUBERNETES = "1.34.4"
-CONTAINERD = "2.2.9"
+CONTAINERD = "2.3.4"
 CONTAINERD_OLD = "1.7.32"
 RUNC = "1.4.3"
 CNI_PLUGINS = "1.9.1"

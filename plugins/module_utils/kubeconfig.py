@@ -17,16 +17,21 @@ from .node.kube import KubeClient
 
 
 @contextlib.contextmanager
-def client_from(kubeconfig: Mapping[str, Any], context: str = "") -> Iterator[KubeClient]:
-    """A client for one context of a kubeconfig; keys given inline live in a private file meanwhile."""
+def client_from(kubeconfig: Mapping[str, Any], directory: str, context: str = "") -> Iterator[KubeClient]:
+    """A client for one context of a kubeconfig; keys given inline live in a private file meanwhile.
+
+    Files that it names are sought from its own directory, as kubectl does.
+    """
     chosen = context or str(kubeconfig.get("current-context", ""))
     pair = _named(kubeconfig, "contexts", chosen).get("context", {})
     cluster = _named(kubeconfig, "clusters", pair.get("cluster", "")).get("cluster", {})
     user = _named(kubeconfig, "users", pair.get("user", "")).get("user", {})
     if "exec" in user or "auth-provider" in user:
         raise _unusable(chosen, "it signs in by a plugin", "use a context with a certificate or a token")
-    ca_pem = _text(cluster, "certificate-authority")
-    certificate, key = _text(user, "client-certificate"), _text(user, "client-key")
+    if "server" not in cluster:
+        raise _unusable(chosen, "it names no server", "see `kubectl config view`")
+    ca_pem = _text(cluster, "certificate-authority", directory)
+    certificate, key = _text(user, "client-certificate", directory), _text(user, "client-key", directory)
     with contextlib.ExitStack() as stack:
         file = stack.enter_context(_private(certificate + "\n" + key)) if certificate else ""
         yield KubeClient(cluster["server"], ca_pem, certificate=file, token=user.get("token", ""))
@@ -39,12 +44,12 @@ def _named(kubeconfig: Mapping[str, Any], section: str, name: str) -> Mapping[st
     raise _unusable(name, f"it has no {section[:-1]} of this name", "see `kubectl config view`")
 
 
-def _text(entry: Mapping[str, Any], field: str) -> str:
+def _text(entry: Mapping[str, Any], field: str, directory: str) -> str:
     """A PEM field, inline or as a file."""
     if data := entry.get(f"{field}-data"):
         return base64.b64decode(data).decode()
     if path := entry.get(field):
-        with open(path, encoding="ascii") as file:
+        with open(os.path.join(directory, path), encoding="ascii") as file:
             return file.read()
     return ""
 

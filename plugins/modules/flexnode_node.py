@@ -130,6 +130,7 @@ error:
 """
 
 import contextlib
+import os
 import traceback
 
 from ansible.module_utils.basic import AnsibleModule, missing_required_lib
@@ -173,14 +174,20 @@ def main() -> None:
         supports_check_mode=True,
     )
     given, host = module.params, Host()
+    if given["kubeconfig"] and not given["names"]:
+        module.fail_json(msg="names is needed with kubeconfig: which Nodes?")
     if given["kubeconfig"] and YAML_ERROR:
         module.fail_json(msg=missing_required_lib("PyYAML"), exception=YAML_ERROR)
     try:
         with contextlib.ExitStack() as stack:
             if given["kubeconfig"]:
+                folder = os.path.dirname(os.path.abspath(given["kubeconfig"]))
                 with open(given["kubeconfig"], encoding="utf-8") as file:
                     kubeconfig = yaml.safe_load(file)
-                client, names = stack.enter_context(client_from(kubeconfig, given["context"])), given["names"]
+                client, names = (
+                    stack.enter_context(client_from(kubeconfig, folder, given["context"])),
+                    given["names"],
+                )
             else:
                 client, own = own_node(host)
                 names = given["names"] or [own]

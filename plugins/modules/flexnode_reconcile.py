@@ -72,7 +72,7 @@ actions:
   returned: success
   type: list
   elements: str
-  sample: [install containerd 2.2.9, create /etc/containerd/config.toml]
+  sample: [install containerd 2.3.4, create /etc/containerd/config.toml]
 timings:
   description: Seconds spent in each part.
   returned: success
@@ -82,7 +82,7 @@ node:
   description: The Node, as the API server has it.
   returned: when the services component was applied
   type: dict
-  sample: {name: edge-1, ready: true, kubeletVersion: 1.34.4, containerRuntime: containerd 2.2.9}
+  sample: {name: edge-1, ready: true, kubeletVersion: 1.34.4, containerRuntime: containerd 2.3.4}
 remains:
   description: With O(state=absent), what could not be taken back, and why.
   returned: when O(state=absent)
@@ -103,7 +103,7 @@ error:
   description: What went wrong, as data.
   returned: failure
   type: dict
-  sample: {code: FLEX-1203, what: digest of containerd-2.2.9-linux-amd64.tar.gz differs}
+  sample: {code: FLEX-1203, what: digest of containerd-2.3.4-linux-amd64.tar.gz differs}
 """
 
 from ansible.module_utils.basic import AnsibleModule

@@ -56,10 +56,8 @@ for name in sysctls:
         settings[name] = None
 states = {}
 for unit in units:
-    shown = subprocess.run(
-        ["systemctl", "show", "-p", "LoadState,ActiveState,UnitFileState", unit], capture_output=True, text=True
-    )
-    states[unit] = shown.stdout.split()
+    question = ["systemctl", "show", "-p", "LoadState,ActiveState,UnitFileState", unit]
+    states[unit] = subprocess.run(question, capture_output=True, text=True).stdout.split()
 swaps = [line.split()[0] for line in open("/proc/swaps").read().splitlines()[1:]]
 print(json.dumps({"files": files, "sysctls": settings, "units": states, "swaps": swaps}))
 """

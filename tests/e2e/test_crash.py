@@ -44,8 +44,9 @@ def deadly(change):
     @functools.wraps(change)
     def changed(host, *given, **options):
         answer = change(host, *given, **options)
-        asks = change.__name__ == "run" and given[0][:2] == ["systemctl", "show"]
-        if armed and not asks:
+        verb = given[0][1] if change.__name__ == "run" and given[0][0] == "systemctl" else ""
+        # A unit has no effect of its own: it is started and stopped by a command for all of them.
+        if verb in ("restart", "stop") if kind == "unit" else armed and verb != "show":
             os.kill(os.getpid(), signal.SIGKILL)
         return answer
     return changed
@@ -60,9 +61,8 @@ original = inspect.getattr_static(chosen, method)
 def touched(*given, **options):
     global armed
     armed = True
-    # A unit has no effect of its own: it is started, or not, by the next command.
     answer = getattr(original, "__func__", original)(*given, **options)
-    armed = kind == "unit"
+    armed = False
     return answer
 
 setattr(chosen, method, classmethod(touched) if isinstance(original, classmethod) else touched)

@@ -17,6 +17,7 @@ from testbed.machine import Machine
 from . import fleet
 from .conftest import MachineMaker
 
+pytestmark = pytest.mark.smoke
 NAME = "lonely"
 PROGRAM = "/root/aks-flex-node.pyz"
 CA = "/root/ca.pem"

@@ -36,7 +36,8 @@ from .photograph import differences, photograph
 PROGRAM, CONFIG, CA = "/root/aks-flex-node.pyz", "/root/config.json", "/root/ca.pem"
 # Our own: what was fetched, and what was written down about it.
 OURS = ("/var/lib/aks-flex-node", "/opt/aks-flex-node", "/etc/aks-flex-node")
-MESSAGE = re.compile(r"^FLEX-\d{4}: [^\n]+ \([^)]+\): .+?\nfix: .+", re.DOTALL | re.MULTILINE)
+# What, where (or a line for each place), why, what to do.
+MESSAGE = re.compile(r"^FLEX-\d{4}: [^\n]+( \([^)]+\): |:\n  \S+: ).+?\nfix: .+", re.DOTALL | re.MULTILINE)
 Document = dict[str, Any]
 Trouble = AbstractContextManager[Document]
 
@@ -230,7 +231,7 @@ CASES: dict[str, tuple[Callable[[Edge], Trouble], str, tuple[str, ...]]] = {
     "wrong CA": (wrong_ca, "FLEX-1507", ("not trusted", "caCertData")),
     "unknown key": (unknown_key, "FLEX-1101", ("kubernets", "kubernetes")),
     "unsupported platform": (other_system, "FLEX-1301", ("alpine 3.20", "Ubuntu 22.04")),
-    "API server down": (api_server_down, "FLEX-1504", ("6443", "Connection refused", "firewall")),
+    "API server down": (api_server_down, "FLEX-1504", ("6443", "DNS, firewall")),
     "clock off by a day, seen at the API server": (
         api_server_of_tomorrow,
         "FLEX-1507",

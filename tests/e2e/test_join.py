@@ -19,7 +19,7 @@ from cryptography import x509
 from cryptography.x509.oid import NameOID
 
 from scripts import build_collection
-from testbed import Testbed
+from testbed import Testbed, versions
 from testbed.machine import Machine
 from testbed.playbooks import Play
 
@@ -28,9 +28,9 @@ from .conftest import MachineMaker
 
 # Each platform with each containerd line.
 MATRIX = {
-    "bookworm-2x": ("debian12", "2.2.9"),
+    "bookworm-2x": ("debian12", versions.CONTAINERD),
     "bookworm-17": ("debian12", "1.7.32"),
-    "trixie-2x": ("debian13", "2.2.9"),
+    "trixie-2x": ("debian13", versions.CONTAINERD),
     "trixie-17": ("debian13", "1.7.32"),
 }
 LABELS = {"site": "lab-1", "example.com/rack": "r7"}
@@ -64,6 +64,7 @@ def four(bed: Testbed, machines: MachineMaker, tmp_path_factory: pytest.TempPath
     return Joined(path, {machine.name: machine for machine in made}, run)
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize("name", MATRIX)
 def test_node_is_ready_with_what_was_asked_for(bed: Testbed, four: Joined, name: str) -> None:
     seen = fleet.node(bed, name)
@@ -79,6 +80,7 @@ def test_node_is_ready_with_what_was_asked_for(bed: Testbed, four: Joined, name:
     assert platform in info["osImage"]
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize("name", MATRIX)
 def test_pod_placed_by_the_scheduler_runs_and_can_be_watched(bed: Testbed, four: Joined, name: str) -> None:
     pod = f"hello-{name}"
@@ -113,12 +115,14 @@ def _pod(bed: Testbed, name: str, node: str) -> dict[str, Any]:
     }
 
 
+@pytest.mark.smoke
 def test_few_modules_run_on_each_machine(four: Joined) -> None:
     for name in MATRIX:
         runs = four.run.modules(name)
         assert 1 <= len(runs) <= MODULE_RUNS, runs
 
 
+@pytest.mark.smoke
 def test_second_bootstrap_changes_nothing(four: Joined) -> None:
     before = {name: (fleet.main_pids(m), fleet.snapshot(m)) for name, m in four.machines.items()}
     run = fleet.succeeded(fleet.play("bootstrap", four.inventory))
@@ -127,6 +131,7 @@ def test_second_bootstrap_changes_nothing(four: Joined) -> None:
         assert (fleet.main_pids(machine), fleet.snapshot(machine)) == before[name]
 
 
+@pytest.mark.smoke
 def test_check_mode_on_a_converged_machine_is_empty(four: Joined) -> None:
     run = fleet.succeeded(fleet.play("bootstrap", four.inventory, "--check", "--diff"))
     for name in MATRIX:
@@ -134,6 +139,7 @@ def test_check_mode_on_a_converged_machine_is_empty(four: Joined) -> None:
         assert run.result(name, "flexnode_reconcile")["actions"] == []
 
 
+@pytest.mark.smoke
 def test_status_shows_every_node(four: Joined) -> None:
     run = fleet.succeeded(fleet.play("status", four.inventory))
     for name in MATRIX:
@@ -175,6 +181,7 @@ def short_signing(bed: Testbed) -> Iterator[None]:
     bed.cluster.set_signing_duration(before)
 
 
+@pytest.mark.smoke
 def test_kubelet_gets_a_certificate_of_its_own_and_renews_it(
     bed: Testbed, machines: MachineMaker, short_signing: None, tmp_path: Path
 ) -> None:
@@ -199,6 +206,7 @@ def _certificate(machine: Machine) -> x509.Certificate:
     return x509.load_pem_x509_certificate(pem.encode())
 
 
+@pytest.mark.smoke
 def test_fresh_machine_plan_prepare_bootstrap_leave_and_again(
     bed: Testbed, machines: MachineMaker, tmp_path: Path
 ) -> None:
@@ -243,6 +251,7 @@ def test_fresh_machine_plan_prepare_bootstrap_leave_and_again(
     assert fleet.is_ready(fleet.node(bed, "whole-life"))
 
 
+@pytest.mark.smoke
 def test_installed_collection_works_without_the_checkout(
     bed: Testbed, machines: MachineMaker, tmp_path: Path
 ) -> None:
@@ -262,6 +271,7 @@ def test_installed_collection_works_without_the_checkout(
         assert ("installed" in fleet.node_names(bed)) is present
 
 
+@pytest.mark.smoke
 def test_secrets_stay_out_of_sight(bed: Testbed, machines: MachineMaker, tmp_path: Path) -> None:
     (machine,) = machines(("discreet", "debian12"))
     document = fleet.join_document(bed)

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 import yaml
 
-from testbed import Testbed
+from testbed import Testbed, versions
 from testbed.machine import Machine
 from testbed.playbooks import ROOT, Play
 
@@ -25,7 +25,7 @@ from . import fleet
 from .conftest import MachineMaker
 
 # Each platform, each containerd line.
-MATRIX = {"proven-12": ("debian12", "2.2.9"), "proven-13": ("debian13", "1.7.32")}
+MATRIX = {"proven-12": ("debian12", versions.CONTAINERD), "proven-13": ("debian13", "1.7.32")}
 TAINT = {"key": "edge", "value": "true", "effect": "NoExecute"}
 LABEL = "aks.flexnode/proof"
 CHECKS = ["pod", "dns", "service", "logs", "exec"]

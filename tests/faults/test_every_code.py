@@ -10,7 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from ansible_collections.aks.flexnode.plugins.module_utils.node.errors import FlexNodeError, error_classes
+from ansible_collections.aks.flexnode.plugins.module_utils.node.errors import (
+    ProofImpossible,
+    error_classes,
+)
+from ansible_collections.aks.flexnode.plugins.module_utils.proof.cluster import connector
 
 TESTS = Path(__file__).parents[1]
 CODES = {cls.code: cls for cls in error_classes()}
@@ -18,15 +22,15 @@ CODES = {cls.code: cls for cls in error_classes()}
 # temporary root or against a real server.
 PROVOKED = {
     "FLEX-1101": "e2e/test_errors.py::test_bad_day",
-    "FLEX-1102": "unit/node/test_config_document.py::test_what_is_not_json_is_refused_with_its_place",
+    "FLEX-1102": "unit/node/test_config_document.py::test_what_is_not_json_is_refused_with_line_and_column",
     "FLEX-1103": "e2e/test_errors.py::test_clock_off_by_a_day_seen_at_the_config_url",
-    "FLEX-1104": "unit/node/test_cli.py::test_an_error_is_one_message_and_status_1",
+    "FLEX-1104": "unit/node/test_operations.py::test_no_document_anywhere",
     "FLEX-1105": "unit/node/test_operations.py::test_a_bad_document_is_refused_and_the_old_one_stays",
     "FLEX-1201": "e2e/test_errors.py::test_bad_day",
     "FLEX-1202": "e2e/test_errors.py::test_bad_day",
     "FLEX-1203": "e2e/test_errors.py::test_bad_day",
     "FLEX-1204": "e2e/test_errors.py::test_a_working_node_survives_bad_updates",
-    "FLEX-1205": "unit/node/test_fetch.py::",
+    "FLEX-1205": "unit/node/test_fetch.py::test_an_archive_that_is_not_what_it_should_be",
     "FLEX-1301": "e2e/test_errors.py::test_bad_day",
     "FLEX-1302": "unit/node/test_host.py::test_a_failed_command_is_an_error_that_quotes_it",
     "FLEX-1303": "e2e/test_errors.py::test_bad_day",
@@ -43,12 +47,41 @@ PROVOKED = {
     "FLEX-1503": "e2e/test_errors.py::test_dead_token_is_named_and_a_new_one_completes",
     "FLEX-1504": "e2e/test_errors.py::test_bad_day",
     "FLEX-1505": "unit/node/test_kube.py::test_refusals_are_explained",
-    "FLEX-1506": "unit/node/test_operations.py::",
+    "FLEX-1506": "unit/node/test_operations.py::"
+    "test_what_is_wrong_with_the_cluster_is_found_before_anything_is_touched",
     "FLEX-1507": "e2e/test_errors.py::test_bad_day",
     "FLEX-1601": "unit/proof/test_verdict.py::test_no_pod_runs",
     "FLEX-1602": "e2e/test_proof.py::test_dns_that_does_not_run_is_named",
     "FLEX-1603": "e2e/test_proof.py::test_missing_kube_proxy_is_named",
     "FLEX-1604": "e2e/test_proof.py::test_closed_kubelet_port_is_named",
     "FLEX-1605": "unit/proof/test_verdict.py::test_exec_does_not_work",
-    "FLEX-1606": "",
+    "FLEX-1606": "faults/test_every_code.py::test_a_kubeconfig_that_is_not_there",
 }
+
+
+def test_every_code_is_provoked_by_a_test() -> None:
+    assert sorted(PROVOKED) == sorted(CODES), "a code without a test, or a test without a code"
+
+
+@pytest.mark.parametrize("code", sorted(PROVOKED))
+def test_the_test_is_there_and_names_the_code(code: str) -> None:
+    place, _, name = PROVOKED[code].partition("::")
+    source = (TESTS / place).read_text(encoding="utf-8")
+    functions = {node.name for node in ast.parse(source).body if isinstance(node, ast.FunctionDef)}
+    assert name in functions
+    assert code in source or CODES[code].__name__ in source
+
+
+def test_codes_are_stable_and_documented() -> None:
+    """A code is never used twice, and each is in the table that users read."""
+    assert len(CODES) == len(error_classes())
+    table = (TESTS.parent / "docs" / "errors.md").read_text(encoding="utf-8")
+    assert [code for code in CODES if code not in table] == []
+    assert all(cls.title for cls in error_classes())
+
+
+def test_a_kubeconfig_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(ProofImpossible) as caught:
+        connector(str(tmp_path / "none"), "")
+    assert caught.value.where == str(tmp_path / "none")
+    assert "kubectl config view" in caught.value.fix

@@ -248,7 +248,7 @@ class TakenBack:
     """What became of one item of the journal."""
 
     key: str
-    outcome: str  # restored | removed | left
+    outcome: str  # restored | removed | left (not ours any more) | failed (to be tried again)
     why: str = ""
 
 
@@ -266,6 +266,12 @@ def clear_leftovers(host: Host, store: Store) -> None:
     for directory in store.directories:
         for leftover in host.leftovers(directory):
             host.remove(f"{directory}/{leftover}")
+
+
+def _gone(host: Host, key: str) -> bool:
+    """Whether a directory went after all, with one above it that is ours."""
+    kind, _colon, name = key.partition(":")
+    return kind == "directory" and host.look(name).absent
 
 
 def take_back(host: Host, store: Store, tell: Listener = silent) -> list[TakenBack]:
@@ -287,18 +293,24 @@ def take_back(host: Host, store: Store, tell: Listener = silent) -> list[TakenBa
             results.append(TakenBack(entry.key, "left", "someone changed it after us"))
             continue
         tell(f"restore {entry.name}")
-        # A directory of ours goes with all that came into it, but for what is left for its new owner.
-        spared = [item.key.partition(":")[2] for item in results if item.outcome == "left"]
+        # A directory of ours goes with all that came into it, but for what is left for its new owner. One
+        # below it that is not empty is no reason: a run that was cut off may have left something in it.
+        parts = [item.key.partition(":") for item in results if item.outcome == "left"]
+        spared = [name for of, _colon, name in parts if of != "directory"]
         try:
             left = kind.restore(host, entry.name, {**entry.origin, "spared": spared}, store.journal)
         except FlexNodeError as error:
-            results.append(TakenBack(entry.key, "left", f"{error.what}: {error.why}"))
+            results.append(TakenBack(entry.key, "failed", f"{error.what}: {error.why}"))
             continue
         if left:
             results.append(TakenBack(entry.key, "left", f"still in use or not ours: {', '.join(left[:5])}"))
         else:
             outcome = "removed" if entry.origin.get("is") == "absent" else "restored"
             results.append(TakenBack(entry.key, outcome))
+    results = [
+        TakenBack(item.key, "removed") if item.outcome == "left" and _gone(host, item.key) else item
+        for item in results
+    ]
     if any(entry.name.startswith(UNIT_DIR) for entry in entries):
         _reload_and_restart(host, True, restart[::-1], tell)
     return results

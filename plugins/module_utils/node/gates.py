@@ -23,6 +23,7 @@ from .kube import KubeClient, kubelet_version, ready_condition
 from .resources.units import unit_states
 
 LOOK_EVERY = 0.1
+JUST_BEFORE = 5  # seconds: units are started right before their gate
 # A kubelet that came back this often within one gate is not going to stay.
 TOO_MANY_STARTS = 3
 TROUBLE = re.compile(r"(?i)error|fail|fatal|panic|\bE\d{4}\b")
@@ -41,6 +42,7 @@ class UnitsActive:
     def pass_(self, host: Host) -> None:
         """Wait until all are active; a unit that failed ends the wait at once."""
         deadline = host.clock.monotonic() + self.seconds
+        since = host.clock.now() - JUST_BEFORE
         while True:
             states = unit_states(host, self.units)
             waiting = [unit for unit in self.units if states[unit]["ActiveState"] != "active"]
@@ -48,7 +50,7 @@ class UnitsActive:
                 return
             failed = [unit for unit in waiting if states[unit]["ActiveState"] == "failed"]
             if failed or host.clock.monotonic() >= deadline:
-                raise unit_failed(host, (failed or waiting)[0])
+                raise unit_failed(host, (failed or waiting)[0], since)
             host.clock.sleep(LOOK_EVERY)
 
 
@@ -66,18 +68,19 @@ class NodeReady:
     def pass_(self, host: Host) -> None:
         """Ask the API server, as the kubelet, until it says so; give up early where waiting can't help."""
         deadline = host.clock.monotonic() + self.seconds
+        since = host.clock.now() - JUST_BEFORE
         starts = int(unit_states(host, ("kubelet.service",))["kubelet.service"]["NRestarts"] or 0)
         while True:
             waiting_for = self._missing(host)
             if waiting_for is None:
                 return
             now = int(unit_states(host, ("kubelet.service",))["kubelet.service"]["NRestarts"] or 0)
-            if now > starts and (hopeless := refused(host, self.node)):
+            if now > starts and (hopeless := refused(host, self.node, since)):
                 raise hopeless
             if now - starts >= TOO_MANY_STARTS:
-                raise explained_log(host, self.node) or unit_failed(host, "kubelet.service")
+                raise explained_log(host, self.node, since) or unit_failed(host, "kubelet.service", since)
             if host.clock.monotonic() >= deadline:
-                raise explained_log(host, self.node) or self._not_ready(waiting_for)
+                raise explained_log(host, self.node, since) or self._not_ready(waiting_for)
             host.clock.sleep(LOOK_EVERY)
 
     def _missing(self, host: Host) -> str | None:
@@ -113,15 +116,15 @@ class NodeReady:
         )
 
 
-def unit_log(host: Host, unit: str, lines: int = 40) -> list[str]:
-    """What a unit said since it was last started."""
-    shown = host.run(["journalctl", "-u", unit, "-n", str(lines), "-o", "cat", "--no-pager"], check=False)
-    return shown.stdout.splitlines()
+def unit_log(host: Host, unit: str, since: float, lines: int = 40) -> list[str]:
+    """What a unit said last, but nothing from before: an old complaint is no reason now."""
+    argv = ["journalctl", "-u", unit, "-n", str(lines), "-o", "cat", "--no-pager", f"--since=@{int(since)}"]
+    return host.run(argv, check=False).stdout.splitlines()
 
 
-def unit_failed(host: Host, unit: str) -> UnitFailed:
+def unit_failed(host: Host, unit: str, since: float) -> UnitFailed:
     """An error that quotes what the unit said last."""
-    said = [line for line in unit_log(host, unit) if TROUBLE.search(line)]
+    said = [line for line in unit_log(host, unit, since) if TROUBLE.search(line)]
     return UnitFailed(
         f"{unit} does not run",
         where=unit,
@@ -130,9 +133,9 @@ def unit_failed(host: Host, unit: str) -> UnitFailed:
     )
 
 
-def refused(host: Host, node: str) -> FlexNodeError | None:
+def refused(host: Host, node: str, since: float) -> FlexNodeError | None:
     """A refusal that no waiting will change."""
-    log = "\n".join(unit_log(host, "kubelet.service"))
+    log = "\n".join(unit_log(host, "kubelet.service", since))
     if re.search(r"certificate signing request: Unauthorized|bootstrap.*Unauthorized", log):
         return TokenRefused(
             "the API server refuses the bootstrap token",
@@ -150,11 +153,11 @@ def refused(host: Host, node: str) -> FlexNodeError | None:
     return None
 
 
-def explained_log(host: Host, node: str) -> FlexNodeError | None:
+def explained_log(host: Host, node: str, since: float) -> FlexNodeError | None:
     """The cause that the kubelet's own log names, once there is no more time to wait."""
-    if error := refused(host, node):
+    if error := refused(host, node, since):
         return error
-    log = "\n".join(unit_log(host, "kubelet.service"))
+    log = "\n".join(unit_log(host, "kubelet.service", since))
     if trouble := UNREACHABLE.findall(log):
         return ApiUnreachable("the kubelet can't reach the API server", where=node, why=trouble[-1])
     return None

@@ -38,11 +38,14 @@ class HttpFailure(Exception):
         body: bytes = b"",
         retry_after: float = 0,
         advice: str = "",
+        final: bool = False,
     ) -> None:
         super().__init__(f"{shown(url)}: {reason}")
         self.advice = advice  # what to do, where the failure itself tells
         self.url, self.reason, self.status, self.tls = shown(url), reason, status, tls
         self.body, self.retry_after = body, retry_after
+        # Asking again can't help: a refusal, ours or theirs.
+        self.final = final or tls or (status != 0 and status not in RETRIED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,8 +115,7 @@ class HttpClient:
             try:
                 return self._once(method, url, body, headers or {})
             except HttpFailure as failure:
-                retryable = not failure.tls and (failure.status == 0 or failure.status in RETRIED)
-                if not retryable or attempt == self._attempts:
+                if failure.final or attempt == self._attempts:
                     raise
                 wait = failure.retry_after or 0.5 * 2 ** (attempt - 1)
                 self._clock.sleep(min(wait, 60))
@@ -121,7 +123,7 @@ class HttpClient:
 
     def _once(self, method: str, url: str, body: bytes | None, headers: Mapping[str, str]) -> Any:
         if not url.startswith(("https://", "http://")):
-            raise HttpFailure(url, "only http and https addresses are fetched")
+            raise HttpFailure(url, "only http and https addresses are fetched", final=True)
         request = urllib.request.Request(url, data=body, method=method)  # noqa: S310
         request.add_header("User-Agent", AGENT)
         for name, value in headers.items():
@@ -170,7 +172,8 @@ class OnlyTowardsTls(urllib.request.HTTPRedirectHandler):
     ) -> urllib.request.Request | None:
         """Refuse to leave TLS."""
         if req.type == "https" and not newurl.startswith("https://"):
-            raise HttpFailure(req.full_url, "redirects to an address without TLS, which is not followed")
+            why = "redirects to an address without TLS, which is not followed"
+            raise HttpFailure(req.full_url, why, final=True)
         following = super().redirect_request(req, fp, code, msg, headers, newurl)
         if following is not None:
             if req.host != urllib.parse.urlsplit(newurl).netloc:

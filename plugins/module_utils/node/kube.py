@@ -36,7 +36,15 @@ class KubeClient:
         self._server = server.rstrip("/")
         context = ssl.create_default_context(cadata=ca_pem)
         if certificate:
-            context.load_cert_chain(certificate, key or None)
+            try:
+                context.load_cert_chain(certificate, key or None)
+            except (OSError, ssl.SSLError) as error:
+                raise Forbidden(
+                    "the certificate to ask the API server with can't be used",
+                    where=certificate,
+                    why=error.strerror or str(error),
+                    fix="if it stays so, remove it and join again with a new token",
+                ) from error
         self._headers = {"Authorization": f"Bearer {token}"} if token else {}
         # Never through a proxy: the kubelet does not use one either, so a success here means the same there.
         self._http = HttpClient(context=context, clock=clock, timeout=10, attempts=attempts)

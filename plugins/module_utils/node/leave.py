@@ -49,6 +49,8 @@ def leave(host: Host, *, drain_seconds: float = 60, check: bool = False, tell: L
     report = Left()
     entries = store.journal.entries()
     if not entries and store.current_config() is None:
+        if not check and not host.look(store.directory).absent:
+            report.remains += store.forget()  # of a run that was killed at its very start or its very end
         return report
     if check:
         report.actions = ["leave the cluster", *(f"restore {entry.name}" for entry in reversed(entries))]
@@ -74,9 +76,11 @@ def leave(host: Host, *, drain_seconds: float = 60, check: bool = False, tell: L
     tell("restore files, settings and units")
     clear_staging(host)
     report.items = take_back(host, store)
-    report.actions += [f"{item.outcome} {item.key}" for item in report.items if item.outcome != "left"]
-    report.remains += [f"{item.key}: {item.why}" for item in report.items if item.outcome == "left"]
-    report.remains += store.forget()
+    stayed = ("left", "failed")
+    report.actions += [f"{item.outcome} {item.key}" for item in report.items if item.outcome not in stayed]
+    report.remains += [f"{item.key}: {item.why}" for item in report.items if item.outcome in stayed]
+    if not any(item.outcome == "failed" for item in report.items):  # else the next run needs the journal
+        report.remains += store.forget()
     return report
 
 

@@ -76,7 +76,7 @@ class NodeProof:
 
 def new_run(image: str, timeout: int, namespace: str, clock: Clock) -> Run:
     """A proof with names that nobody else has."""
-    identifier = "".join(secrets.choice(string.ascii_lowercase + string.digits) for _ in range(6))
+    identifier = "".join(secrets.choice(string.ascii_lowercase + string.digits) for _count in range(6))
     return Run(
         identifier=identifier,
         namespace=namespace or f"flexnode-proof-{identifier}",
@@ -272,7 +272,7 @@ def remove_leftovers(cluster: Cluster, run: Run, clock: Clock) -> None:
     found: list[tuple[str, objects.Json]] = cluster.objects(run.namespace, objects.LABEL)
     with contextlib.suppress(Forbidden):  # who may use one namespace only has none of their own to remove
         found += [("Namespace", namespace) for namespace in cluster.proofs()]
-    owners = {str((one["metadata"].get("annotations") or {}).get(objects.OWNER, "")) for _, one in found}
+    owners = {str((one["metadata"].get("annotations") or {}).get(objects.OWNER, "")) for _kind, one in found}
     alive = {owner: _lives(owner) for owner in owners if owner.startswith(f"{socket.gethostname()}/")}
     for kind, one in found:
         metadata = one["metadata"]

@@ -469,7 +469,7 @@ def test_a_lost_original_is_reported_and_the_rest_goes_on(machine: Machine, host
     machine.put("/etc/app/config", "theirs")
     run(machine, an_app())
     machine.host.remove_tree("/var/lib/aks-flex-node/origins")
-    left = [item for item in take_back(host, machine.store) if item.outcome == "left"]
+    left = [item for item in take_back(host, machine.store) if item.outcome == "failed"]
     assert [item.key for item in left] == ["file:/etc/app/config"]
     assert "lost or damaged" in left[0].why
     assert machine.text("/etc/app/config") == "one"

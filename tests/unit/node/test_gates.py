@@ -88,7 +88,7 @@ def test_a_unit_that_never_comes_up(machine: Machine) -> None:
 
 def test_a_long_line_is_cut(machine: Machine) -> None:
     machine.commands.logs["a.service"] = "error " + "x" * 5000
-    assert len(unit_failed(machine.host, "a.service").why) == 400
+    assert len(unit_failed(machine.host, "a.service", 0).why) == 400
 
 
 # -- the Node ----------------------------------------------------------------------------------------------
@@ -187,7 +187,7 @@ def test_a_wrong_ca_of_our_own_ends_the_wait(
 )
 def test_diagnoses(machine: Machine, log: str, error: type[FlexNodeError] | None, why: str) -> None:
     machine.commands.logs[KUBELET] = f"{NOISE}\n{log}\n{NOISE}\n"
-    found = explained_log(machine.host, "edge-1")
+    found = explained_log(machine.host, "edge-1", 0)
     assert type(found) is (error or type(None))
     assert (found.why if found else "") == why
-    assert (refused(machine.host, "edge-1") is not None) == (error in (TokenRefused, CaMismatch))
+    assert (refused(machine.host, "edge-1", 0) is not None) == (error in (TokenRefused, CaMismatch))

@@ -102,16 +102,16 @@ def test_a_crash_between_the_two_renames_heals(machine: Machine) -> None:
     assert machine.host.names("/opt/aks-flex-node/versions/tool") == ("1.0.0",)
 
 
-def test_a_tree_is_removed_and_one_of_someone_else_is_left(machine: Machine) -> None:
+@pytest.mark.parametrize("manifest", [None, "", json.dumps({"artifact": "another", "files": {}})])
+def test_a_tree_goes_whatever_became_of_it(machine: Machine, manifest: str | None) -> None:
     install(machine, a_tree("one"))
     install(machine, a_tree("two"))
-    take_back(machine.host, machine.store)
-    assert not machine.path(PATH).exists()
-    install(machine, a_tree("one"))
-    machine.put(f"{PATH}/.manifest.json", json.dumps({"artifact": "theirs", "files": {}}))
+    if manifest is not None:
+        machine.put(f"{PATH}/.manifest.json", manifest)
     (taken,) = take_back(machine.host, machine.store)
-    assert taken.outcome == "left"
-    assert machine.path(f"{PATH}/tool").exists()
+    assert taken.outcome == "removed"
+    assert not machine.path(PATH).exists()
+    assert take_back(machine.host, machine.store) == []
 
 
 # -- our own program ---------------------------------------------------------------------------------------

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 import requests
 
+from testbed.clock import wait_for
 from testbed.mirror.faults import Fault
 from testbed.mirror.server import Server, byte_range
 from testbed.pki import Authority
@@ -70,7 +71,9 @@ def test_serves_files_ranges_and_etags(mirror: tuple[str, requests.Session, Path
     same = session.get(f"{url}/host/file", headers={"If-None-Match": whole.headers["ETag"]}, timeout=5)
     assert same.status_code == 304
     assert session.get(f"{url}/absent", timeout=5).status_code == 404
-    lines = (directory / "requests.jsonl").read_text(encoding="utf-8").splitlines()
+    log = directory / "requests.jsonl"
+    wait_for("the log of five answers", lambda: len(log.read_text(encoding="utf-8").splitlines()) == 5, 5)
+    lines = log.read_text(encoding="utf-8").splitlines()
     assert [(json.loads(line)["method"], json.loads(line)["status"]) for line in lines] == [
         ("GET", 200),
         ("HEAD", 200),

@@ -23,7 +23,7 @@ def resources(config: NodeConfig, facts: Facts) -> list[Resource]:
     for name in PROGRAMS:
         artifact = artifacts[name]
         directory = version_dir(name, artifact.version)
-        parts.append(Tree(directory, artifact, ((artifact.member, name),)))
         restarts = (KUBELET,) if name == "kubelet" else ()
+        parts.append(Tree(directory, artifact, ((artifact.member, name),), restarts))
         parts.append(Link(f"{BIN_DIR}/{name}", f"{directory}/{name}", restarts))
     return parts

@@ -29,7 +29,7 @@ def resources(config: NodeConfig, facts: Facts) -> list[Resource]:
     containerd_dir = version_dir("containerd", containerd.version)
     return [
         Tree(runc_dir, runc, (("", "runc"),)),
-        Tree(containerd_dir, containerd, tuple((f"bin/{name}", name) for name in PROGRAMS)),
+        Tree(containerd_dir, containerd, tuple((f"bin/{name}", name) for name in PROGRAMS), (CONTAINERD,)),
         Link(f"{SBIN_DIR}/runc", f"{runc_dir}/runc"),
         # Only the daemon itself is asked to restart: shims and runc are started anew for every pod.
         *(
