@@ -226,7 +226,7 @@ CASES: dict[str, tuple[Callable[[Edge], Trouble], str, tuple[str, ...]]] = {
     "read-only target": (
         lambda edge: read_only(edge, "/usr/local"),
         "FLEX-1304",
-        ("/usr/local", "Read-only file system", "remount", "is as it was"),
+        ("/usr/local", "Read-only file system", "remount"),
     ),
     "wrong CA": (wrong_ca, "FLEX-1507", ("not trusted", "caCertData")),
     "unknown key": (unknown_key, "FLEX-1101", ("kubernets", "kubernetes")),

@@ -21,6 +21,9 @@ from .resources.units import RUNNING, Unit, unit_states
 from .state import Store
 
 UNIT_DIR = "/etc/systemd/system"
+# A run that was cut off can leave these in between: some of the swap areas off, a tree without its manifest.
+# Their own `restore` tells what is ours.
+HALF_DONE = ("directory", "tree", "swap")
 Listener = Callable[[str], None]
 
 
@@ -239,8 +242,8 @@ def _reload_and_restart(host: Host, reload: bool, units: Sequence[str], tell: Li
         host.run(["systemctl", "daemon-reload"], timeout=120)
     if units:
         tell(f"start {', '.join(units)}")
-        # --no-block: the gates watch the units anyway, and say more than systemctl does when one fails.
-        host.run(["systemctl", "restart", "--no-block", *units], timeout=120)
+        # A failure is left to the gates, which say more about it than systemctl does.
+        host.run(["systemctl", "restart", *units], timeout=120, check=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -288,14 +291,13 @@ def take_back(host: Host, store: Store, tell: Listener = silent) -> list[TakenBa
             continue
         if now == entry.was and (entry.kind != "directory" or now == "absent"):
             continue  # never changed in the end, or taken back by a run that was cut off
-        # A tree's place is our own: one without its manifest was half removed by a run that was cut off.
-        if now not in entry.marks and entry.kind not in ("directory", "tree"):
+        if now not in entry.marks and entry.kind not in HALF_DONE:
             results.append(TakenBack(entry.key, "left", "someone changed it after us"))
             continue
         tell(f"restore {entry.name}")
         # A directory of ours goes with all that came into it, but for what is left for its new owner. One
         # below it that is not empty is no reason: a run that was cut off may have left something in it.
-        parts = [item.key.partition(":") for item in results if item.outcome == "left"]
+        parts = [item.key.partition(":") for item in results if item.outcome in ("left", "failed")]
         spared = [name for of, _colon, name in parts if of != "directory"]
         try:
             left = kind.restore(host, entry.name, {**entry.origin, "spared": spared}, store.journal)

@@ -34,6 +34,7 @@ class Facts:
     may_lower_oom_score: bool
     resolv_conf: str
     swap_units: tuple[str, ...]
+    joined: bool = False  # the kubelet has a certificate of its own
 
     @property
     def platform(self) -> str:

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -23,6 +24,7 @@ from .kube import KubeClient, kubelet_version, ready_condition
 from .resources.units import unit_states
 
 LOOK_EVERY = 0.1
+READ_LOG_EVERY = 2.0
 JUST_BEFORE = 5  # seconds: units are started right before their gate
 # A kubelet that came back this often within one gate is not going to stay.
 TOO_MANY_STARTS = 3
@@ -68,15 +70,21 @@ class NodeReady:
     def pass_(self, host: Host) -> None:
         """Ask the API server, as the kubelet, until it says so; give up early where waiting can't help."""
         deadline = host.clock.monotonic() + self.seconds
-        since = host.clock.now() - JUST_BEFORE
+        began = math.ceil(host.clock.now())  # a complaint of the process before this one is no reason now
+        since = began - JUST_BEFORE
         starts = int(unit_states(host, ("kubelet.service",))["kubelet.service"]["NRestarts"] or 0)
+        read_log = host.clock.monotonic() + READ_LOG_EVERY
         while True:
             waiting_for = self._missing(host)
             if waiting_for is None:
                 return
             now = int(unit_states(host, ("kubelet.service",))["kubelet.service"]["NRestarts"] or 0)
-            if now > starts and (hopeless := refused(host, self.node, since)):
+            # A kubelet that is refused its first certificate does not end: it asks again and again.
+            due = host.clock.monotonic() >= read_log and not host.exists(self.identity)
+            if (due or now > starts) and (hopeless := refused(host, self.node, began)):
                 raise hopeless
+            if due:
+                read_log = host.clock.monotonic() + READ_LOG_EVERY
             if now - starts >= TOO_MANY_STARTS:
                 raise explained_log(host, self.node, since) or unit_failed(host, "kubelet.service", since)
             if host.clock.monotonic() >= deadline:
@@ -116,7 +124,7 @@ class NodeReady:
         )
 
 
-def unit_log(host: Host, unit: str, since: float, lines: int = 40) -> list[str]:
+def unit_log(host: Host, unit: str, since: float, lines: int = 1000) -> list[str]:
     """What a unit said last, but nothing from before: an old complaint is no reason now."""
     argv = ["journalctl", "-u", unit, "-n", str(lines), "-o", "cat", "--no-pager", f"--since=@{int(since)}"]
     return host.run(argv, check=False).stdout.splitlines()

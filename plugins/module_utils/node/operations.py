@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from .available import check_available
@@ -113,6 +113,7 @@ def reconcile(
         config = parse(document, purpose="prepare" if prepared else "join")
         check_available(config)
         check_foreign(host, store, config)
+        facts = replace(facts, joined=host.exists(kubelet_identity(config)))
         plan = make_plan(resources_of(components, config, facts), host, store)
     if check:
         return Reconciled(plan, plan.sentences, timings.seconds)
@@ -124,24 +125,29 @@ def reconcile(
     runs_node = "services" in components
     joined = store.applied_config() is not None  # there is something that worked
     gates: list[Gate] = [UnitsActive(SERVICES), node_gate(config, facts, host)] if runs_node else []
+    state = store.state()
+    # A leave that was cut off has cordoned the Node: remembered until a join has taken that back.
+    half_left = {"leaving": True} if Phase.RESETTING.value == state["phase"] or state.get("leaving") else {}
     clear_leftovers(host, store)
     try:
         if runs_node and not joined:
             check_cluster(config, host)
         if plan.changed:
             if runs_node:
-                store.enter(Phase.NODE_BOOTSTRAPPING)
+                store.enter(Phase.NODE_BOOTSTRAPPING, **half_left)
             stager = Fetcher(host, download_client(config, host), store.cache)
             execute(plan, host, store, stager, gates, timings=timings, tell=tell, roll_back=joined)
         else:
             with timings.of("gate"):
                 for gate in gates:
                     gate.pass_(host)
+            store.finish()  # of a run that was killed when all was done
         if runs_node:
             run.actions += settle_labels(host, store, config, facts)
+            run.actions += uncordon(host, config, facts) if half_left else []
     except FlexNodeError as error:
         if runs_node:
-            store.enter(Phase.NODE_FAILED, code=error.code, message=error.what)
+            store.enter(Phase.NODE_FAILED, code=error.code, message=error.what, **half_left)
         raise
     if runs_node:
         store.enter(Phase.NODE_JOINED)
@@ -213,6 +219,15 @@ def settle_labels(host: Host, store: Store, config: NodeConfig, facts: Facts) ->
     return [
         f"label {key}={value}" if value is not None else f"remove label {key}" for key, value in patch.items()
     ]
+
+
+def uncordon(host: Host, config: NodeConfig, facts: Facts) -> list[str]:
+    """Let pods come again to a Node that was about to leave."""
+    client, name = as_kubelet(host, config, attempts=3), node_name(config, facts)
+    if not (client.node(name) or {}).get("spec", {}).get("unschedulable"):
+        return []
+    client.patch_node(name, {"spec": {"unschedulable": None}})
+    return [f"uncordon {name}"]
 
 
 def seen_node(host: Host, config: NodeConfig, facts: Facts) -> dict[str, Any]:

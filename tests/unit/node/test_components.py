@@ -176,8 +176,8 @@ def test_rendered_files(
 # -- which resources there are -----------------------------------------------------------------------------
 
 
-def everything(*changes: dict[str, Any]) -> list[Resource]:
-    return resources_of(COMPONENTS, configured(*changes), FACTS)
+def everything(*changes: dict[str, Any], facts: Facts = FACTS) -> list[Resource]:
+    return resources_of(COMPONENTS, configured(*changes), facts)
 
 
 def test_each_resource_once_and_the_same_each_time() -> None:
@@ -226,9 +226,12 @@ def test_what_asks_for_a_restart() -> None:
         "/usr/local/sbin/runc",
         "/usr/local/bin/containerd-shim-runc-v2",
         "/etc/containerd/certs.d/docker.io/hosts.toml",
-        "/var/lib/kubelet/bootstrap-kubeconfig",
     ):
         assert quiet not in asked
+    # A new token matters to a kubelet that has no certificate yet, and to no other.
+    assert asked["/var/lib/kubelet/bootstrap-kubeconfig"] == (KUBELET,)
+    joined = {item.name: item.restarts for item in everything(PROXY, facts=replace(FACTS, joined=True))}
+    assert joined["/var/lib/kubelet/bootstrap-kubeconfig"] == ()
 
 
 def test_moved_paths_are_honoured_everywhere() -> None:

@@ -203,7 +203,7 @@ def test_a_join_reloads_and_starts_once(machine: Machine, host: Host) -> None:
     _, told = run(machine, an_app())
     assert machine.commands.changing() == [
         ("systemctl", "daemon-reload"),
-        ("systemctl", "restart", "--no-block", APP),
+        ("systemctl", "restart", APP),
     ]
     assert told == [
         "fetch tool 1.0.0",
@@ -219,7 +219,7 @@ def test_several_changed_files_restart_a_running_unit_once_in_order(machine: Mac
     machine.commands.calls.clear()
     both = File("/etc/side", "x", restarts=(SIDE, APP))
     run(machine, [*an_app("two"), both, Unit(SIDE)])
-    assert machine.commands.changing() == [("systemctl", "restart", "--no-block", APP, SIDE)]
+    assert machine.commands.changing() == [("systemctl", "restart", APP, SIDE)]
 
 
 def test_only_a_unit_file_asks_for_a_reload(machine: Machine, host: Host) -> None:
@@ -306,7 +306,7 @@ def test_a_failed_gate_of_an_update_rolls_back_and_restarts(machine: Machine, ho
     with pytest.raises(NodeNotReady):
         run(machine, an_app("two"), [Watching(refuse)], roll_back=True)
     assert machine.snapshot("/etc", "/opt", "/usr") == before
-    assert machine.commands.times("systemctl", "restart", "--no-block", APP) == 2
+    assert machine.commands.times("systemctl", "restart", APP) == 2
     assert machine.store.transaction() is None
     plan, _ = run(machine, an_app("one"))
     assert not plan.changed
@@ -370,7 +370,7 @@ def test_killed_between_apply_and_restart_the_next_plan_owes_the_restart(
     assert (plan.steps, plan.restarts) == ((), (APP,))
     assert plan.sentences == [f"restart {APP} (an earlier run was cut off)"]
     run(machine, an_app("two"))
-    assert machine.commands.changing() == [("systemctl", "restart", "--no-block", APP)]
+    assert machine.commands.changing() == [("systemctl", "restart", APP)]
     assert machine.store.transaction() is None
     assert not make_plan(an_app("two"), host, machine.store).changed
 
@@ -384,7 +384,7 @@ def test_an_owed_restart_survives_a_run_that_fails(machine: Machine, host: Host)
     del machine.commands.statuses["modprobe"]
     machine.commands.calls.clear()
     run(machine, an_app("two"))
-    assert machine.commands.times("systemctl", "restart", "--no-block", APP) == 1
+    assert machine.commands.times("systemctl", "restart", APP) == 1
 
 
 def test_killed_anywhere_the_next_run_completes_and_all_can_be_taken_back(
@@ -446,7 +446,7 @@ def test_a_unit_that_ran_before_us_runs_again_with_its_own_files(machine: Machin
     take_back(host, machine.store)
     assert machine.commands.changing() == [
         ("systemctl", "daemon-reload"),
-        ("systemctl", "restart", "--no-block", APP),
+        ("systemctl", "restart", APP),
     ]
     assert seen == ["[Service]\nExecStart=/usr/bin/theirs\n"]
     assert machine.commands.units[APP] == "active"

@@ -37,8 +37,14 @@ def resources(config: NodeConfig, facts: Facts) -> list[Resource]:
     return [
         File(cluster_ca(config), config.api_server.ca.pem, restarts=(KUBELET,)),
         *_client_ca(config),
-        # Read only while the kubelet has no certificate of its own: a new token is no reason to restart.
-        File(f"{kubelet_dir}/bootstrap-kubeconfig", bootstrap_kubeconfig(config), 0o600, secret=True),
+        # Read when a kubelet starts without a certificate of its own: to a joined one a new token is nothing.
+        File(
+            f"{kubelet_dir}/bootstrap-kubeconfig",
+            bootstrap_kubeconfig(config),
+            0o600,
+            restarts=() if facts.joined else (KUBELET,),
+            secret=True,
+        ),
         File(CONFIG, kubelet_config(config, facts), restarts=(KUBELET,)),
         File(DEFAULTS, defaults(config, facts), restarts=(KUBELET,)),
         File(f"{UNIT_DIR}/{KUBELET}.d/10-containerd.conf", CONTAINERD_DROP_IN, restarts=(KUBELET,)),

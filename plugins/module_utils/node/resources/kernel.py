@@ -189,9 +189,14 @@ class SwapOff:
 
     @classmethod
     def restore(cls, host: Host, name: str, origin: Origin, vault: Vault) -> list[str]:
-        """Turn on again what was on, with its priority."""
+        """Turn on again what was on, with its priority, unless someone has made swap of their own since."""
+        active = {area for area, _priority in active_swap(host)}
+        if others := active - {area for area, _priority in origin["areas"]}:
+            return [f"swap on {area}" for area in sorted(others)]
         left = []
         for area, priority in origin["areas"]:
+            if area in active:
+                continue
             option = [] if priority.startswith("-") else ["--priority", priority]
             if host.run(["swapon", *option, "--", area], timeout=600, check=False).status != 0:
                 left.append(f"swap on {area}")
