@@ -16,7 +16,9 @@ PACKAGES = {
     f"{COLLECTION}.plugins": Path("plugins"),
     "scripts": Path("scripts"),
     "testbed": Path("testbed"),
+    "tests.bench": Path("tests/bench"),
     "tests.e2e": Path("tests/e2e"),
+    "tests.faults": Path("tests/faults"),
 }
 
 

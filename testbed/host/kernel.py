@@ -25,15 +25,20 @@ SHARED = {
 }
 
 
+# Each kubelet, containerd and systemd takes a few of these, and Debian's default is for one machine.
+AT_LEAST = {"fs.inotify.max_user_instances": 1024, "fs.inotify.max_user_watches": 524288}
+
+
 def settle(record: Path) -> None:
     """Have the values that nodes need, and remember what was there."""
-    differing = {name: value for name in SHARED if (value := _read(name)) != SHARED[name]}
-    if not differing:
+    wanted = {name: value for name, value in SHARED.items() if _read(name) != value}
+    wanted |= {name: str(least) for name, least in AT_LEAST.items() if int(_read(name)) < least}
+    if not wanted:
         return
-    say(f"... set {', '.join(f'{name}={SHARED[name]}' for name in differing)}: all nodes share this kernel")
-    files.write(record, json.dumps({**differing, **_recorded(record)}))
-    for name in differing:
-        _path(name).write_text(SHARED[name], encoding="ascii")
+    say(f"... set {', '.join(f'{name}={value}' for name, value in wanted.items())}: nodes share this kernel")
+    files.write(record, json.dumps({**{name: _read(name) for name in wanted}, **_recorded(record)}))
+    for name, value in wanted.items():
+        _path(name).write_text(value, encoding="ascii")
 
 
 def restore(record: Path) -> None:

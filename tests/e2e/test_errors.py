@@ -434,12 +434,11 @@ def test_a_working_node_survives_bad_updates(edge: Edge) -> None:
     """Runs on the node that the cut line left: a bad mirror or document does not disturb it."""
     edge.joins()
     pids = fleet.main_pids(edge.machine)
-    bad = changed(edge.document, kubernetes={"version": "1.34.9", "urlTemplate": None})
-    del bad["kubernetes"]["urlTemplate"]
-    edge.fails("FLEX-1204", "1.34.9", "sha256", document=bad)
+    unknown = changed(edge.document, kubernetes={"version": "1.34.99"})
+    edge.fails("FLEX-1204", "1.34.99", "sha256", document=unknown)
     edge.fails("FLEX-1101", "maxPods", document=changed(edge.document, node={"maxPods": 0}))
     with api_server_down(edge):
-        document = changed(edge.document, upgrade={"gateSeconds": 5})
+        document = changed(edge.document, upgrade={"gateSeconds": 10})
         edge.fails("FLEX-1504", "6443", document=document)
     assert fleet.main_pids(edge.machine) == pids
     fleet.eventually("a Ready node", lambda: fleet.is_ready(fleet.node(edge.bed, edge.machine.name)))

@@ -148,7 +148,7 @@ def execute(
     plan: Plan,
     host: Host,
     store: Store,
-    stager: Stager,
+    stager: Stager | None,
     gates: Sequence[Gate],
     *,
     timings: Timings,
@@ -163,7 +163,7 @@ def execute(
     """
     store.journal.record(plan.touched)
     with timings.of("fetch"):
-        if plan.trees:
+        if plan.trees and stager:
             tell(f"fetch {', '.join(f'{tree.artifact.name} {tree.artifact.version}' for tree in plan.trees)}")
             stager.stage(plan.trees)
     with timings.of("apply"):

@@ -132,7 +132,8 @@ def unit_log(host: Host, unit: str, since: float, lines: int = 1000) -> list[str
 
 def unit_failed(host: Host, unit: str, since: float) -> UnitFailed:
     """An error that quotes what the unit said last."""
-    said = [line for line in unit_log(host, unit, since) if TROUBLE.search(line)]
+    log = [line for line in unit_log(host, unit, since) if TROUBLE.search(line)]
+    said = [line for line in log if not line.startswith(f"{unit}: ")] or log  # systemd only counts the dead
     return UnitFailed(
         f"{unit} does not run",
         where=unit,

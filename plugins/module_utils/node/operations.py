@@ -135,7 +135,8 @@ def reconcile(
         if plan.changed:
             if runs_node:
                 store.enter(Phase.NODE_BOOTSTRAPPING, **half_left)
-            stager = Fetcher(host, download_client(config, host), store.cache)
+            # A client reads the system's CAs, which takes its time: only where there is something to fetch.
+            stager = Fetcher(host, download_client(config, host), store.cache) if plan.trees else None
             execute(plan, host, store, stager, gates, timings=timings, tell=tell, roll_back=joined)
         else:
             with timings.of("gate"):
