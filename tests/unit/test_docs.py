@@ -100,7 +100,7 @@ def test_variables_of_the_readme_are_those_of_the_roles() -> None:
         if name.startswith("flexnode_")
     }
     playbooks = "".join(path.read_text() for path in ROOT.glob("playbooks/*.yml"))
-    in_playbooks = set(re.findall(r"\bflexnode_(?:hosts|kubeconfig)\b", playbooks))
+    in_playbooks = set(re.findall(r"\bflexnode_(?:hosts|kubeconfig|proof)\b", playbooks))
     in_readme = set(re.findall(r"^\| `(flexnode_\w+)` \|", text_of(ROOT / "README.md"), re.MULTILINE))
     assert in_readme == in_specs | in_playbooks
 
