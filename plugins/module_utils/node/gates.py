@@ -91,7 +91,7 @@ class NodeReady:
                 raise explained_log(host, self.node, since) or self._not_ready(waiting_for)
             host.clock.sleep(LOOK_EVERY)
 
-    def _missing(self, host: Host) -> str | None:
+    def _missing(self, host: Host) -> str | ApiUnreachable | None:
         """What is still missing, None when all is seen."""
         if not host.exists(self.identity):
             return (
@@ -99,8 +99,10 @@ class NodeReady:
             )
         try:
             node = self.connect().node(self.node)
-        except (ApiUnreachable, Forbidden) as error:
-            return str(error)
+        except ApiUnreachable as error:
+            return error
+        except Forbidden as error:
+            return f"{error.what}: {error.why}"
         if node is None:
             return "the Node is not registered yet"
         ready, message = ready_condition(node)
@@ -109,7 +111,9 @@ class NodeReady:
         seen = kubelet_version(node)
         return None if seen == self.version else f"the Node still reports kubelet {seen}"
 
-    def _not_ready(self, waiting_for: str) -> NodeNotReady:
+    def _not_ready(self, waiting_for: str | ApiUnreachable) -> FlexNodeError:
+        if isinstance(waiting_for, ApiUnreachable):  # says more than that the Node was not seen
+            return waiting_for
         fix = "look at `journalctl -u kubelet -n 50`, mend the cause, then run this again"
         if "cni" in waiting_for.lower() and self.cni_mode == "none":
             fix = (
