@@ -204,7 +204,8 @@ def test_yaml_of_pages_parses(page: Path) -> None:
 
 @pytest.mark.parametrize("name", ["rbac.yaml", "bootstrap_token.yaml"])
 def test_kubernetes_objects_are_whole(name: str) -> None:
-    for found in yaml.safe_load_all((EXAMPLES / name).read_text()):
+    document = yaml.safe_load((EXAMPLES / name).read_text())
+    for found in document.get("items", [document]):
         assert {"apiVersion", "kind", "metadata"} <= set(found)
 
 
