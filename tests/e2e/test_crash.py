@@ -24,7 +24,7 @@ from .conftest import MachineMaker
 from .photograph import differences, photograph
 
 NAME = "crashing"
-PROGRAM, DRIVER, CONFIG = "/root/aks-flex-node.pyz", "/root/killer.py", "/root/config.json"
+PROGRAM, DRIVER, CONFIG = "/srv/aks-flex-node.pyz", "/srv/killer.py", "/srv/config.json"
 SIGKILLED = 137
 FSTAB = "UUID=0a1b / ext4 errors=remount-ro 0 1\n/swapfile none swap sw 0 0\n"
 # Runs on the machine: the command itself, which dies right after its first effect on an item of a kind.

@@ -19,8 +19,8 @@ from .conftest import MachineMaker
 
 pytestmark = pytest.mark.smoke
 NAME = "lonely"
-PROGRAM = "/root/aks-flex-node.pyz"
-CA = "/root/ca.pem"
+PROGRAM = "/srv/aks-flex-node.pyz"
+CA = "/srv/ca.pem"
 
 
 @dataclass(frozen=True)
@@ -62,8 +62,8 @@ def test_untrusted_address_is_refused(edge: Edge) -> None:
 
 def test_wrong_document_is_refused_with_every_problem(edge: Edge) -> None:
     wrong = {"nodes": {}, "kubernetes": {"version": "latest"}, "node": {"maxPods": 0}}
-    edge.machine.run(["tee", "/root/wrong.json"], input=json.dumps(wrong))
-    status, said = edge.run("join", "--config", "/root/wrong.json", program=PROGRAM)
+    edge.machine.run(["tee", "/srv/wrong.json"], input=json.dumps(wrong))
+    status, said = edge.run("join", "--config", "/srv/wrong.json", program=PROGRAM)
     assert status == 1
     for problem in ("did you mean node?", "kubernetes.version", "node.maxPods", "targetCluster.resourceId"):
         assert problem in said
@@ -128,7 +128,7 @@ def test_unbootstrap(bed: Testbed, edge: Edge) -> None:
     status, said = edge.run("unbootstrap")
     assert status == 0, said
     assert NAME not in fleet.node_names(bed)
-    edge.machine.run(["rm", "/root/wrong.json"], check=False)
+    edge.machine.run(["rm", "/srv/wrong.json"], check=False)
     assert fleet.snapshot(edge.machine) == edge.fresh
     status, said = edge.run("reset", program=PROGRAM)
     assert (status, said) == (0, "this machine was not a node\n")

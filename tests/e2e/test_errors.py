@@ -33,7 +33,7 @@ from . import fleet
 from .conftest import MachineMaker
 from .photograph import differences, photograph
 
-PROGRAM, CONFIG, CA = "/root/aks-flex-node.pyz", "/root/config.json", "/root/ca.pem"
+PROGRAM, CONFIG, CA = "/srv/aks-flex-node.pyz", "/srv/config.json", "/srv/ca.pem"
 # Our own: what was fetched, and what was written down about it.
 OURS = ("/var/lib/aks-flex-node", "/opt/aks-flex-node", "/etc/aks-flex-node")
 # What, where (or a line for each place), why, what to do.
@@ -265,7 +265,7 @@ SERVER = """
 import http.server, ssl
 server = http.server.HTTPServer(("127.0.0.1", 8443), http.server.SimpleHTTPRequestHandler)
 context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-context.load_cert_chain("/root/tomorrow.pem")
+context.load_cert_chain("/srv/tomorrow.pem")
 server.socket = context.wrap_socket(server.socket, server_side=True)
 server.serve_forever()
 """
@@ -295,10 +295,10 @@ def tomorrow(machine: Machine) -> Iterator[tuple[str, str]]:
     private = key.private_bytes(
         serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
     ).decode()
-    machine.run(["tee", "/root/tomorrow.pem"], input=pem + private)
-    machine.run(["tee", "/root/tomorrow-ca.pem"], input=pem)
-    machine.run(["tee", "/root/tomorrow.py"], input=SERVER)
-    machine.run(["systemd-run", "--unit=tomorrow", "python3", "/root/tomorrow.py"])
+    machine.run(["tee", "/srv/tomorrow.pem"], input=pem + private)
+    machine.run(["tee", "/srv/tomorrow-ca.pem"], input=pem)
+    machine.run(["tee", "/srv/tomorrow.py"], input=SERVER)
+    machine.run(["systemd-run", "--unit=tomorrow", "python3", "/srv/tomorrow.py"])
     listening = ["python3", "-c", "import socket; socket.create_connection(('127.0.0.1', 8443)).close()"]
     fleet.eventually(
         "a listening server", lambda: machine.run(listening, check=False).returncode == 0, seconds=20
@@ -312,7 +312,7 @@ def tomorrow(machine: Machine) -> Iterator[tuple[str, str]]:
 def test_clock_off_by_a_day_seen_at_the_config_url(edge: Edge) -> None:
     with tomorrow(edge.machine) as (url, _):
         status, said = edge.run(
-            "join", "--config-url", f"{url}/node.json", "--ca-cert", "/root/tomorrow-ca.pem"
+            "join", "--config-url", f"{url}/node.json", "--ca-cert", "/srv/tomorrow-ca.pem"
         )
     explained(status, said, "FLEX-1103", "not yet valid", "check this machine's clock")
     assert differences(edge.before, photograph(edge.machine)) == []

@@ -143,8 +143,7 @@ def test_wrong_arguments_are_refused(
 
 
 def test_reconcile_without_any_configuration(tmp_path: Path) -> None:
-    if Path("/var/lib/aks-flex-node").exists():
-        pytest.skip("this machine is a node")
+    assert not Path("/var/lib/aks-flex-node").exists(), "not on a machine that is itself a node"
     assert_failure(run("flexnode_reconcile", tmp_path), "FLEX-1104")
 
 
@@ -155,8 +154,7 @@ def test_reconcile_refuses_a_bad_document_or_this_platform(tmp_path: Path) -> No
 
 
 def test_leaving_where_nothing_was_joined_changes_nothing(tmp_path: Path) -> None:
-    if Path("/var/lib/aks-flex-node").exists():
-        pytest.skip("this machine is a node")
+    assert not Path("/var/lib/aks-flex-node").exists(), "not on a machine that is itself a node"
     answer = run("flexnode_reconcile", tmp_path, state="absent")
     assert (answer["changed"], answer["actions"], answer["remains"]) == (False, [], [])
 

@@ -12,12 +12,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import pytest
-
 from ansible_collections.aks.flexnode.plugins.module_utils.node.host import Completed, Host
 from ansible_collections.aks.flexnode.plugins.module_utils.node.state import Store
 
-root_only = pytest.mark.skipif(os.geteuid() != 0, reason="needs root: what is written belongs to root")
 SWAPS_HEADER = "Filename\t\t\t\tType\t\tSize\t\tUsed\t\tPriority\n"
 DEBIAN = 'PRETTY_NAME="Debian GNU/Linux 12 (bookworm)"\nID=debian\nVERSION_ID="12"\n'
 SYSCTLS = {

@@ -14,7 +14,7 @@ from ansible_collections.aks.flexnode.plugins.module_utils.node.errors import St
 from ansible_collections.aks.flexnode.plugins.module_utils.node.journal import Entry, Journal
 from ansible_collections.aks.flexnode.plugins.module_utils.node.resources.base import key_of
 from ansible_collections.aks.flexnode.plugins.module_utils.node.resources.paths import File
-from tests.unit.node.fakes import Machine, root_only
+from tests.unit.node.fakes import Machine
 
 DIRECTORY = "/var/lib/aks-flex-node"
 LINES = f"{DIRECTORY}/journal"
@@ -122,7 +122,6 @@ CONTENTS = st.text(max_size=5)
 ACTS = st.lists(st.tuples(NAMES, CONTENTS), max_size=8)
 
 
-@root_only
 @settings(max_examples=50)
 @given(before=st.dictionaries(NAMES, st.binary(max_size=5)), acts=ACTS)
 def test_any_history_reads_back_and_is_undone(before: dict[str, bytes], acts: list[tuple[str, str]]) -> None:

@@ -23,7 +23,7 @@ from ansible_collections.aks.flexnode.plugins.module_utils.node.resources.kernel
     without_swap,
 )
 from ansible_collections.aks.flexnode.plugins.module_utils.node.resources.units import Unit, unit_states
-from tests.unit.node.fakes import SWAPS_HEADER, Machine, root_only, swap_row
+from tests.unit.node.fakes import SWAPS_HEADER, Machine, swap_row
 
 
 def difference(resource: Resource, machine: Machine) -> str | None:
@@ -186,7 +186,6 @@ LINES = st.sampled_from(
 FSTABS = st.lists(LINES | st.binary(max_size=20), max_size=6).map(b"".join)
 
 
-@root_only
 @given(before=FSTABS, mode=st.sampled_from([0o644, 0o600]))
 def test_any_fstab_comes_back_to_the_byte(before: bytes, mode: int) -> None:
     with Machine.temporary() as machine:
