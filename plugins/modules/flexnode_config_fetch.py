@@ -97,7 +97,7 @@ from ansible.module_utils.basic import AnsibleModule
 
 from ansible_collections.aks.flexnode.plugins.module_utils.node.config.document import loads, secrets_of
 from ansible_collections.aks.flexnode.plugins.module_utils.node.errors import FlexNodeError
-from ansible_collections.aks.flexnode.plugins.module_utils.node.host import Host
+from ansible_collections.aks.flexnode.plugins.module_utils.node.host import Host, require_root
 from ansible_collections.aks.flexnode.plugins.module_utils.node.http_client import HttpClient
 from ansible_collections.aks.flexnode.plugins.module_utils.node.lease import held, new_operation
 from ansible_collections.aks.flexnode.plugins.module_utils.node.operations import obtain
@@ -120,6 +120,7 @@ def main() -> None:
     given, host = module.params, Host()
     operation = given["operation"] or new_operation()
     try:
+        require_root()
         document = loads(given["document"], where="document")
         module.no_log_values.update(secrets_of(document))
         source: Source = Inline(document)

@@ -111,7 +111,7 @@ from ansible.module_utils.basic import AnsibleModule
 # Not called here: importing the command ships it, and the agent component installs what was shipped.
 from ansible_collections.aks.flexnode.plugins.module_utils.node import cli as _cli  # noqa: F401
 from ansible_collections.aks.flexnode.plugins.module_utils.node.errors import FlexNodeError
-from ansible_collections.aks.flexnode.plugins.module_utils.node.host import Host
+from ansible_collections.aks.flexnode.plugins.module_utils.node.host import Host, require_root
 from ansible_collections.aks.flexnode.plugins.module_utils.node.lease import held, new_operation
 from ansible_collections.aks.flexnode.plugins.module_utils.node.leave import leave
 from ansible_collections.aks.flexnode.plugins.module_utils.node.operations import EVERYTHING, reconcile
@@ -134,6 +134,7 @@ def main() -> None:
         supports_check_mode=True,
     )
     try:
+        require_root()
         if module.check_mode:
             result = carry_out(module, Host())
         else:

@@ -53,13 +53,14 @@ from ansible.module_utils.basic import AnsibleModule
 # Not called here: importing the command ships it, so that the agent component can compare what is installed.
 from ansible_collections.aks.flexnode.plugins.module_utils.node import cli as _cli  # noqa: F401
 from ansible_collections.aks.flexnode.plugins.module_utils.node.errors import FlexNodeError
-from ansible_collections.aks.flexnode.plugins.module_utils.node.host import Host
+from ansible_collections.aks.flexnode.plugins.module_utils.node.host import Host, require_root
 from ansible_collections.aks.flexnode.plugins.module_utils.node.status import status_of
 
 
 def main() -> None:
     module = AnsibleModule(argument_spec={}, supports_check_mode=True)
     try:
+        require_root()
         status = status_of(Host())
     except FlexNodeError as error:
         module.fail_json(msg=str(error), error=error.as_dict())

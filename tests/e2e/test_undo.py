@@ -49,7 +49,7 @@ def lived_in(machines: MachineMaker) -> Iterator[Machine]:
     """A machine with a past: containerd of its own, swap in fstab, sysctl files, a directory with content."""
     (machine,) = machines(("lived-in", "debian12"))
     write(machine, "/etc/fstab", FSTAB, "0600")
-    write(machine, "/etc/sysctl.d/99-aks-flex-node.conf", "# someone took our name\n", "0640")
+    write(machine, "/etc/sysctl.d/99-zz-aks-flex-node.conf", "# someone took our name\n", "0640")
     write(machine, "/etc/sysctl.d/10-site.conf", SYSCTL_FILE)
     write(machine, "/etc/containerd/config.toml", CONTAINERD_CONFIG, "0640")
     write(machine, "/etc/systemd/system/containerd.service", FOREIGN_UNIT)

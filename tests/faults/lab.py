@@ -214,7 +214,7 @@ class Lab:
         machine = world.machine
         machine.put("/proc/swaps", machine.text("/proc/swaps") + swap_row("/dev/zram0", "100"))
         machine.put("/etc/fstab", "UUID=1 / ext4 defaults 0 1\n/swapfile\tnone swap  sw 0 0\n", 0o600)
-        machine.put("/etc/sysctl.d/99-aks-flex-node.conf", "# someone took our name\n", 0o640)
+        machine.put("/etc/sysctl.d/99-zz-aks-flex-node.conf", "# someone took our name\n", 0o640)
         machine.put("/etc/containerd/config.toml", "version = 2\n# since 2019\n", 0o640)
         machine.put("/etc/systemd/system/containerd.service", "[Service]\nExecStart=/bin/sleep infinity\n")
         machine.put("/etc/systemd/system/dev-zram0.swap", "[Swap]\nWhat=/dev/zram0\n")

@@ -24,7 +24,7 @@ LAYERS = {
     "clock errors secret layout catalogue_data program": "",
     "config": "errors secret",
     "catalogue": f"{PLAIN} config",  # types of the configuration only
-    "http_client": "clock",
+    "http_client": "clock errors",
     "host": "clock errors",
     "resources": "host errors layout catalogue",
     "facts": "host errors config",

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from .errors import FlexNodeError
+from .errors import ApiUnreachable, FlexNodeError
 from .host import Host
 from .resources.base import Change, Resource, key_of
 from .resources.kinds import KINDS
@@ -193,8 +193,9 @@ def execute(
             tell("wait until all is well")
             for gate in gates:
                 gate.pass_(host)
-    except FlexNodeError:
-        if roll_back:
+    except FlexNodeError as error:
+        # An API server that can't be reached says nothing about this node: hold, the next run looks again.
+        if roll_back and not isinstance(error, ApiUnreachable):
             tell("that did not work: put back what was there before")
             _put_back(done, before, host, store)
             _reload_and_restart(host, reload, restarts, tell)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import http.client
 import os
+import ssl
 import tarfile
 import zlib
 from collections.abc import Iterable
@@ -91,19 +92,24 @@ class Fetcher:
         digest = hashlib.sha256()
         received = 0
         try:
-            with self._client.open("GET", artifact.url) as answer, explained(target):
+            with self._client.open("GET", artifact.url) as answer:
                 announced = int(answer.headers.get("Content-Length") or 0)
                 clock = self._host.clock
                 mark, deadline = 0, clock.monotonic() + PATIENCE
-                with open(self._host.path(target), "wb", opener=_private) as file:
+                with explained(target):  # of the disk's troubles alone: the line has others
+                    file = open(self._host.path(target), "wb", opener=_private)  # noqa: SIM115
+                with file:
                     while block := answer.read1(CHUNK):
                         digest.update(block)
-                        file.write(block)
+                        with explained(target):
+                            file.write(block)
                         received += len(block)
                         if received - mark >= CHUNK:
                             mark, deadline = received, clock.monotonic() + PATIENCE
                         elif clock.monotonic() > deadline:
                             raise _too_slow(artifact, received)
+                    with explained(target):
+                        file.flush()
         except HttpFailure as failure:
             raise ArtifactUnreachable(
                 what=f"{artifact.name} {artifact.version} can't be downloaded",
@@ -116,7 +122,7 @@ class Fetcher:
                     else "check the address (mirror.url), the network and `proxy`, then run this again"
                 ),
             ) from failure
-        except (http.client.HTTPException, TimeoutError, ConnectionError) as error:
+        except (http.client.HTTPException, ssl.SSLError, TimeoutError, ConnectionError) as error:
             raise _truncated(artifact, received, f"the connection broke: {error}") from error
         if announced and received < announced:
             raise _truncated(artifact, received, f"the connection ended at {received} of {announced} bytes")

@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from .clock import Clock, SystemClock
-from .errors import CommandFailed, DiskFull, FileTrouble, ReadOnlyTarget
+from .errors import CommandFailed, DiskFull, FileTrouble, NotRoot, ReadOnlyTarget
 
 CHUNK = 1 << 20
 TEMPORARY = re.compile(r"\.(.+)\.[0-9a-f]{12}")  # names that only `_beside` gives
@@ -362,6 +362,12 @@ class Host:
 def unescaped(text: str) -> str:
     """A path as the kernel lists it: only spaces and the like are escaped, in octal."""
     return re.sub(r"\\([0-7]{3})", lambda code: chr(int(code[1], 8)), text)
+
+
+def require_root() -> None:
+    """Everything here is root's; without root the answer would be a traceback."""
+    if os.geteuid() != 0:
+        raise NotRoot("root is needed", fix="use become: true, or sudo")
 
 
 @contextlib.contextmanager

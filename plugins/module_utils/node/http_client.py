@@ -18,6 +18,7 @@ from email.message import Message
 from typing import IO, Any
 
 from .clock import Clock, SystemClock
+from .errors import ConfigInvalid, Problem
 
 RETRIED = frozenset((408, 425, 429, 500, 502, 503, 504))
 AGENT = "aks-flex-node"
@@ -85,7 +86,13 @@ class HttpClient:
         if context is None:
             context = ssl.create_default_context()
             if ca_pem:
-                context.load_verify_locations(cadata=ca_pem)
+                try:
+                    context.load_verify_locations(cadata=ca_pem)
+                except (ssl.SSLError, ValueError) as error:
+                    wrong = Problem(
+                        "CA certificate", "not PEM", "certificates in PEM, not the name of a file"
+                    )
+                    raise ConfigInvalid([wrong]) from error
         self._proxies = proxies or Proxies()
         self._opener = urllib.request.build_opener(
             urllib.request.ProxyHandler({}),

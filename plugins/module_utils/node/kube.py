@@ -102,8 +102,8 @@ class KubeClient:
         except HttpFailure as failure:
             if failure.status == 404:
                 return None
-            if failure.status == 429:
-                raise
+            if failure.status == 429 and path.endswith("/eviction"):
+                raise  # a PodDisruptionBudget's way to say: not now
             raise self._explained(failure, f"{method} {path.partition('?')[0]}") from failure
         try:
             document: Json = json.loads(answer.body)

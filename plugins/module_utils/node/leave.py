@@ -25,6 +25,11 @@ from .state import Phase, Store, store_of
 
 NETWORK_NAMESPACES = "/run/netns"
 RUNTIME_STATE = "/run/containerd"
+# Of Kubernetes alone: a runtime that was here before us may have containers of its own beside them.
+POD_STATE = (
+    f"{RUNTIME_STATE}/io.containerd.runtime.v2.task/k8s.io",
+    f"{RUNTIME_STATE}/io.containerd.grpc.v1.cri",
+)
 
 
 @dataclass(slots=True)
@@ -67,7 +72,7 @@ def leave(host: Host, *, drain_seconds: float = 60, check: bool = False, tell: L
 
     store.enter(Phase.RESETTING)
     ours = {entry.key for entry in entries}
-    config = stored_config(store, report)
+    config = stored_config(store, report, was_node=f"unit:{KUBELET}" in ours)
     if config and f"unit:{KUBELET}" in ours:
         name = node_name(config, gather(host))
         leaving_cluster(host, config, name, drain_seconds, report, act)
@@ -84,11 +89,11 @@ def leave(host: Host, *, drain_seconds: float = 60, check: bool = False, tell: L
     return report
 
 
-def stored_config(store: Store, report: Left) -> NodeConfig | None:
+def stored_config(store: Store, report: Left, *, was_node: bool) -> NodeConfig | None:
     """The configuration, if it can still be read; the journal does not need it."""
     try:
         document = store.current_config()
-        return parse(document) if document else None
+        return parse(document, purpose="join" if was_node else "prepare") if document else None
     except FlexNodeError as error:
         report.remains.append(
             f"the stored configuration is of no use ({error.what}): the Node may still exist"
@@ -138,20 +143,24 @@ def end_pods(host: Host, config: NodeConfig | None) -> None:
     """No container, no pod mount and no pod network namespace stays behind."""
     running = unit_states(host, (CONTAINERD,))[CONTAINERD]["ActiveState"] in RUNNING
     if running:
-        tasks = host.run(["ctr", "-n", "k8s.io", "tasks", "ls", "-q"], check=False).stdout.split()
-        if tasks:
-            host.run(["ctr", "-n", "k8s.io", "tasks", "rm", "-f", *tasks], timeout=120, check=False)
+        running_tasks = host.run(["ctr", "-n", "k8s.io", "tasks", "ls", "-q"], check=False).stdout.split()
+        if running_tasks:
+            host.run(["ctr", "-n", "k8s.io", "tasks", "rm", "-f", *running_tasks], timeout=120, check=False)
     host.run(["systemctl", "stop", "kubepods.slice"], timeout=120, check=False)
     stop(host, CONTAINERD)
     kubelet_dir = config.paths.kubernetes.kubelet_dir if config else "/var/lib/kubelet"
     # Only what the kubelet and containerd mount themselves: a disk that someone put below stays untouched.
-    for place in (f"{kubelet_dir}/pods", f"{kubelet_dir}/plugins", RUNTIME_STATE):
+    for place in (f"{kubelet_dir}/pods", f"{kubelet_dir}/plugins", *POD_STATE):
         for point in host.mounts_below(place):
             host.run(["umount", "--", point], check=False)
     for name in host.names(NETWORK_NAMESPACES):
         if name.startswith("cni-"):
             host.run(["umount", "--", f"{NETWORK_NAMESPACES}/{name}"], check=False)
             host.remove(f"{NETWORK_NAMESPACES}/{name}")
-    host.remove_tree(RUNTIME_STATE)
+    for place in POD_STATE:
+        host.remove_tree(place)
+    tasks = f"{RUNTIME_STATE}/io.containerd.runtime.v2.task"
+    if not any(host.names(f"{tasks}/{namespace}") for namespace in host.names(tasks)):
+        host.remove_tree(RUNTIME_STATE)
     if config and config.cni.mode == "bridge" and host.exists("/sys/class/net/cni0"):
         host.run(["ip", "link", "delete", "cni0"], check=False)

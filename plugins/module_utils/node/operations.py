@@ -19,7 +19,7 @@ from .config.model import NodeConfig
 from .config.parse import parse
 from .config.values import Version
 from .engine import Gate, Listener, Plan, Timings, clear_leftovers, execute, make_plan, silent
-from .errors import ConfigMissing, FlexNodeError, Forbidden
+from .errors import ConfigInvalid, ConfigMissing, FlexNodeError, Forbidden, Problem, TokenRefused, shown
 from .facts import Facts, check_platform, gather
 from .fetch import Fetcher
 from .foreign import check_foreign
@@ -28,6 +28,7 @@ from .host import Host
 from .http_client import HttpClient
 from .kube import KubeClient, kubelet_version
 from .labels import node_labels, node_name
+from .layout import KUBELET
 from .proxy import proxies
 from .secret import REDACTED
 from .sources import Source
@@ -56,6 +57,10 @@ def obtain(
     document = merge(fetched.document, overrides)
     config = parse(document, purpose="prepare" if purpose == "prepare" else "join")
     check_available(config)
+    known = store_of(host)
+    if known.directory != config.paths.data_dir and (known.journal.entries() or known.current_config()):
+        accepted = f"{known.directory}, as long as this machine is a node; unbootstrap first to move it"
+        raise ConfigInvalid([Problem("paths.dataDir", shown(config.paths.data_dir), accepted)])
     store = store_of(host, config.paths.data_dir)
     stored = store.current_config()
     changed = stored is None or canonical(stored) != canonical(document)
@@ -149,6 +154,9 @@ def reconcile(
     except FlexNodeError as error:
         if runs_node:
             store.enter(Phase.NODE_FAILED, code=error.code, message=error.what, **half_left)
+        if isinstance(error, TokenRefused) and not host.exists(kubelet_identity(config)):
+            # Never a loop on a dead token: the next run finds the unit stopped, and starts it.
+            host.run(["systemctl", "stop", KUBELET], timeout=120, check=False)
         raise
     if runs_node:
         store.enter(Phase.NODE_JOINED)

@@ -57,6 +57,8 @@ class Url:
             )
         try:
             answer = self.client.request("GET", self.url)
+        except ValueError as error:  # nothing that could be asked
+            raise ConfigUnreachable("the address of the configuration is not one", why=str(error)) from error
         except HttpFailure as failure:
             gone = failure.status in (401, 403, 404, 410)
             raise ConfigUnreachable(

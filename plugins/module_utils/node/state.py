@@ -15,6 +15,17 @@ from .host import Host
 from .journal import Journal
 
 DATA_DIR = "/var/lib/aks-flex-node"
+OWN = (
+    "cache",
+    "origins",
+    "applied-config.json",
+    "config-version.txt",
+    "status.json",
+    "transaction.json",
+    "current-config.json",
+    "state.json",
+    "journal",
+)
 POINTER = "/etc/aks-flex-node/data-dir"  # tells the command where the data is, if paths.dataDir moved it
 
 
@@ -109,8 +120,9 @@ class Store:
     # -- files ---------------------------------------------------------------------------------------------
 
     def forget(self) -> list[str]:
-        """Remove everything; the last act of leaving."""
-        left = self._host.remove_tree(self.directory)
+        """Remove everything of ours; the last act of leaving. The journal goes last, others' files stay."""
+        left = [path for name in OWN for path in self._host.remove_tree(self._path(name))]
+        self._host.remove_directory(self.directory)
         self._host.remove(POINTER)
         self._host.remove_directory(POINTER.rpartition("/")[0])
         return left

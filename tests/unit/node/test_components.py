@@ -164,7 +164,7 @@ def test_artifacts_and_links(golden: Golden, arch: Any) -> None:
             [{"cni": {"mode": "bridge", "podCIDR": "fd00:7::/64"}}],
         ),
         ("modules-load.conf", "system_config", "/etc/modules-load.d/aks-flex-node.conf", []),
-        ("sysctl.conf", "system_config", "/etc/sysctl.d/99-aks-flex-node.conf", []),
+        ("sysctl.conf", "system_config", "/etc/sysctl.d/99-zz-aks-flex-node.conf", []),
     ],
 )
 def test_rendered_files(

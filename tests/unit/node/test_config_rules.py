@@ -89,7 +89,7 @@ KEPT: list[tuple[str, dict[str, Any]]] = [
     ("npd in the mirror", {"npd": {"version": "0.8.20"}, "mirror": {"catalogue": {"npd": {"0.8.20": {"amd64": SHA}}}}}),
     ("same taint, other effect", at("node.taints", ["a=b:NoSchedule", "a=b:NoExecute"])),
     ("secret in a file", at("azure.servicePrincipal", IN_FILE)),
-    ("both log keys agree", {"agent": {"logDir": "/a", "logFile": "/a/x.log"}, "paths": {"logDir": "/a"}}),
+    ("both log keys agree", {"agent": {"logDir": "/var/log/a", "logFile": "/var/log/a/x.log"}, "paths": {"logDir": "/var/log/a"}}),
 ]  # fmt: skip
 
 
@@ -141,3 +141,9 @@ def test_a_wrong_token_does_not_also_count_as_missing() -> None:
     assert list(problems_of(joining(at("azure.bootstrapToken.token", TOKEN.upper())))) == [
         "azure.bootstrapToken.token"
     ]
+
+
+@pytest.mark.parametrize("directory", ["/srv", "/etc", "/var/lib", "/usr/local/bin", "/etc/ssl/certs"])
+def test_a_directory_that_others_use_is_not_ours(directory: str) -> None:
+    problems = problems_of(joining(at("paths.dataDir", directory)))
+    assert problems["paths.dataDir"].accepted.startswith("a directory of its own")

@@ -309,7 +309,10 @@ def test_leaving_drains_stops_deletes_and_unmounts_in_this_order(site: Site) -> 
     site.machine.commands.calls.clear()
     site.machine.commands.answers["ctr", "-n", "k8s.io", "tasks", "ls", "-q"] = "task1 task2\n"
     site.machine.mount(
-        "/", "/var/lib/kubelet/pods/1/v", "/var/lib/kubelet/pods/1/v/deep", "/run/containerd/x"
+        "/",
+        "/var/lib/kubelet/pods/1/v",
+        "/var/lib/kubelet/pods/1/v/deep",
+        "/run/containerd/io.containerd.grpc.v1.cri/x",
     )
     site.machine.put("/var/lib/kubelet/pods/1/v/deep/file", "keep me")
     site.machine.put("/run/netns/cni-1")
@@ -325,7 +328,7 @@ def test_leaving_drains_stops_deletes_and_unmounts_in_this_order(site: Site) -> 
         ("systemctl", "stop", CONTAINERD),
         ("umount", "--", "/var/lib/kubelet/pods/1/v/deep"),
         ("umount", "--", "/var/lib/kubelet/pods/1/v"),
-        ("umount", "--", "/run/containerd/x"),
+        ("umount", "--", "/run/containerd/io.containerd.grpc.v1.cri/x"),
         ("umount", "--", "/run/netns/cni-1"),
         ("systemctl", "daemon-reload"),
     ]

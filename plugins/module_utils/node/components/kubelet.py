@@ -45,7 +45,14 @@ def resources(config: NodeConfig, facts: Facts) -> list[Resource]:
             restarts=() if facts.joined else (KUBELET,),
             secret=True,
         ),
-        File(CONFIG, kubelet_config(config, facts), restarts=(KUBELET,)),
+        # Overrides may hold a credential (staticPodURLHeader): for root alone, and not in a diff.
+        File(
+            CONFIG,
+            kubelet_config(config, facts),
+            0o600,
+            restarts=(KUBELET,),
+            secret=bool(config.kubelet.config_overrides),
+        ),
         File(DEFAULTS, defaults(config, facts), restarts=(KUBELET,)),
         File(f"{UNIT_DIR}/{KUBELET}.d/10-containerd.conf", CONTAINERD_DROP_IN, restarts=(KUBELET,)),
         File(f"{UNIT_DIR}/{KUBELET}.d/10-kubeadm.conf", kubeadm_drop_in(config), restarts=(KUBELET,)),
@@ -199,6 +206,8 @@ Description=Kubernetes node agent
 Documentation=https://kubernetes.io/docs/
 After=network-online.target
 Wants=network-online.target
+# Never give up: nobody may be near to start it again.
+StartLimitIntervalSec=0
 
 [Service]
 EnvironmentFile={DEFAULTS}

@@ -19,6 +19,7 @@ from .system_config import HEADER
 PROGRAMS = ("containerd", "containerd-shim-runc-v2", "ctr")
 IMPORTS = f"{CONTAINERD_DIR}/conf.d"
 CERTS = f"{CONTAINERD_DIR}/certs.d"
+PROXY_FILE = f"{CONTAINERD_DIR}/proxy.env"
 
 
 def resources(config: NodeConfig, facts: Facts) -> list[Resource]:
@@ -145,10 +146,13 @@ def proxy_drop_in(config: NodeConfig) -> list[Resource]:
     pairs = environment(config)
     if not pairs:
         return []
-    escaped = {name: value.replace("%", "%%") for name, value in pairs.items()}  # systemd's own sign
-    lines = "".join(f'Environment="{name}={value}"\n' for name, value in escaped.items())
-    path = f"{UNIT_DIR}/{CONTAINERD}.d/10-proxy.conf"
-    return [File(path, f"{HEADER}[Service]\n{lines}", 0o600, restarts=(CONTAINERD,), secret=True)]
+    # Not Environment= in the unit: systemd shows that to every user of the machine.
+    lines = "".join(f'{name}="{value}"\n' for name, value in pairs.items())
+    drop_in = f"{HEADER}[Service]\nEnvironmentFile={PROXY_FILE}\n"
+    return [
+        File(PROXY_FILE, HEADER + lines, 0o600, restarts=(CONTAINERD,), secret=True),
+        File(f"{UNIT_DIR}/{CONTAINERD}.d/10-proxy.conf", drop_in, restarts=(CONTAINERD,)),
+    ]
 
 
 def _bool(value: bool) -> str:
@@ -159,6 +163,8 @@ UNIT = f"""{HEADER}[Unit]
 Description=containerd container runtime
 Documentation=https://containerd.io
 After=network.target local-fs.target dbus.service
+# Never give up: nobody may be near to start it again.
+StartLimitIntervalSec=0
 
 [Service]
 ExecStart={BIN_DIR}/containerd

@@ -39,7 +39,7 @@ def resources(config: NodeConfig, facts: Facts) -> list[Resource]:
         File("/etc/modules-load.d/aks-flex-node.conf", HEADER + "".join(f"{name}\n" for name in MODULES)),
         *(KernelModule(name) for name in MODULES),
         File(
-            "/etc/sysctl.d/99-aks-flex-node.conf",
+            "/etc/sysctl.d/99-zz-aks-flex-node.conf",  # after 99-sysctl.conf, which is /etc/sysctl.conf
             HEADER + "".join(f"{name} = {value}\n" for name, value in SYSCTLS.items()),
         ),
         *(Sysctl(name, value) for name, value in SYSCTLS.items()),

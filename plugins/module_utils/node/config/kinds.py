@@ -96,6 +96,27 @@ def _read_path(raw: object) -> str | None:
 
 absolute_path = kind("an absolute path below /, without ..", _read_path)
 
+# Directories that belong to everybody: what is ours is removed with all that is in it.
+_SHARED = frozenset(
+    f"/{parent}/{name}"
+    for parent, names in {
+        "etc": ("default", "ssl", "ssl/certs", "systemd", "systemd/system"),
+        "usr": ("bin", "lib", "local", "local/bin", "local/sbin", "sbin", "share"),
+        "var": ("lib", "log", "run", "spool"),
+    }.items()
+    for name in names
+)
+
+
+def _read_own_directory(raw: object) -> str | None:
+    clean = _read_path(raw)
+    return None if clean is None or clean.count("/") < 2 or clean in _SHARED else clean
+
+
+own_directory = kind(
+    "a directory of its own: an absolute path, two levels deep, of nobody else", _read_own_directory
+)
+
 
 def list_of(item: Kind[T], *, commas: bool = False) -> Kind[tuple[T, ...]]:
     """Return a Kind of lists; every bad item is reported. `commas`: one text with commas counts as a list."""

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from ..secret import Secret
 from .addresses import Address, Network, address, https_origin, network, node_ip, pem_base64, proxy_url
 from .formats import dns_name, quantities, thresholds
-from .kinds import absolute_path, choice, integer, line, list_of
+from .kinds import absolute_path, choice, integer, line, list_of, own_directory
 from .labels import labels, taints
 from .setting import section, setting
 from .values import Certificates, Taint
@@ -86,7 +86,7 @@ class ClusterNetwork:
 
 
 def _directory(key: str, about: str, default: str) -> str:
-    return setting(key, absolute_path, about, default=default)
+    return setting(key, own_directory, about, default=default)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -78,7 +78,8 @@ class File:
         if state.is_ == "link":
             return f"link to {state.target}\n"
         header = f"mode {state.mode:04o}, owner {state.uid}:{state.gid}\n"
-        return header + (HIDDEN + "\n" if self.secret else content or "")
+        hidden = self.secret or not state.mode & 0o004  # what only root may read is not for a screen
+        return header + (HIDDEN + "\n" if hidden else content or "")
 
 
 @dataclass(frozen=True, slots=True)
