@@ -122,6 +122,10 @@ class Store:
     def forget(self) -> list[str]:
         """Remove everything of ours; the last act of leaving. The journal goes last, others' files stay."""
         left = [path for name in OWN for path in self._host.remove_tree(self._path(name))]
+        half_written = tuple(f".{name}." for name in OWN)  # by a run that was killed in the middle of a write
+        for name in self._host.names(self.directory):
+            if name.startswith(half_written):
+                self._host.remove(self._path(name))
         self._host.remove_directory(self.directory)
         self._host.remove(POINTER)
         self._host.remove_directory(POINTER.rpartition("/")[0])
