@@ -10,7 +10,7 @@ SETUP  := python3 scripts/setup.py $(if $(PYTHON),--python "$(PYTHON)")
 PYTEST := $(RUN) pytest $(if $(K),-k "$(K)") $(ARGS)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lint sanity unit faults e2e smoke molecule bench test demo up down catalogue dist lock clean
+.PHONY: help setup lint sanity unit faults contract e2e smoke molecule bench test demo up down catalogue dist lock clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -36,6 +36,9 @@ faults: $(STAMP) ## Kill every operation at every moment and run it again; one t
 e2e: $(STAMP) ## Run the end-to-end tests on the testbed (K=expression selects, ARGS=... goes to pytest)
 	@$(PYTEST) tests/e2e
 
+contract: $(STAMP) ## Ask the emulated Azure every question through the real Azure SDK and the modules
+	@$(PYTEST) tests/contract
+
 molecule: $(STAMP) ## Run the molecule scenarios (S="debian12 debian13" selects)
 	@$(PATH_RUN) molecule/run.py $(S)
 
@@ -45,8 +48,8 @@ bench: $(STAMP) ## Measure joins against the bare floor (N=rounds, 5)
 smoke: $(STAMP) ## Run the most telling of the end-to-end tests
 	@$(PYTEST) tests/e2e -m smoke
 
-test: $(STAMP) ## Run lint, the unit tests and the end-to-end smoke tests
-	@$(RUN) scripts.test lint unit smoke
+test: $(STAMP) ## Run lint, the unit and contract tests and the end-to-end smoke tests
+	@$(RUN) scripts.test lint unit contract smoke
 
 demo: $(STAMP) ## See a machine become a Ready node, run a pod, and leave again
 	@$(RUN) testbed.demo

@@ -17,6 +17,7 @@ PACKAGES = {
     "scripts": Path("scripts"),
     "testbed": Path("testbed"),
     "tests.bench": Path("tests/bench"),
+    "tests.contract": Path("tests/contract"),
     "tests.e2e": Path("tests/e2e"),
     "tests.faults": Path("tests/faults"),
 }

@@ -11,14 +11,20 @@ from scripts.checkout import ROOT
 
 # Nothing of this machine may end up in a lock: no index, no wheel directory, no path, no command line.
 QUIET = ["--quiet", "--no-header", "--no-annotate", "--no-emit-index-url", "--no-emit-find-links"]
-COMPILE = ["uv", "pip", "compile", "--universal", "--generate-hashes", "--python-version=3.10", "--upgrade"]
+COMPILE = ["uv", "pip", "compile", "--universal", "--generate-hashes", "--upgrade"]
 
 
 def main() -> int:
     environment = {name: value for name, value in os.environ.items() if name != "PIP_FIND_LINKS"}
     # The controller's packages are the same versions that the tests ran with.
-    for name, *constraint in (["test"], ["runtime", "--constraints=test.txt"]):
-        command = [*COMPILE, *QUIET, *constraint, f"--output-file={name}.txt", f"{name}.in"]
+    # The emulated Azure runs on Debian 12's Python.
+    for name, python, *constraint in (
+        ["test", "3.10"],
+        ["runtime", "3.10", "--constraints=test.txt"],
+        ["azure", "3.11", "--constraints=test.txt"],
+    ):
+        options = [f"--python-version={python}", *constraint, f"--output-file={name}.txt"]
+        command = [*COMPILE, *QUIET, *options, f"{name}.in"]
         done = subprocess.run(command, cwd=ROOT / "requirements", env=environment)
         if done.returncode:
             return done.returncode

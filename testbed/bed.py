@@ -13,8 +13,10 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
-from testbed import document, files, network, paths, plan, podman, site, ssh, versions
+from testbed import blob, document, files, network, paths, plan, podman, site, ssh, versions
 from testbed.artifacts import store
+from testbed.azure import Azure, wheels
+from testbed.blob import Blob
 from testbed.cluster import Cluster, addons
 from testbed.errors import TestbedError
 from testbed.host import cgroups, kernel, leftovers, packages
@@ -31,11 +33,11 @@ DEFAULT_NAME = "flexnode"
 DEFAULT_PLATFORM = "debian12"
 BED_NAME = re.compile(r"[a-z0-9]{1,20}")
 NODE_NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,38}[a-z0-9])?")
-SERVICES = ("etcd", *versions.CONTROL_PLANE, "mirror", "registry")
+SERVICES = ("etcd", *versions.CONTROL_PLANE, "mirror", "registry", "azurite", "azure")
 
 
 class Testbed:
-    """A cluster, its machines, a mirror and a registry; several can live beside each other."""
+    """A cluster, its machines, a mirror, a registry and an Azure; several can live beside each other."""
 
     __test__ = False  # the name starts with "Test": keep pytest from collecting it
 
@@ -65,31 +67,48 @@ class Testbed:
         return Registry(self.site)
 
     @property
+    def azure(self) -> Azure:
+        """The emulated Azure: Entra ID and Resource Manager."""
+        return Azure(self.site)
+
+    @property
+    def blob(self) -> Blob:
+        """Blob storage."""
+        return Blob(self.site)
+
+    @property
     def ca_file(self) -> Path:
-        """The authority of mirror and registry."""
+        """The authority of mirror, registry and Azure."""
         return self.site.authority.pair.cert
 
     @property
     def ca_pem(self) -> str:
-        """The authority of mirror and registry."""
+        """The authority of mirror, registry and Azure."""
         return self.site.authority.pem
 
-    def up(self, signing_duration: str | None = None) -> None:
-        """Have everything running; starts only what is missing, and heals what died."""
+    def up(self, signing_duration: str | None = None, *, nodes: bool = True) -> None:
+        """Have everything running; starts only what is missing, and heals what died.
+
+        Without nodes: only the control plane and Azure, not what machines need to become nodes.
+        """
         if os.geteuid() != 0:
             raise TestbedError("the testbed runs machines and networks: run it as root")
         packages.ensure()
         here = site.create(self.name, network.subnets())
         if signing_duration:
             here.remember("signing_duration", signing_duration)
-        store.ensure(versions.DEFAULT_SET)
-        rootfs.ensure(recipes.SERVICES)
-        addon_images.ensure()
+        store.ensure(versions.DEFAULT_SET if nodes else versions.CONTROL_PLANE_SET)
+        for recipe in (recipes.SERVICES, recipes.BLOB):
+            rootfs.ensure(recipe)
+        for program in (wheels, blob):
+            program.ensure()
+        if nodes:
+            addon_images.ensure()
         with self._lock():
             podman.wait_for_stragglers()
             self._prepare_machine(here)
             here.authority.ensure()
-            services = self._services()
+            services = self._services(nodes)
             missing = [
                 one.name
                 for one in services
@@ -97,9 +116,9 @@ class Testbed:
             ]
             if missing:
                 with step(f"testbed {self.name}: start {', '.join(missing)}"):
-                    self._start(here, services)
+                    self._start(here, services, nodes)
             else:
-                self._start(here, services)
+                self._start(here, services, nodes)
             self._revive()
 
     def down(self) -> None:
@@ -120,6 +139,13 @@ class Testbed:
                 if not site.others(self.name):
                     cgroups.restore(self._mounts_record())
                     kernel.restore(self._kernel_record())
+
+    def azure_runs(self) -> bool:
+        """Whether the emulated Azure and what it works on are running."""
+        if site.load(self.name) is None:
+            return False
+        needed = ("etcd", *versions.CONTROL_PLANE, "azurite", "azure")
+        return all(podman.is_running(podman.inspect(self.site.container(name))) for name in needed)
 
     def status(self) -> dict[str, str]:
         """Every part with what it is doing."""
@@ -154,7 +180,11 @@ class Testbed:
 
     def inventory(self) -> dict[str, Any]:
         """An Ansible inventory of all machines."""
-        return document.inventory(self.nodes())
+        return document.inventory(
+            self.nodes(),
+            flexnode_kubeconfig=str(self.cluster.kubeconfig),
+            flexnode_proof_image=self.registry.workload_image,
+        )
 
     def node_document(self) -> dict[str, Any]:
         """The part of a node configuration that a user would write for this cluster, without a token."""
@@ -178,22 +208,33 @@ class Testbed:
         path = paths.state(self.name).parent / f"{self.name}.lock"
         return files.lock(path, waiting_for=f"another run on testbed {self.name}")
 
-    def _services(self) -> tuple[Service, ...]:
-        return (*self.cluster.services(), self.mirror.service(), self.registry.service())
+    def _services(self, nodes: bool) -> tuple[Service, ...]:
+        for_nodes = (self.mirror.service(), self.registry.service()) if nodes else ()
+        control_plane = self.cluster.services()  # its keys are what Azure's resource provider works with
+        # Azure and Azurite take longest to load, and the API server asks for Entra's keys when it starts.
+        return (self.azure.service(), self.blob.service(), *control_plane, *for_nodes)
 
     def _prepare_machine(self, here: Site) -> None:
         cgroups.complete(self._mounts_record())
         kernel.settle(self._kernel_record())
         network.ensure(here)
 
-    def _start(self, here: Site, services: Iterable[Service]) -> None:
+    def _start(self, here: Site, services: Iterable[Service], nodes: bool) -> None:
         with ThreadPoolExecutor(max_workers=4) as pool:
             list(pool.map(lambda service: service.ensure(here), services))
-        for service in services:
-            service.wait(here)
-        with ThreadPoolExecutor(max_workers=2) as pool:
-            list(pool.map(lambda part: part(), (self.registry.fill, self.cluster.settle)))
-        addons.apply(self.cluster.api(), self.cluster.server, self.registry)
+        with ThreadPoolExecutor(max_workers=len(SERVICES)) as pool:
+            listening = {service.name: pool.submit(service.wait, here) for service in services}
+            settled = pool.submit(self.cluster.settle)
+            if nodes:
+                listening["registry"].result()
+                self.registry.fill()
+                settled.result()
+                addons.apply(self.cluster.api(), self.cluster.server, self.registry)
+            listening["azure"].result()
+            settled.result()
+            self.azure.settle()
+            for part in listening.values():
+                part.result()
 
     def _revive(self) -> None:
         for machine in self.nodes():

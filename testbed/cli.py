@@ -4,8 +4,10 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
+import shlex
 import sys
 from collections.abc import Sequence
 
@@ -55,6 +57,13 @@ def parser() -> argparse.ArgumentParser:
     artifact = commands.add_parser("artifact", help="have one more version on the mirror")
     artifact.add_argument("artifact", metavar="NAME")
     artifact.add_argument("version", metavar="VERSION")
+    azure = commands.add_parser(
+        "azure", help="what to export to work with the emulated Azure; starts it if needed"
+    )
+    azure.add_argument(
+        "--principal", default="developer", help="app registration to work as (default: %(default)s)"
+    )
+    azure.add_argument("--role", action="append", help="role on the subscription (default: all)")
     commands.add_parser("doctor", help="whether this machine can run a testbed")
     return top
 
@@ -67,7 +76,27 @@ def _status(bed: Testbed) -> int:
     say(f"{'kubeconfig':28} {bed.cluster.kubeconfig}")
     say(f"{'mirror':28} {bed.mirror.url}")
     say(f"{'registry':28} {bed.registry.host}")
+    say(f"{'Azure':28} {bed.azure.url}")
+    say(f"{'blob storage':28} {bed.blob.account_url}")
     return 0 if all(state == "running" for state in parts.values()) else 1
+
+
+def _azure(bed: Testbed, name: str, roles: list[str]) -> int:
+    with contextlib.redirect_stdout(sys.stderr):  # what is printed can be given to eval
+        if not bed.azure_runs():
+            bed.up(nodes=False)
+    azure = bed.azure
+    principal = azure.app_registration(name)
+    for role in roles:
+        azure.grant(principal, role, f"/subscriptions/{azure.subscription_id}")
+    variables = {
+        **azure.environment(principal),
+        "AZURE_STORAGE_CONNECTION_STRING": bed.blob.connection_string,
+        "FLEXNODE_CLUSTER_ID": azure.cluster_id,
+    }
+    for variable, value in variables.items():
+        say(f"export {variable}={shlex.quote(value)}")
+    return 0
 
 
 def _node(bed: Testbed, verb: str, names: list[str], platform: str) -> int:
@@ -135,6 +164,9 @@ def run(arguments: argparse.Namespace) -> int:
         say(yaml.safe_dump(bed.inventory(), sort_keys=False).rstrip())
     elif command == "document":
         say(json.dumps(bed.node_document(), indent=1))
+    elif command == "azure":
+        roles = arguments.role or ["Owner", "Azure Kubernetes Service RBAC Cluster Admin"]
+        return _azure(bed, arguments.principal, roles)
     elif command == "artifact":
         say(bed.artifact(arguments.artifact, arguments.version))
     else:

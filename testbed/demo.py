@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import sys
@@ -12,6 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from testbed import site
 from testbed.bed import Testbed
 from testbed.errors import TestbedError
 from testbed.machine import Machine
@@ -110,8 +112,17 @@ def pod(bed: Testbed) -> dict[str, object]:
 
 
 def main() -> int:
-    """Run the demo on a testbed of its own, which is gone afterwards (KEEP=1 leaves it)."""
+    """Run the demo on a testbed of its own, which is gone afterwards; one that was up before stays."""
+    parser = argparse.ArgumentParser(prog="make demo", description=__doc__)
+    parser.add_argument(
+        "--keep",
+        action="store_true",
+        default=os.environ.get("KEEP") == "1",
+        help="leave the testbed up (KEEP=1)",
+    )
+    keep = parser.parse_args().keep
     bed = Testbed(os.environ.get("TESTBED_NAME", "demo"))
+    keep = keep or site.load(bed.name) is not None
     verdict = "PASS"
     try:
         with telling(f"testbed {bed.name}: control plane, registry, mirror"):
@@ -125,7 +136,7 @@ def main() -> int:
     except KeyboardInterrupt:
         verdict = "FAIL  interrupted"
     finally:
-        if os.environ.get("KEEP") != "1":
+        if not keep:
             bed.down()
     say(f"demo: {verdict}")
     return 0 if verdict == "PASS" else 1

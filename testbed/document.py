@@ -9,17 +9,10 @@ from typing import Any
 
 from testbed import versions
 from testbed.cluster import Cluster
+from testbed.identifiers import CLUSTER_ID, LOCATION, SUBSCRIPTION_ID, TENANT_ID
 from testbed.machine import Machine
 from testbed.mirror import Mirror
 from testbed.registry import Registry
-
-SUBSCRIPTION_ID = "11111111-2222-4333-8444-555555555555"
-TENANT_ID = "66666666-7777-4888-9999-aaaaaaaaaaaa"
-CLUSTER_ID = (
-    f"/subscriptions/{SUBSCRIPTION_ID}/resourceGroups/testbed"
-    "/providers/Microsoft.ContainerService/managedClusters/testbed"
-)
-LOCATION = "westeurope"
 
 
 def _base64(text: str) -> str:
@@ -52,7 +45,7 @@ def node_document(cluster: Cluster, mirror: Mirror, registry: Registry, ca_pem: 
     }
 
 
-def inventory(machines: Iterable[Machine]) -> dict[str, Any]:
+def inventory(machines: Iterable[Machine], **variables: str) -> dict[str, Any]:
     """An Ansible inventory; hosts are checked against the keys that were made for them."""
     checked = "-o StrictHostKeyChecking=yes -o UserKnownHostsFile="
     hosts = {
@@ -67,4 +60,4 @@ def inventory(machines: Iterable[Machine]) -> dict[str, Any]:
         }
         for machine in machines
     }
-    return {"all": {"hosts": hosts}}
+    return {"all": {"hosts": hosts, "vars": variables}}

@@ -10,6 +10,7 @@ from pathlib import Path
 from testbed import podman
 from testbed.clock import wait_for
 from testbed.images import recipes
+from testbed.images.rootfs import Recipe
 from testbed.podman import Container
 from testbed.site import Site
 
@@ -27,13 +28,15 @@ class Service:
     """(outside, inside, writable)"""
     environment: tuple[tuple[str, str], ...] = ()
     revision: str = ""
+    recipe: Recipe = recipes.SERVICES
+    """The root file system it runs in."""
 
     def container(self, site: Site) -> Container:
         """The container that runs it."""
         ip = site.plan.service(self.name)
         return Container(
             name=site.container(self.name),
-            image=recipes.SERVICES.image,
+            image=self.recipe.image,
             argv=self.argv,
             network=site.network,
             ip=ip,

@@ -13,6 +13,9 @@ COREDNS = "1.13.1"
 CONTROL_PLANE = ("kube-apiserver", "kube-controller-manager", "kube-scheduler")
 KUBERNETES_NODE = ("kubelet", "kubectl", "kubeadm")
 
+CONTROL_PLANE_SET: tuple[tuple[str, str], ...] = tuple(
+    (name, KUBERNETES) for name in (*CONTROL_PLANE, "kubectl")
+)
 DEFAULT_SET: tuple[tuple[str, str], ...] = (
     *((name, KUBERNETES) for name in (*CONTROL_PLANE, *KUBERNETES_NODE, "kube-proxy")),
     ("runc", RUNC),

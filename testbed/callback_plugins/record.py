@@ -27,9 +27,11 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]
 
     def _record(self, outcome: str, result: Any) -> None:
         data = result._result
+        delegated = data.get("_ansible_delegated_vars") or {}
         line = {
             "outcome": outcome,
-            "host": result._host.get_name(),
+            # Where it ran: a task that was delegated to the controller did nothing to the machine.
+            "host": delegated.get("ansible_delegated_host") or result._host.get_name(),
             "task": result._task.get_name(),
             "action": result._task.action,
             "changed": bool(data.get("changed")),

@@ -23,14 +23,19 @@ class ApiError(TestbedError):
 
 
 class Api:
-    """The API server with the administrator's certificate."""
+    """The API server, for the bearer of a certificate or a token."""
 
-    def __init__(self, server: str, ca_file: Path, identity: Pair) -> None:
+    def __init__(
+        self, server: str, ca_file: Path, identity: Pair | None = None, *, token: str | None = None
+    ) -> None:
         self._server = server
         self._session = requests.Session()
         self._session.trust_env = False  # a CA bundle of the machine does not know the cluster's authority
         self._session.verify = str(ca_file)
-        self._session.cert = (str(identity.cert), str(identity.key))
+        if identity:
+            self._session.cert = (str(identity.cert), str(identity.key))
+        if token:
+            self._session.headers["Authorization"] = f"Bearer {token}"
 
     def get(self, path: str, **params: str) -> dict[str, Any]:
         """Read an object or a list."""

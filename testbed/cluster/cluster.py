@@ -21,6 +21,7 @@ from testbed.site import Site
 
 SIGNING_DURATION = "1h"
 READY_SECONDS = 90
+REVIEWS = "/apis/{kind}.k8s.io/v1/{name}"
 
 
 class Cluster:
@@ -83,6 +84,24 @@ class Cluster:
         manager = next(service for service in self.services() if service.name == "kube-controller-manager")
         if manager.ensure(self._site):
             manager.wait(self._site)
+
+    def whoami(self, token: str) -> str | None:
+        """The name by which the API server knows the bearer of a token; None if it does not."""
+        try:
+            api = Api(self.server, self._credentials.authority.pair.cert, token=token)
+            found = api.post(REVIEWS.format(kind="authentication", name="selfsubjectreviews"), {})
+        except ApiError as error:
+            if error.status == requests.codes.unauthorized:
+                return None
+            raise
+        return str(found["status"]["userInfo"]["username"])
+
+    def allows(self, token: str, verb: str, resource: str) -> bool:
+        """Whether the bearer of a token may do something, in every namespace."""
+        api = Api(self.server, self._credentials.authority.pair.cert, token=token)
+        wanted = {"spec": {"resourceAttributes": {"verb": verb, "resource": resource}}}
+        found = api.post(REVIEWS.format(kind="authorization", name="selfsubjectaccessreviews"), wanted)
+        return bool(found["status"]["allowed"])
 
     def services(self) -> tuple[Service, ...]:
         """The containers of the control plane."""

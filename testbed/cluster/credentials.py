@@ -8,6 +8,8 @@ import json
 from pathlib import Path
 
 from testbed import files, plan
+from testbed.cluster import authentication
+from testbed.identifiers import TENANT_ID
 from testbed.pki import Authority, Pair, ensure_key
 from testbed.site import Site
 
@@ -85,15 +87,7 @@ class Credentials:
             files.write(self.directory / f"{name}.crt", pair.cert.read_bytes())
             files.write(self.directory / f"{name}.key", pair.key.read_bytes(), 0o600)
         files.write(self.directory / "ca.crt", site.authority.pem)
-        self._ensure_authentication()
-
-    def _ensure_authentication(self) -> None:
-        """The API server reads this file again when it is replaced: an identity provider can come later."""
-        path = self.directory / "authentication.json"
-        if not path.is_file():
-            document = {
-                "apiVersion": "apiserver.config.k8s.io/v1",
-                "kind": "AuthenticationConfiguration",
-                "jwt": [],
-            }
-            files.write(path, json.dumps(document, indent=1) + "\n")
+        # It trusts the emulated Entra, which may come later: the API server asks for its keys by and by.
+        azure = f"https://{site.plan.service('azure')}"
+        trust = authentication.document(azure, TENANT_ID, site.authority.pem)
+        files.write(self.directory / "authentication.json", json.dumps(trust, indent=1) + "\n")

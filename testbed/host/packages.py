@@ -21,6 +21,7 @@ PROGRAMS = {
     "ip": "iproute2",
     "ssh": "openssh-client",
     "gcc": "gcc",
+    "npm": "npm",
 }
 FILES = {
     "/usr/lib/podman/netavark": "netavark",

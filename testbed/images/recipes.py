@@ -84,6 +84,9 @@ SERVICES = Recipe(
     packages=("busybox-static", "ca-certificates", "docker-registry", "etcd-server", "python3"),
 )
 
+BLOB = Recipe(name="blob", suite="bookworm", packages=("ca-certificates", "nodejs"))
+"""What Azurite runs on."""
+
 KUBE_PROXY = Recipe(name="kube-proxy", suite="bookworm", packages=("nftables",), variant="extract")
 """What kube-proxy calls, and nothing else."""
 

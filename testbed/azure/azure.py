@@ -1,0 +1,220 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The emulated Azure as tests use it: its address, its principals, its faults, and what it was asked."""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import requests
+
+from testbed import files
+from testbed.azure import place, wheels
+from testbed.azure.directory import Principal
+from testbed.azure.faults import Fault
+from testbed.azure.record import Request
+from testbed.blob import Blob
+from testbed.clock import wait_for
+from testbed.cluster import Cluster
+from testbed.cluster.credentials import Credentials
+from testbed.errors import TestbedError
+from testbed.identifiers import (
+    AKS_SERVER,
+    CLUSTER_ID,
+    LOCATION,
+    NODE_RESOURCE_GROUP,
+    SUBSCRIPTION_ID,
+    TENANT_ID,
+)
+from testbed.service import Service
+from testbed.site import Site
+
+PORT = 443
+INSIDE = "/srv/azure"
+PACKAGE = Path(__file__).resolve().parent.parent
+SECONDS = 30
+TRUST_SECONDS = 60
+
+
+class Azure:
+    """Entra ID and Resource Manager at one address."""
+
+    tenant_id = TENANT_ID
+    subscription_id = SUBSCRIPTION_ID
+    cluster_id = CLUSTER_ID
+
+    def __init__(self, site: Site) -> None:
+        self._site = site
+        self._directory = site.directory / "azure"
+        self._session = requests.Session()
+        self._session.trust_env = False
+        self._session.verify = str(site.authority.pair.cert)
+
+    @property
+    def url(self) -> str:
+        """Where Entra's authority and Resource Manager are."""
+        return f"https://{self._site.plan.service('azure')}"
+
+    def app_registration(self, name: str) -> Principal:
+        """The app registration of that name, made if there is none; it has no roles at first."""
+        return Principal(**self._call("PUT", f"principals/{quote(name, safe='')}"))
+
+    def remove_registration(self, name: str) -> None:
+        """Remove an app registration."""
+        self._call("DELETE", f"principals/{quote(name, safe='')}")
+
+    def grant(self, principal: Principal, role: str, scope: str = CLUSTER_ID) -> None:
+        """Assign a role, by its name or id."""
+        self._call("PUT", "grants", {"principal_id": principal.object_id, "role": role, "scope": scope})
+
+    def revoke(self, principal: Principal, role: str = "", scope: str = "") -> None:
+        """Take roles away: this one, or all of them."""
+        self._call(
+            "POST", "grants/revoke", {"principal_id": principal.object_id, "role": role, "scope": scope}
+        )
+
+    def token(self, principal: Principal, audience: str) -> str:
+        """An access token, without a request to a token endpoint."""
+        given = {"client_id": principal.client_id, "audience": audience}
+        return str(self._call("POST", "token", given)["token"])
+
+    def environment(self, principal: Principal) -> dict[str, str]:
+        """What a user would export to work as this principal."""
+        return {
+            "AZURE_SUBSCRIPTION_ID": self.subscription_id,
+            "AZURE_TENANT": self.tenant_id,
+            "AZURE_CLIENT_ID": principal.client_id,
+            "AZURE_SECRET": principal.secret,
+            "AZURE_AUTHORITY_HOST": self.url,
+            "AZURE_RESOURCE_MANAGER_ENDPOINT": self.url,
+            "REQUESTS_CA_BUNDLE": str(self._site.authority.pair.cert),
+        }
+
+    def fail(self, *faults: Fault) -> None:
+        """Show these faults from now on, instead of any earlier ones."""
+        self._call("PUT", "faults", [fault.as_dict() for fault in faults])
+
+    def heal(self) -> None:
+        """Show no faults."""
+        self.fail()
+
+    def requests(self) -> list[Request]:
+        """Every request so far, in order."""
+        return [Request(**one) for one in self._call("GET", "requests")]
+
+    def forget_requests(self) -> None:
+        """Empty the record."""
+        self._call("DELETE", "requests")
+
+    def settings(self, **changes: Any) -> dict[str, Any]:
+        """Change how Azure behaves (see settings.py); without changes, back to the defaults."""
+        found: dict[str, Any] = self._call(
+            *(("PATCH", "settings", changes) if changes else ("DELETE", "settings"))
+        )
+        return found
+
+    def invitations(self) -> list[dict[str, Any]]:
+        """Every URL and token that was issued, and what became of it: open, used or closed."""
+        found: list[dict[str, Any]] = self._call("GET", "invitations")
+        return found
+
+    def service(self) -> Service:
+        """The container that serves it."""
+        address = self._site.plan.service("azure")
+        pair = self._site.authority.issue("azure", "azure", names=[address])
+        files.write(self._directory / "tls.crt", pair.cert.read_bytes())
+        files.write(self._directory / "tls.key", pair.key.read_bytes(), 0o600)
+        files.write(self._directory / "ca.crt", self._site.authority.pem)
+        self._write_cluster()
+        self._write_place()
+        return Service(
+            name="azure",
+            # -P: the directory of the program holds an azure.py, which must not stand for the SDK.
+            argv=("/usr/bin/python3", "-P", "/opt/testbed/azure/start.py", INSIDE, str(PORT)),
+            port=PORT,
+            mounts=(
+                (self._directory, INSIDE, True),
+                (PACKAGE, "/opt/testbed", False),
+                (wheels.ensure(), "/opt/packages", False),
+                (wheels.compiled(), "/var/cache/python", True),
+            ),
+            environment=(
+                ("PYTHONPATH", "/opt:/opt/packages"),
+                ("PYTHONPYCACHEPREFIX", "/var/cache/python"),
+                ("PYTHONUNBUFFERED", "1"),
+            ),
+            revision=_revision(),
+        )
+
+    def settle(self) -> None:
+        """Wait until the API server takes Entra's tokens."""
+        cluster = Cluster(self._site)
+        probe = self.app_registration("testbed")
+
+        def trusted() -> bool:
+            token = self.token(probe, AKS_SERVER)
+            return cluster.whoami(token) == probe.object_id
+
+        wait_for("the API server's trust in Entra", trusted, TRUST_SECONDS)
+
+    def _write_cluster(self) -> None:
+        credentials = Credentials(self._site)
+        pair = credentials.authority.issue("aks", "aks-resource-provider", organization="system:masters")
+        keys = self._directory / "cluster"
+        files.write(keys / "provider.crt", pair.cert.read_bytes())
+        files.write(keys / "provider.key", pair.key.read_bytes(), 0o600)
+        files.write(keys / "ca.crt", credentials.authority.pem)
+        files.write(keys / "admin.kubeconfig", credentials.kubeconfig.read_bytes(), 0o600)
+
+    def _write_place(self) -> None:
+        cluster, account = Cluster(self._site), Blob(self._site).provider_account
+        here = place.Place(
+            origin=self.url,
+            tenant_id=self.tenant_id,
+            subscription_id=self.subscription_id,
+            cluster_id=self.cluster_id,
+            location=LOCATION,
+            node_resource_group=NODE_RESOURCE_GROUP,
+            control_key=self._key(),
+            kubernetes=place.Kubernetes(
+                version=cluster.version,
+                server=cluster.server,
+                ca_pem=cluster.ca_pem,
+                service_cidr=cluster.service_cidr,
+                pod_cidr=cluster.pod_cidr,
+                dns_service_ip=cluster.dns_service_ip,
+            ),
+            blob=place.BlobAccount(account.url, account.name, account.key),
+        )
+        files.write(self._directory / place.FILE, here.text(), 0o600)
+
+    def _key(self) -> str:
+        path = self._directory / "control.key"
+        if not path.is_file():
+            files.write(path, secrets.token_urlsafe(24), 0o600)
+        return path.read_text(encoding="ascii")
+
+    def _call(self, method: str, path: str, given: Any = None) -> Any:
+        url = f"{self.url}/_testbed/{path}"
+        try:
+            answer = self._session.request(
+                method, url, json=given, headers={"X-Testbed-Key": self._key()}, timeout=SECONDS
+            )
+        except requests.RequestException as error:
+            raise TestbedError(
+                f"the emulated Azure does not answer: run 'python -m testbed up' ({error})"
+            ) from error
+        if not answer.ok:
+            raise TestbedError(f"the emulated Azure refused {method} {path}: {answer.text[:500]}")
+        return answer.json()
+
+
+def _revision() -> str:
+    """Changes with the server's code and packages."""
+    digest = hashlib.sha256(wheels.directory().name.encode())
+    for path in sorted((PACKAGE / "azure").rglob("*.py")):
+        digest.update(path.read_bytes())
+    return digest.hexdigest()[:12]

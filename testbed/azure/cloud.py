@@ -1,0 +1,25 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The parts of the emulated Azure that everything in it shares."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from testbed.azure.database import Database
+from testbed.azure.directory import Directory
+from testbed.azure.grants import Grants
+from testbed.azure.place import Place
+from testbed.azure.provider.provider import Provider
+from testbed.azure.tokens import Authority
+
+
+@dataclass(frozen=True)
+class Cloud:
+    """Azure: one tenant, one subscription, one cluster."""
+
+    place: Place
+    database: Database
+    directory: Directory
+    authority: Authority
+    grants: Grants
+    provider: Provider

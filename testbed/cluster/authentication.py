@@ -1,0 +1,37 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Whom the API server believes besides its own certificates: Entra, by structured authentication."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from testbed.identifiers import AKS_SERVER
+
+
+def document(origin: str, tenant_id: str, ca_pem: str) -> dict[str, Any]:
+    """The API server's configuration."""
+    return {
+        "apiVersion": "apiserver.config.k8s.io/v1",
+        "kind": "AuthenticationConfiguration",
+        "jwt": _entra(origin, tenant_id, ca_pem),
+    }
+
+
+def _entra(origin: str, tenant_id: str, ca_pem: str) -> list[dict[str, Any]]:
+    base = f"{origin}/{tenant_id}"
+    # Version 1 tokens name an issuer that nobody can be asked at, version 2 tokens the authority itself.
+    issuers = (
+        {
+            "url": f"https://sts.windows.net/{tenant_id}/",
+            "discoveryURL": f"{base}/.well-known/openid-configuration",
+        },
+        {"url": f"{base}/v2.0"},
+    )
+    return [
+        {
+            "issuer": {**issuer, "audiences": [AKS_SERVER], "certificateAuthority": ca_pem},
+            "claimMappings": {"username": {"claim": "oid", "prefix": ""}},
+            "claimValidationRules": [{"claim": "tid", "requiredValue": tenant_id}],
+        }
+        for issuer in issuers
+    ]
