@@ -1,7 +1,7 @@
 # Copyright: (c) 2026, aks.flexnode contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A person's kubeconfig, on the controller: which server, and who we are there."""
+"""A kubeconfig, on the controller: which server, and who we are there."""
 
 from __future__ import annotations
 
@@ -10,31 +10,73 @@ import contextlib
 import os
 import tempfile
 from collections.abc import Iterator, Mapping
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeVar
 
 from .node.errors import ConfigMissing
 from .node.kube import KubeClient
+from .node.secret import Secret
+
+Client = TypeVar("Client", bound=KubeClient)
+NOTHING = Secret("")
 
 
-@contextlib.contextmanager
-def client_from(kubeconfig: Mapping[str, Any], directory: str, context: str = "") -> Iterator[KubeClient]:
-    """A client for one context of a kubeconfig; keys given inline live in a private file meanwhile.
+@dataclass(frozen=True, slots=True)
+class Access:
+    """One context of a kubeconfig. `plugin`: its user signs in by a program, which we don't run."""
 
-    Files that it names are sought from its own directory, as kubectl does.
-    """
+    server: str
+    ca_pem: str
+    certificate: str = ""
+    key: Secret = field(default=NOTHING)
+    token: Secret = field(default=NOTHING)
+    plugin: bool = False
+
+    def with_token(self, token: str) -> Access:
+        """The same server, with a token of ours."""
+        return replace(self, certificate="", key=NOTHING, token=Secret(token), plugin=False)
+
+
+def access_of(kubeconfig: Mapping[str, Any], directory: str, context: str = "") -> Access:
+    """Read one context. Files that it names are sought from its own directory, as kubectl does."""
     chosen = context or str(kubeconfig.get("current-context", ""))
     pair = _named(kubeconfig, "contexts", chosen).get("context", {})
     cluster = _named(kubeconfig, "clusters", pair.get("cluster", "")).get("cluster", {})
     user = _named(kubeconfig, "users", pair.get("user", "")).get("user", {})
-    if "exec" in user or "auth-provider" in user:
-        raise _unusable(chosen, "it signs in by a plugin", "use a context with a certificate or a token")
     if "server" not in cluster:
         raise _unusable(chosen, "it names no server", "see `kubectl config view`")
-    ca_pem = _text(cluster, "certificate-authority", directory)
-    certificate, key = _text(user, "client-certificate", directory), _text(user, "client-key", directory)
+    return Access(
+        server=cluster["server"],
+        ca_pem=_text(cluster, "certificate-authority", directory),
+        certificate=_text(user, "client-certificate", directory),
+        key=Secret(_text(user, "client-key", directory)),
+        token=Secret(str(user.get("token") or "")),
+        plugin="exec" in user or "auth-provider" in user,
+    )
+
+
+@contextlib.contextmanager
+def connected(access: Access, kind: type[Client]) -> Iterator[Client]:
+    """A client; a key lives in a private file meanwhile, because TLS takes no other form."""
     with contextlib.ExitStack() as stack:
-        file = stack.enter_context(_private(certificate + "\n" + key)) if certificate else ""
-        yield KubeClient(cluster["server"], ca_pem, certificate=file, token=user.get("token", ""))
+        pem = f"{access.certificate}\n{access.key.reveal()}"
+        file = stack.enter_context(_private(pem)) if access.certificate else ""
+        yield kind(access.server, access.ca_pem, certificate=file, token=access.token.reveal())
+
+
+@contextlib.contextmanager
+def client_from(kubeconfig: Mapping[str, Any], directory: str, context: str = "") -> Iterator[KubeClient]:
+    """A client for one context of a person's kubeconfig."""
+    with connected(usable(access_of(kubeconfig, directory, context), context), KubeClient) as client:
+        yield client
+
+
+def usable(access: Access, context: str = "") -> Access:
+    """The same, if it can be used without running a program."""
+    if access.plugin:
+        fix = "use a context with a certificate or a token"
+        raise _unusable(context or access.server, "it signs in by a plugin", fix)
+    return access
 
 
 def _named(kubeconfig: Mapping[str, Any], section: str, name: str) -> Mapping[str, Any]:

@@ -1,0 +1,167 @@
+# Copyright: (c) 2026, aks.flexnode contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Azure Resource Manager by the SDK's own pipeline: retries, Retry-After, pages, long-running operations."""
+
+from __future__ import annotations
+
+import contextlib
+import traceback
+from collections.abc import Iterator, Mapping
+from typing import Any
+from urllib.parse import urlsplit
+
+from .errors import AzureUnavailable, Identity, Refusal, explained
+from .login import Login
+
+ARM_ERROR = ""
+try:
+    from azure.core.exceptions import AzureError, ClientAuthenticationError, HttpResponseError
+    from azure.core.pipeline import policies
+    from azure.core.polling import LROPoller
+    from azure.core.rest import HttpRequest
+    from azure.mgmt.core import ARMPipelineClient
+    from azure.mgmt.core.exceptions import ARMErrorFormat
+    from azure.mgmt.core.policies import ARMChallengeAuthenticationPolicy
+    from azure.mgmt.core.polling.arm_polling import ARMPolling
+except ImportError:
+    ARM_ERROR = traceback.format_exc()
+
+Json = dict[str, Any]
+AGENT = "aks.flexnode"
+# All that we do can be repeated: a lost answer to a POST costs a token that nobody has seen.
+RETRIED = frozenset(("GET", "PUT", "POST", "DELETE"))
+MOST_PAGES = 1000
+
+
+class Arm:
+    """Resources by their path, JSON in and JSON out."""
+
+    def __init__(self, login: Login, api_version: str, poll_interval: float) -> None:
+        self._login, self._version, self._interval = login, api_version, poll_interval
+        options = login.client_options
+        base = login.endpoints.resource_manager
+        self._client: Any = ARMPipelineClient(
+            base_url=base,
+            policies=[
+                policies.RequestIdPolicy(),
+                policies.HeadersPolicy({"Accept": "application/json"}),
+                policies.UserAgentPolicy(base_user_agent=AGENT),
+                policies.ProxyPolicy(),
+                policies.ContentDecodePolicy(),
+                policies.RedirectPolicy(),
+                policies.RetryPolicy(**options),
+                ARMChallengeAuthenticationPolicy(login.credential, login.endpoints.scope),
+                policies.SensitiveHeaderCleanupPolicy(),
+            ],
+            **options,
+        )
+
+    def get(self, path: str) -> Json | None:
+        """A resource, None where there is none."""
+        answer = self._send("GET", path, allowed=(404,)).http_response
+        if answer.status_code == 404:
+            refusal = refusal_of(HttpResponseError(response=answer, error_format=ARMErrorFormat), "GET", path)
+            # Only what is asked for may be missing, not what it belongs to.
+            if refusal.code.endswith("NotFound") and not refusal.code.startswith("Parent"):
+                return None
+            raise explained(refusal)
+        return dict(answer.json())
+
+    def pages(self, path: str) -> Iterator[Json]:
+        """Every resource of a collection, page after page."""
+        following, first = path, True
+        for _page in range(MOST_PAGES):
+            answer = self._send("GET", following, versioned=first).http_response.json()
+            yield from answer.get("value") or ()
+            following, first = answer.get("nextLink") or "", False
+            if not following:
+                return
+        raise AzureUnavailable("a list does not end", where=path, why=f"after {MOST_PAGES} pages")
+
+    def change(
+        self, method: str, path: str, body: Any = None, query: Mapping[str, str] | None = None
+    ) -> tuple[Json, Json]:
+        """Ask for a change and wait for its end: the first answer and the last, which is often the same."""
+        initial = self._send(method, path, body=body, query=query)
+        first = _content(initial)
+        with self.explaining(method, path):
+            polling: Any = ARMPolling(timeout=self._interval)
+            poller: Any = LROPoller(self._client, initial, _content, polling)
+            return first, poller.result() or first
+
+    def _send(
+        self,
+        method: str,
+        path: str,
+        *,
+        body: Any = None,
+        query: Mapping[str, str] | None = None,
+        allowed: tuple[int, ...] = (),
+        versioned: bool = True,
+    ) -> Any:
+        """One answer, after retries, as the pipeline gives it."""
+        url = path if "://" in path else self._login.endpoints.resource_manager + path
+        params = {"api-version": self._version, **(query or {})} if versioned else {}
+        request = HttpRequest(method, url, params=params, json=body)
+        with self.explaining(method, urlsplit(url).path):
+            answer = self._client.send_request(
+                request, _return_pipeline_response=True, retry_on_methods=RETRIED
+            )
+            response = answer.http_response
+            if response.status_code >= 400 and response.status_code not in allowed:
+                raise HttpResponseError(response=response, error_format=ARMErrorFormat)
+        return answer
+
+    def explaining(self, method: str, path: str) -> contextlib.AbstractContextManager[None]:
+        """Turn the SDK's errors into ours."""
+        return explaining(self._login, method, path)
+
+
+@contextlib.contextmanager
+def explaining(login: Login, method: str, path: str) -> Iterator[None]:
+    """Turn the SDK's errors into ours: who asked for what, why it failed, what to do."""
+    try:
+        yield
+    except HttpResponseError as error:
+        if error.status_code is None:  # the sign-in was refused, there was no request
+            raise login.refused(error) from error
+        if isinstance(error, ClientAuthenticationError) and _is_sign_in(error):
+            raise login.refused(error) from error
+        refusal = refusal_of(error, method, path)
+        who = login.identity() if refusal.status == 403 else Identity()
+        raise explained(refusal, who) from error
+    except AzureError as error:
+        raise AzureUnavailable(
+            "Azure can't be reached",
+            where=f"{method} {path} at {login.endpoints.resource_manager}",
+            why=_reason(error),
+        ) from error
+
+
+def refusal_of(error: Any, method: str, path: str) -> Refusal:
+    """What an answer says, whichever form of error it has."""
+    detail = getattr(error, "error", None)
+    status = int(error.status_code or 0)
+    code, message = getattr(detail, "code", None) or "", getattr(detail, "message", None) or ""
+    return Refusal(method, path, status, str(code), str(message or error.reason or ""))
+
+
+def _is_sign_in(error: Any) -> bool:
+    """Whether a refusal came from the sign-in: azure-identity raises the same class as a client of ARM."""
+    return "oauth2" in str(getattr(getattr(error.response, "request", None), "url", ""))
+
+
+def _content(answer: Any) -> Json:
+    response = answer.http_response
+    found = response.json() if response.content.strip() else {}
+    return found if isinstance(found, dict) else {"value": found}
+
+
+def _reason(error: Exception) -> str:
+    """The innermost cause is the one that a person understands."""
+    text = str(error)
+    for mark in ("certificate verify failed", "Name or service not known", "Connection refused"):
+        if mark in text:
+            return mark
+    return text.splitlines()[0][:300] if text else type(error).__name__

@@ -1,0 +1,225 @@
+# Copyright: (c) 2026, aks.flexnode contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Bootstrap tokens in a cluster: one for each machine that has yet to join, gone after the join."""
+
+from __future__ import annotations
+
+import datetime
+import secrets
+import string
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import quote, urlencode
+
+from .azure.errors import BindingConflict
+from .node.clock import Clock
+from .node.errors import ApiUnreachable
+from .node.kube import KubeClient, ready_condition
+from .node.secret import REDACTED, Secret
+from .rbac import BASE, missing_rights
+from .together import each
+
+Json = dict[str, Any]
+ALPHABET = string.ascii_lowercase + string.digits
+LABEL, NODE = "aks.flexnode/token", "aks.flexnode/node"
+SECRETS = "/api/v1/namespaces/kube-system/secrets"
+PREFIX = "bootstrap-token-"
+PAGE = 500
+ATTEMPTS = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """A token for one node; the password is shown only where it is asked for."""
+
+    identifier: str
+    password: Secret
+    node: str
+    expires: str
+
+    @property
+    def text(self) -> str:
+        """The token as a kubelet wants it."""
+        return f"{self.identifier}.{self.password.reveal()}"
+
+    @property
+    def secret(self) -> Json:
+        """The Secret that makes it valid; the cluster's token cleaner removes it when it has expired."""
+        return {
+            "apiVersion": "v1",
+            "kind": "Secret",
+            "metadata": {
+                "name": f"{PREFIX}{self.identifier}",
+                "namespace": "kube-system",
+                "labels": {LABEL: "true"},
+                # A label's value is shorter than a Node's name may be.
+                "annotations": {NODE: self.node},
+            },
+            "type": "bootstrap.kubernetes.io/token",
+            "stringData": {
+                "description": f"aks.flexnode: for the join of Node {self.node}",
+                "token-id": self.identifier,
+                "token-secret": self.password.reveal(),
+                "expiration": self.expires,
+                "usage-bootstrap-authentication": "true",
+            },
+        }
+
+
+def new_token(node: str, now: float, hours: float) -> Token:
+    """A random token that is valid for some hours."""
+
+    def random(length: int) -> str:
+        return "".join(secrets.choice(ALPHABET) for _index in range(length))
+
+    return Token(random(6), Secret(random(16)), node, timestamp(now + hours * 3600))
+
+
+def timestamp(seconds: float) -> str:
+    """A time as Kubernetes writes it."""
+    moment = datetime.datetime.fromtimestamp(seconds, datetime.timezone.utc)
+    return moment.strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+class TokenClient(KubeClient):
+    """The calls that tokens need, with an administrator's rights."""
+
+    def nodes(self) -> dict[str, Json]:
+        """All Nodes by name."""
+        return {node["metadata"]["name"]: node for node in self._listed("/api/v1/nodes", {})}
+
+    def bindings(self) -> list[Json]:
+        """All bindings of the cluster."""
+        return self._listed(f"{BASE}/clusterrolebindings", {})
+
+    def tokens(self) -> dict[str, list[str]]:
+        """The ids of our tokens, by the Node that each was made for."""
+        found: dict[str, list[str]] = {}
+        for secret in self._listed(SECRETS, {"labelSelector": LABEL}):
+            metadata = secret["metadata"]
+            node = (metadata.get("annotations") or {}).get(NODE, "")
+            found.setdefault(node, []).append(str(metadata["name"]).removeprefix(PREFIX))
+        return found
+
+    def create(self, path: str, body: Json) -> bool:
+        """Create an object; False where there is one of this name."""
+        try:
+            self._call("POST", path, body)
+        except ApiUnreachable as error:
+            if getattr(error.__cause__, "status", 0) == 409:
+                return False
+            raise
+        return True
+
+    def delete_token(self, identifier: str) -> bool:
+        """Delete a token; False where there was none."""
+        return self._call("DELETE", f"{SECRETS}/{PREFIX}{quote(identifier, safe='')}") is not None
+
+    def _listed(self, path: str, query: Mapping[str, str]) -> list[Json]:
+        """All of a list, a page at a time: a big cluster's list is more than one answer may hold."""
+        found: list[Json] = []
+        following: dict[str, str] = {}
+        while True:
+            parameters = {**query, "limit": str(PAGE), **following}
+            answer = self._call("GET", f"{path}?{urlencode(parameters)}") or {}
+            found += answer.get("items") or ()
+            token = (answer.get("metadata") or {}).get("continue")
+            if not token:
+                return found
+            following = {"continue": str(token)}
+
+
+@dataclass(slots=True)
+class Minted:
+    """What was done in one cluster."""
+
+    actions: list[str] = field(default_factory=list)
+    nodes: list[Json] = field(default_factory=list)
+    diff: list[Json] = field(default_factory=list)
+
+
+def joined_nodes(nodes: Mapping[str, Mapping[str, Any]], names: Iterable[str]) -> set[str]:
+    """Those that have joined: there is a Node, and it is Ready."""
+    return {name for name in names if name in nodes and ready_condition(nodes[name])[0]}
+
+
+def mint(
+    client: TokenClient, names: Sequence[str], clock: Clock, *, hours: float, rights: bool, check: bool
+) -> Minted:
+    """A token for each node that has not joined. A new one replaces those that were made for it before."""
+    done = Minted()
+    joined = joined_nodes(client.nodes(), names)
+    waiting = [name for name in names if name not in joined]
+    if waiting and rights:
+        _grant(client, done, check=check)
+    older = client.tokens() if waiting else {}
+    done.actions += [f"mint a bootstrap token for {name}" for name in waiting]
+
+    def answer(name: str) -> Json:
+        if name in joined:
+            return {"name": name, "joined": True}
+        if check:
+            return {"name": name, "joined": False, "token": REDACTED, "token_id": REDACTED}
+        token = _created(client, name, clock, hours)
+        for identifier in older.get(name, ()):
+            client.delete_token(identifier)
+        return {
+            "name": name,
+            "joined": False,
+            "token": token.text,
+            "token_id": token.identifier,
+            "expires": token.expires,
+        }
+
+    done.nodes = each(answer, names, str)
+    return done
+
+
+def _created(client: TokenClient, node: str, clock: Clock, hours: float) -> Token:
+    """A token that the cluster has; an id that is taken is replaced by another."""
+    for _attempt in range(ATTEMPTS):
+        token = new_token(node, clock.now(), hours)
+        if client.create(SECRETS, token.secret):
+            return token
+    raise ApiUnreachable("no free id for a bootstrap token", why=f"after {ATTEMPTS} random ones")
+
+
+def _grant(client: TokenClient, done: Minted, *, check: bool) -> None:
+    """Create the rights that are missing."""
+    for right in missing_rights(client.bindings()):
+        done.actions.append(f"bind {right.role} to {right.group}")
+        done.diff.append(
+            {
+                "before_header": right.name,
+                "after_header": right.name,
+                "before": {},
+                "after": [body for _path, body in right.objects],
+            }
+        )
+        for path, body in right.objects if not check else ():
+            if not client.create(path, body) and body["kind"] == "ClusterRoleBinding":
+                raise BindingConflict(
+                    "a ClusterRoleBinding of this name is there, but grants something else",
+                    where=right.name,
+                    why=f"it should bind {right.role} to {right.group}",
+                    fix=f"look at it (kubectl describe clusterrolebinding {right.name}), delete it if it is "
+                    "nobody's, and run this again; docs/examples/rbac.yaml shows what it should be",
+                )
+
+
+def revoke(client: TokenClient, names: Iterable[str], identifiers: Iterable[str], *, check: bool) -> Minted:
+    """Delete the tokens of some nodes, and some by their ids."""
+    done = Minted()
+    ours = client.tokens()
+    known = {identifier for group in ours.values() for identifier in group}
+    wanted = {identifier: name for name in names for identifier in ours.get(name, ())}
+    wanted |= {identifier: "" for identifier in identifiers if identifier not in wanted}
+    for identifier, name in wanted.items():
+        # One that we did not label may be ours all the same; only the cluster can tell.
+        deleted = identifier in known if check else client.delete_token(identifier)
+        if deleted:
+            done.actions.append(f"delete the bootstrap token {identifier}{f' of {name}' if name else ''}")
+            done.nodes.append({"name": name, "token_id": identifier})
+    return done

@@ -1,0 +1,75 @@
+# Copyright: (c) 2026, aks.flexnode contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The rights that joining machines need in a cluster: never more, and never `system:node`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+Json = dict[str, Any]
+GROUP = "rbac.authorization.k8s.io"
+BASE = f"/apis/{GROUP}/v1"
+BOOTSTRAPPERS, NODES = "system:bootstrappers", "system:nodes"
+APPROVE = "system:certificates.k8s.io:certificatesigningrequests"
+
+
+@dataclass(frozen=True, slots=True)
+class Right:
+    """A role that a group is bound to; `rules` where the role is ours."""
+
+    name: str
+    role: str
+    group: str
+    rules: tuple[Mapping[str, Any], ...] = field(default=())
+
+    @property
+    def binding(self) -> Json:
+        """The ClusterRoleBinding."""
+        return {
+            "apiVersion": f"{GROUP}/v1",
+            "kind": "ClusterRoleBinding",
+            "metadata": {"name": self.name},
+            "roleRef": {"apiGroup": GROUP, "kind": "ClusterRole", "name": self.role},
+            "subjects": [{"apiGroup": GROUP, "kind": "Group", "name": self.group}],
+        }
+
+    @property
+    def objects(self) -> list[tuple[str, Json]]:
+        """All that it consists of, each with the path it is created at."""
+        role: list[tuple[str, Json]] = []
+        if self.rules:
+            body = {"apiVersion": f"{GROUP}/v1", "kind": "ClusterRole", "metadata": {"name": self.role}}
+            rules = [dict(rule) for rule in self.rules]
+            role = [(f"{BASE}/clusterroles", {**body, "rules": rules})]
+        return [*role, (f"{BASE}/clusterrolebindings", self.binding)]
+
+
+RIGHTS = (
+    # A bootstrap token may ask for a kubelet's client certificate ...
+    Right("flexnode-bootstrap", "system:node-bootstrapper", BOOTSTRAPPERS),
+    # ... which is approved without a person.
+    Right("flexnode-approve-new", f"{APPROVE}:nodeclient", BOOTSTRAPPERS),
+    # A kubelet renews its own certificate before it ends.
+    Right("flexnode-approve-renewal", f"{APPROVE}:selfnodeclient", NODES),
+    # A machine that leaves deletes its own Node; NodeRestriction lets it delete no other.
+    Right(
+        "flexnode-self-delete",
+        "flexnode-self-delete",
+        NODES,
+        ({"apiGroups": [""], "resources": ["nodes"], "verbs": ["delete"]},),
+    ),
+)
+
+
+def missing_rights(bindings: Iterable[Mapping[str, Any]]) -> list[Right]:
+    """The rights that no binding grants, whatever the binding's name: AKS has some of its own."""
+    granted = {
+        (str((binding.get("roleRef") or {}).get("name")), str(subject.get("name")))
+        for binding in bindings
+        for subject in binding.get("subjects") or ()
+        if subject.get("kind") == "Group"
+    }
+    return [right for right in RIGHTS if (right.role, right.group) not in granted]

@@ -1,0 +1,140 @@
+#!/usr/bin/python
+# Copyright: (c) 2026, aks.flexnode contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: flexnode_cluster_info
+short_description: What AKS clusters determine of their nodes' configuration
+version_added: 0.1.0
+description:
+  - Reads AKS clusters and tells, as a part of a node's configuration document, what a node needs to know of
+    them. That is the address and CA of the API server, the Kubernetes version, the DNS service, the address
+    ranges, the tenant and the node resource group.
+  - The right to list a user's credential of the cluster is enough. Nothing that it returns is a secret.
+author:
+  - aks.flexnode contributors (@aks-flexnode)
+extends_documentation_fragment:
+  - aks.flexnode.attributes
+  - aks.flexnode.attributes.info
+  - aks.flexnode.azure
+options:
+  cluster_ids:
+    description:
+      - Resource ids of AKS clusters. Each is asked for once, however often it stands here.
+    type: list
+    elements: str
+    required: true
+requirements:
+  - azure-mgmt-containerservice
+  - PyYAML
+seealso:
+  - module: aks.flexnode.flexnode_bootstrap_token
+"""
+
+EXAMPLES = r"""
+- name: Read a cluster
+  aks.flexnode.flexnode_cluster_info:
+    cluster_ids: ["{{ flexnode_cluster_id }}"]
+  register: found
+  delegate_to: localhost
+  run_once: true
+
+- name: Show what its nodes are told
+  ansible.builtin.debug:
+    var: found.clusters[0].document
+"""
+
+RETURN = r"""
+clusters:
+  description: The clusters, each once, in the order of O(cluster_ids).
+  returned: success
+  type: list
+  elements: dict
+  contains:
+    id:
+      description: Resource id, in Azure's own spelling.
+      type: str
+      sample: /subscriptions/.../managedClusters/plant
+    name:
+      description: Name of the cluster.
+      type: str
+      sample: plant
+    location:
+      description: Its region.
+      type: str
+      sample: westeurope
+    document:
+      description: The part of a node's configuration document that the cluster determines.
+      type: dict
+      sample: {kubernetes: {version: 1.34.4}, node: {kubelet: {dnsServiceIP: 10.0.0.10}}}
+    kubernetes_version:
+      description: Version that runs.
+      type: str
+      sample: 1.34.4
+    provisioning_state:
+      description: What Azure says about the last change of the cluster.
+      type: str
+      sample: Succeeded
+    power_state:
+      description: V(Running) or V(Stopped).
+      type: str
+      sample: Running
+    local_accounts:
+      description: Whether the cluster has certificates of its own for administrators.
+      type: bool
+      sample: true
+    node_resource_group:
+      description: AKS's own resource group for the cluster.
+      type: str
+      sample: MC_rg_plant_westeurope
+    network_plugin:
+      description: The network that the cluster brings.
+      type: str
+      sample: azure
+  sample: [{name: plant, power_state: Running, local_accounts: true}]
+error:
+  description: What went wrong, as data. Where clusters failed for different reasons, C(nodes) has each.
+  returned: failure
+  type: dict
+  sample: {code: FLEX-1703, what: this does not exist in Azure}
+"""
+
+from ansible.module_utils.basic import AnsibleModule
+
+from ansible_collections.aks.flexnode.plugins.module_utils.azure.arguments import AZURE, login_of
+from ansible_collections.aks.flexnode.plugins.module_utils.azure.arm import ARM_ERROR
+from ansible_collections.aks.flexnode.plugins.module_utils.azure.cluster import (
+    CONTAINERSERVICE_ERROR,
+    YAML_ERROR,
+    Clusters,
+    cluster_ids_of,
+    described,
+)
+from ansible_collections.aks.flexnode.plugins.module_utils.together import FAILURES, each
+
+
+def main() -> None:
+    module = AnsibleModule(
+        argument_spec={**AZURE, "cluster_ids": {"type": "list", "elements": "str", "required": True}},
+        supports_check_mode=True,
+    )
+    packages = {
+        "azure-mgmt-core": ARM_ERROR,
+        "azure-mgmt-containerservice": CONTAINERSERVICE_ERROR,
+        "PyYAML": YAML_ERROR,
+    }
+    try:
+        ids = cluster_ids_of(module.params["cluster_ids"])
+        clusters = Clusters(login_of(module, packages))
+        found = each(lambda cluster: described(clusters, cluster), ids, str)
+    except FAILURES as error:
+        module.fail_json(msg=str(error), error=error.as_dict())
+    else:
+        module.exit_json(changed=False, clusters=found)
+
+
+if __name__ == "__main__":
+    main()

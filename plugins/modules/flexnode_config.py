@@ -1,0 +1,241 @@
+#!/usr/bin/python
+# Copyright: (c) 2026, aks.flexnode contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: flexnode_config
+short_description: flexNodeConfig resources of AKS clusters
+version_added: 0.1.0
+description:
+  - Creates, updates and deletes the resources that hold the configuration of flex nodes in Azure. All nodes
+    of a run share one login, and each cluster is listed once.
+  - A write always spends a bootstrap token and makes a new address. So a node that has joined and differs in
+    nothing is left alone, and one that exists but has not joined gets a new address without a write.
+  - What a document does not mention is Azure's to fill in, and is no difference. Labels and taints are taken
+    as a whole, so one that is no longer mentioned is removed.
+  - Azure never shows a secret, so nobody can tell whether one differs. See O(update_secret).
+author:
+  - aks.flexnode contributors (@aks-flexnode)
+extends_documentation_fragment:
+  - aks.flexnode.attributes
+  - aks.flexnode.azure
+  - aks.flexnode.azure.preview
+options:
+  nodes:
+    description:
+      - The nodes.
+    type: list
+    elements: dict
+    required: true
+    suboptions:
+      name:
+        description: Name of the Node.
+        type: str
+        required: true
+      cluster_id:
+        description: Resource id of its AKS cluster, instead of O(cluster_id).
+        type: str
+      document:
+        description:
+          - Its configuration document, or a part of it. Of it, the resource holds the identity, the versions,
+            and the settings of the Node and its kubelet. The rest is the machine's own matter.
+        type: dict
+        default: {}
+  cluster_id:
+    description:
+      - Resource id of the AKS cluster of all nodes that name none.
+    type: str
+  state:
+    description:
+      - V(present) for resources that are as their documents say.
+      - V(absent) deletes them. Addresses and tokens are void then, and a machine that follows its resource
+        leaves the cluster at its next look.
+    type: str
+    choices: [present, absent]
+    default: present
+  update_secret:
+    description:
+      - Whether a secret in a document is sent when nothing else differs. V(on_create) sends it with the first
+        write and with any other difference, V(always) at every run.
+    type: str
+    choices: [on_create, always]
+    default: on_create
+  need_url:
+    description:
+      - Whether a node that has not joined needs an address to fetch its configuration from.
+    type: bool
+    default: true
+requirements:
+  - azure-mgmt-core
+seealso:
+  - module: aks.flexnode.flexnode_config_info
+  - module: aks.flexnode.flexnode_token
+"""
+
+EXAMPLES = r"""
+- name: Have a configuration in Azure for two nodes
+  aks.flexnode.flexnode_config:
+    cluster_id: "{{ flexnode_cluster_id }}"
+    nodes:
+      - name: edge-1
+        document: {kubernetes: {version: 1.34.4}, node: {labels: {site: lab-1}}}
+      - name: edge-2
+        document: {kubernetes: {version: 1.34.4}}
+  register: configs
+  no_log: true # it returns addresses that are secrets
+  delegate_to: localhost
+  run_once: true
+
+- name: Withdraw the configuration of a machine that is gone
+  aks.flexnode.flexnode_config:
+    cluster_id: "{{ flexnode_cluster_id }}"
+    nodes: [{name: edge-3}]
+    state: absent
+  delegate_to: localhost
+  run_once: true
+"""
+
+RETURN = r"""
+actions:
+  description: What was done, or would be done, in sentences.
+  returned: success
+  type: list
+  elements: str
+  sample: [create flexNodeConfig edge-1 (it does not exist)]
+nodes:
+  description: What became of each node, in the order of O(nodes).
+  returned: success
+  type: list
+  elements: dict
+  contains:
+    name:
+      description: Name of the Node.
+      type: str
+      sample: edge-1
+    cluster_id:
+      description: Resource id of its cluster.
+      type: str
+      sample: /subscriptions/.../managedClusters/plant
+    action:
+      description: V(created), V(updated), V(regenerated), V(unchanged) or V(deleted).
+      type: str
+      sample: created
+    reasons:
+      description: Why. For an update, the properties that differ.
+      type: list
+      elements: str
+      sample: [versions.kubernetes]
+    joined:
+      description: Whether its Node was Ready before.
+      type: bool
+      sample: false
+    config_version:
+      description: Version of the configuration in Azure.
+      type: str
+      sample: "1708123456"
+    provisioning_state:
+      description: What Azure says about the last write.
+      type: str
+      sample: Succeeded
+    config_url:
+      description:
+        - Address of the configuration, a secret. Only where one was made. In check mode V(<minted at apply>).
+      type: str
+      sample: https://aksconfigs.blob.core.windows.net/configs/edge-1-config.json?sv=...
+    config_url_expires:
+      description: When the address ends, unless the join ends it sooner.
+      type: str
+      sample: "2026-02-27T10:00:00Z"
+  sample: [{name: edge-1, action: created, joined: false, config_version: "1708123456"}]
+error:
+  description: What went wrong, as data. Where nodes failed for different reasons, C(nodes) has each.
+  returned: failure
+  type: dict
+  sample: {code: FLEX-1702, what: the identity may not .../managedClusters/flexNodeConfig/write}
+"""
+
+from ansible.module_utils.basic import AnsibleModule
+
+from ansible_collections.aks.flexnode.plugins.module_utils.azure.arguments import (
+    AZURE,
+    PREVIEW,
+    login_of,
+)
+from ansible_collections.aks.flexnode.plugins.module_utils.azure.arm import ARM_ERROR, Arm
+from ansible_collections.aks.flexnode.plugins.module_utils.azure.fleet import (
+    keep_absent,
+    keep_present,
+)
+from ansible_collections.aks.flexnode.plugins.module_utils.azure.flexnode import FlexNodes
+from ansible_collections.aks.flexnode.plugins.module_utils.azure.members import members_of
+from ansible_collections.aks.flexnode.plugins.module_utils.azure.module import mask_only_secrets
+from ansible_collections.aks.flexnode.plugins.module_utils.azure.properties import checked, properties_of
+from ansible_collections.aks.flexnode.plugins.module_utils.node.errors import ConfigInvalid
+from ansible_collections.aks.flexnode.plugins.module_utils.together import FAILURES
+
+
+def main() -> None:
+    node = {
+        "name": {"type": "str", "required": True},
+        "cluster_id": {"type": "str"},
+        "document": {"type": "dict", "default": {}},
+    }
+    module = AnsibleModule(
+        argument_spec={
+            **AZURE,
+            **PREVIEW,
+            "nodes": {
+                "type": "list",
+                "elements": "dict",
+                "required": True,
+                "options": node,
+                "no_log": True,
+            },
+            "cluster_id": {"type": "str"},
+            "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
+            "update_secret": {
+                "type": "str",
+                "choices": ["on_create", "always"],
+                "default": "on_create",
+                "no_log": False,
+            },
+            "need_url": {"type": "bool", "default": True},
+        },
+        supports_check_mode=True,
+    )
+    given, check = module.params, module.check_mode
+    mask_only_secrets(module, [one["document"] for one in given["nodes"]], [given["secret"]])
+    try:
+        members = members_of(given["nodes"], given["cluster_id"] or "")
+        login = login_of(module, {"azure-mgmt-core": ARM_ERROR})
+        arm = Arm(login, given["api_version"], given["poll_interval"])
+        if given["state"] == "absent":
+            outcomes = keep_absent(lambda cluster: FlexNodes(arm, cluster), members, check=check)
+        else:
+            if problems := [wrong for one in members for wrong in checked(one.name, one.document)]:
+                raise ConfigInvalid(problems)
+            outcomes = keep_present(
+                lambda cluster: FlexNodes(arm, cluster),
+                members,
+                lambda member: properties_of(member.document),
+                secret_anyway=given["update_secret"] != "on_create",  # noqa: S105 - a choice, not a secret
+                need_url=given["need_url"],
+                check=check,
+            )
+    except FAILURES as error:
+        module.fail_json(msg=str(error), error=error.as_dict())
+    else:
+        changed = [outcome for outcome in outcomes if outcome.action.changes]
+        module.exit_json(
+            changed=bool(changed),
+            actions=[outcome.sentence() for outcome in changed],
+            nodes=[outcome.as_dict() for outcome in outcomes],
+            diff=[outcome.diff() for outcome in changed if outcome.before or outcome.after],
+        )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,170 @@
+#!/usr/bin/python
+# Copyright: (c) 2026, aks.flexnode contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: flexnode_token
+short_description: New bootstrap tokens and addresses for flexNodeConfig resources
+version_added: 0.1.0
+description:
+  - Has Azure issue a new bootstrap token for nodes, and a new address to fetch their configuration from. The
+    old token and the old address are void.
+  - For a machine whose token was consumed by a join that failed. A node that has joined needs none, and is
+    not disturbed by it.
+author:
+  - aks.flexnode contributors (@aks-flexnode)
+extends_documentation_fragment:
+  - aks.flexnode.attributes
+  - aks.flexnode.azure
+  - aks.flexnode.azure.preview
+attributes:
+  diff_mode:
+    support: none
+    description: What changes is a secret.
+  idempotent:
+    support: none
+    description: Every run issues new tokens, which is its purpose.
+options:
+  nodes:
+    description:
+      - The nodes, where they belong to several clusters.
+    type: list
+    elements: dict
+    default: []
+    suboptions:
+      name:
+        description: Name of the Node.
+        type: str
+        required: true
+      cluster_id:
+        description: Resource id of its AKS cluster, instead of O(cluster_id).
+        type: str
+  names:
+    description:
+      - Names of nodes of O(cluster_id).
+    type: list
+    elements: str
+    default: []
+  cluster_id:
+    description:
+      - Resource id of the AKS cluster of O(names), and of all O(nodes) that name none.
+    type: str
+requirements:
+  - azure-mgmt-core
+seealso:
+  - module: aks.flexnode.flexnode_config
+"""
+
+EXAMPLES = r"""
+- name: Let a machine try to join again
+  aks.flexnode.flexnode_token:
+    cluster_id: "{{ flexnode_cluster_id }}"
+    names: [edge-1]
+  register: tokens
+  no_log: true # it returns addresses that are secrets
+  delegate_to: localhost
+  run_once: true
+"""
+
+RETURN = r"""
+actions:
+  description: What was done, or would be done, in sentences.
+  returned: success
+  type: list
+  elements: str
+  sample: [issue a new address for flexNodeConfig edge-1 (it was asked for)]
+nodes:
+  description: The nodes, with what was issued for each.
+  returned: success
+  type: list
+  elements: dict
+  contains:
+    name:
+      description: Name of the Node.
+      type: str
+      sample: edge-1
+    cluster_id:
+      description: Resource id of its cluster.
+      type: str
+      sample: /subscriptions/.../managedClusters/plant
+    action:
+      description: Always V(regenerated).
+      type: str
+      sample: regenerated
+    reasons:
+      description: Why.
+      type: list
+      elements: str
+      sample: [it was asked for]
+    joined:
+      description: Whether its Node is Ready.
+      type: bool
+      sample: false
+    config_version:
+      description: Version of the configuration in Azure.
+      type: str
+      sample: "1708127890"
+    provisioning_state:
+      description: What Azure says about it.
+      type: str
+      sample: Succeeded
+    config_url:
+      description: Address of the configuration, a secret. In check mode V(<minted at apply>).
+      type: str
+      sample: https://aksconfigs.blob.core.windows.net/configs/edge-1-config-v2.json?sv=...
+    config_url_expires:
+      description: When the address ends, unless the join ends it sooner.
+      type: str
+      sample: "2026-02-27T11:00:00Z"
+  sample: [{name: edge-1, action: regenerated, config_version: "1708127890"}]
+error:
+  description: What went wrong, as data. Where nodes failed for different reasons, C(nodes) has each.
+  returned: failure
+  type: dict
+  sample: {code: FLEX-1703, what: there is no flexNodeConfig edge-9}
+"""
+
+from ansible.module_utils.basic import AnsibleModule
+
+from ansible_collections.aks.flexnode.plugins.module_utils.azure.arguments import AZURE, PREVIEW, login_of
+from ansible_collections.aks.flexnode.plugins.module_utils.azure.arm import ARM_ERROR, Arm
+from ansible_collections.aks.flexnode.plugins.module_utils.azure.fleet import regenerate
+from ansible_collections.aks.flexnode.plugins.module_utils.azure.flexnode import FlexNodes
+from ansible_collections.aks.flexnode.plugins.module_utils.azure.members import members_of
+from ansible_collections.aks.flexnode.plugins.module_utils.together import FAILURES
+
+
+def main() -> None:
+    node = {"name": {"type": "str", "required": True}, "cluster_id": {"type": "str"}}
+    module = AnsibleModule(
+        argument_spec={
+            **AZURE,
+            **PREVIEW,
+            "nodes": {"type": "list", "elements": "dict", "default": [], "options": node},
+            "names": {"type": "list", "elements": "str", "default": []},
+            "cluster_id": {"type": "str"},
+        },
+        supports_check_mode=True,
+    )
+    given = module.params
+    try:
+        named = [{"name": name} for name in given["names"]]
+        members = members_of([*given["nodes"], *named], given["cluster_id"] or "")
+        login = login_of(module, {"azure-mgmt-core": ARM_ERROR})
+        arm = Arm(login, given["api_version"], given["poll_interval"])
+        outcomes = regenerate(lambda cluster: FlexNodes(arm, cluster), members, check=module.check_mode)
+    except FAILURES as error:
+        module.fail_json(msg=str(error), error=error.as_dict())
+    else:
+        module.exit_json(
+            changed=bool(outcomes),
+            actions=[outcome.sentence() for outcome in outcomes],
+            nodes=[outcome.as_dict() for outcome in outcomes],
+        )
+
+
+if __name__ == "__main__":
+    main()
