@@ -20,30 +20,18 @@ author:
   - aks.flexnode contributors (@aks-flexnode)
 extends_documentation_fragment:
   - aks.flexnode.attributes
+  - aks.flexnode.source
 options:
   source:
     description:
       - Where the configuration comes from.
       - V(inline) is O(document) itself; V(url) is a configuration bundle at O(url), over which O(document) is
-        merged.
+        merged; V(stored) is the document that is on the machine already, with O(document) merged over it.
+      - A machine that has joined does not need its source. If O(url) can't be reached, the stored document
+        counts, with a warning.
     type: str
-    choices: [inline, url]
+    choices: [inline, url, stored]
     default: inline
-  document:
-    description:
-      - The configuration document, or the part of it that goes over what the source gives, as JSON text.
-      - Give a variable through the P(ansible.builtin.to_json#filter) filter. As one text it is kept out of
-        every log.
-    type: str
-    default: "{}"
-  url:
-    description:
-      - Address of a configuration bundle. It is a secret, and is shown nowhere.
-    type: str
-  url_ca_cert:
-    description:
-      - CA certificates (PEM) of the server of O(url), where it is not signed by one that the machine trusts.
-    type: str
   purpose:
     description:
       - V(join) needs a cluster and a credential; V(prepare) does not, it is for baking images.
@@ -68,6 +56,11 @@ EXAMPLES = r"""
     source: url
     url: "{{ config_url }}"
     document: "{{ {'node': {'labels': {'site': 'lab-1'}}} | to_json }}"
+
+- name: Change a label of a node, whatever its configuration came from
+  aks.flexnode.flexnode_config_fetch:
+    source: stored
+    document: "{{ {'node': {'labels': {'site': 'lab-2'}}} | to_json }}"
 """
 
 RETURN = r"""
@@ -95,47 +88,35 @@ error:
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ansible_collections.aks.flexnode.plugins.module_utils.node.config.document import loads, secrets_of
+from ansible_collections.aks.flexnode.plugins.module_utils.given import NEEDED, OPTIONS, obtain_given
 from ansible_collections.aks.flexnode.plugins.module_utils.node.errors import FlexNodeError
 from ansible_collections.aks.flexnode.plugins.module_utils.node.host import Host, require_root
-from ansible_collections.aks.flexnode.plugins.module_utils.node.http_client import HttpClient
 from ansible_collections.aks.flexnode.plugins.module_utils.node.lease import held, new_operation
-from ansible_collections.aks.flexnode.plugins.module_utils.node.operations import obtain
-from ansible_collections.aks.flexnode.plugins.module_utils.node.sources import Inline, Source, Url
 
 
 def main() -> None:
     module = AnsibleModule(
         argument_spec={
-            "source": {"type": "str", "choices": ["inline", "url"], "default": "inline"},
-            "document": {"type": "str", "default": "{}", "no_log": True},
-            "url": {"type": "str", "no_log": True},
-            "url_ca_cert": {"type": "str"},
+            **OPTIONS,
+            "source": {**OPTIONS["source"], "default": "inline"},
             "purpose": {"type": "str", "choices": ["join", "prepare"], "default": "join"},
             "operation": {"type": "str"},
         },
-        required_if=[("source", "url", ("url",))],
+        required_if=NEEDED,
         supports_check_mode=True,
     )
     given, host = module.params, Host()
     operation = given["operation"] or new_operation()
     try:
         require_root()
-        document = loads(given["document"], where="document")
-        module.no_log_values.update(secrets_of(document))
-        source: Source = Inline(document)
-        if given["source"] == "url":
-            source = Url(given["url"], HttpClient(ca_pem=given["url_ca_cert"] or "", clock=host.clock))
-        overrides = document if given["source"] == "url" else {}
         if module.check_mode:
-            obtained = obtain(host, source, overrides, purpose=given["purpose"], check=True)
+            obtained = obtain_given(module, host, purpose=given["purpose"])
         else:
             with held(host, operation, "Ansible", keep=True):
-                obtained = obtain(host, source, overrides, purpose=given["purpose"])
+                obtained = obtain_given(module, host, purpose=given["purpose"])
     except FlexNodeError as error:
         module.fail_json(msg=str(error), error=error.as_dict())
     else:
-        module.no_log_values.update(secrets_of(obtained.document))
         module.exit_json(
             changed=obtained.changed,
             config=obtained.public,

@@ -13,6 +13,8 @@ description:
   - Computes everything that a node consists of from its configuration, compares it with the machine, and
     applies what differs in one transaction. Artifacts are fetched and verified first, then all is placed,
     then what changed is restarted once.
+  - What the configuration asked for once and asks for no more gets the state back that it had before. If
+    someone changed it since, it is left, with a warning.
   - With the V(services) component, success means that the Node is Ready at the API server, with the right
     version.
   - O(state=absent) takes everything back. What was on the machine before is restored; what someone changed
@@ -21,6 +23,7 @@ author:
   - aks.flexnode contributors (@aks-flexnode)
 extends_documentation_fragment:
   - aks.flexnode.attributes
+  - aks.flexnode.source
 options:
   components:
     description:
@@ -35,11 +38,28 @@ options:
     type: str
     choices: [present, absent]
     default: present
+  source:
+    description:
+      - Obtain the configuration in this call, as M(aks.flexnode.flexnode_config_fetch) does, and apply it.
+    type: str
+    choices: [inline, url, stored]
   config:
     description:
       - The document that M(aks.flexnode.flexnode_config_fetch) returned. Secrets are read from the machine.
-      - Without it, the document that is stored on the machine counts.
+      - Without it and without O(source), the document that is stored on the machine counts.
     type: dict
+  preflight:
+    description:
+      - With O(source), look for everything that would keep the machine from joining before anything of it is
+        changed, and fail with all of it at once. Done as long as the machine has not joined.
+    type: bool
+    default: false
+  preflight_skip:
+    description:
+      - Checks of O(preflight) that do not count, by their ids.
+    type: list
+    elements: str
+    default: []
   drain_seconds:
     description:
       - With O(state=absent), how long pods may take to leave. V(0) does not drain.
@@ -53,6 +73,11 @@ options:
 
 EXAMPLES = r"""
 - name: Make this machine a node
+  aks.flexnode.flexnode_reconcile:
+    source: inline
+    document: "{{ flexnode_config | to_json }}"
+
+- name: Make it one with the configuration that was fetched before
   aks.flexnode.flexnode_reconcile:
     config: "{{ fetched.config }}"
     operation: "{{ fetched.operation }}"
@@ -73,6 +98,11 @@ actions:
   type: list
   elements: str
   sample: [install containerd 2.3.4, create /etc/containerd/config.toml]
+config_version:
+  description: The number that the source gave the document.
+  returned: when O(source) is given
+  type: str
+  sample: "1708123456"
 timings:
   description: Seconds spent in each part.
   returned: success
@@ -108,18 +138,26 @@ error:
 
 from ansible.module_utils.basic import AnsibleModule
 
+from ansible_collections.aks.flexnode.plugins.module_utils.given import NEEDED, OPTIONS, obtain_given
+
 # Not called here: importing the command ships it, and the agent component installs what was shipped.
 from ansible_collections.aks.flexnode.plugins.module_utils.node import cli as _cli  # noqa: F401
 from ansible_collections.aks.flexnode.plugins.module_utils.node.errors import FlexNodeError
 from ansible_collections.aks.flexnode.plugins.module_utils.node.host import Host, require_root
 from ansible_collections.aks.flexnode.plugins.module_utils.node.lease import held, new_operation
 from ansible_collections.aks.flexnode.plugins.module_utils.node.leave import leave
-from ansible_collections.aks.flexnode.plugins.module_utils.node.operations import EVERYTHING, reconcile
+from ansible_collections.aks.flexnode.plugins.module_utils.node.operations import (
+    EVERYTHING,
+    has_joined,
+    reconcile,
+)
+from ansible_collections.aks.flexnode.plugins.module_utils.node.preflight.run import run_preflight
 
 
 def main() -> None:
     module = AnsibleModule(
         argument_spec={
+            **OPTIONS,
             "components": {
                 "type": "list",
                 "elements": "str",
@@ -128,9 +166,13 @@ def main() -> None:
             },
             "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
             "config": {"type": "dict"},
+            "preflight": {"type": "bool", "default": False},
+            "preflight_skip": {"type": "list", "elements": "str", "default": []},
             "drain_seconds": {"type": "int", "default": 60},
             "operation": {"type": "str"},
         },
+        required_if=NEEDED,
+        mutually_exclusive=[("source", "config")],
         supports_check_mode=True,
     )
     try:
@@ -158,9 +200,22 @@ def carry_out(module: AnsibleModule, host: Host) -> dict[str, object]:
             "node_name": left.node,
             "node_remains": left.node_remains,
         }
-    run = reconcile(host, given["config"], given["components"], check=module.check_mode)
-    result = {"changed": run.changed, "actions": run.actions, "timings": run.timings, "diff": run.plan.diff}
-    return {**result, "node": run.node} if run.node else result
+    purpose = "join" if {"kubelet", "services"} & set(given["components"]) else "prepare"
+    obtained = obtain_given(module, host, purpose=purpose) if given["source"] else None
+    document = obtained.document if obtained else given["config"]
+    if obtained and given["preflight"] and not has_joined(host, obtained.document):
+        run_preflight(host, obtained.document, skip=given["preflight_skip"]).require()
+    run = reconcile(host, document, given["components"], check=module.check_mode)
+    for warning in run.warnings:
+        module.warn(warning)
+    return {
+        "changed": run.changed or bool(obtained and obtained.changed),
+        "actions": run.actions,
+        "timings": run.timings,
+        "diff": run.plan.diff,
+        **({"config_version": obtained.version or ""} if obtained else {}),
+        **({"node": run.node} if run.node else {}),
+    }
 
 
 if __name__ == "__main__":

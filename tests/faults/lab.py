@@ -27,7 +27,15 @@ from tests.faults.dying import DyingHost, Watch
 from tests.unit.node.fake_api import FakeApi, a_node
 from tests.unit.node.fakes import Machine, swap_row
 from tests.unit.node.servers import Answer, Pki, Request, serving
-from tests.unit.node.sites import CONTAINERD, FILES, IDENTITY, KUBELET, TOKEN, VERSIONS
+from tests.unit.node.sites import (
+    CONTAINERD,
+    FILES,
+    IDENTITY,
+    KUBELET,
+    TOKEN,
+    VERSIONS,
+    kubelet_writes_kubeconfig,
+)
 from tests.unit.node.test_config_samples import CLUSTER
 
 NEWER = "1.34.5"
@@ -41,6 +49,14 @@ UNCOMPARED = (
     "var/lib/aks-flex-node/origins",
 )
 MANIFEST = ".manifest.json"
+# The update takes these away again, with a file that stands where someone else had one (lived_in).
+LEFT_OUT_LATER: dict[str, Any] = {
+    "proxy": {"http": "http://u:s3cret@127.0.0.1:9", "no": ["127.0.0.1", "localhost"]},
+    "registryMirrors": {
+        "docker.io": {"endpoints": ["https://mirror.example/hub"]},
+        "mcr.microsoft.com": {"endpoints": ["https://mirror.example/mcr"]},
+    },
+}
 
 Photo = dict[str, Any]
 
@@ -125,6 +141,7 @@ class World:
         """It gets its certificate and registers its Node, or tells the known Node its version."""
         machine = self.machine
         machine.put(IDENTITY, self.lab.pki.client.read_bytes(), 0o600)
+        kubelet_writes_kubeconfig(machine)
         flags = machine.text("/etc/default/kubelet").splitlines()[1]
         labels = dict(pair.split("=") for pair in flags.partition('="')[2].rstrip('"').split(","))
         version = os.readlink(machine.path("/usr/local/bin/kubelet")).split("/")[-2]
@@ -192,6 +209,9 @@ class Lab:
     api: FakeApi
     join: tuple[str, ...]
     update: tuple[str, ...]
+    follow: tuple[str, ...]  # a join with an address that is looked at again
+    published: dict[str, bytes]  # what stands there
+    news: bytes  # what will
     _roots: int = 0
 
     def new_root(self) -> Path:
@@ -221,6 +241,7 @@ class Lab:
         machine.put("/var/lib/containerd/precious/layer", "kept since 2019\n")
         machine.put("/var/lib/kubelet/old", "of a kubelet before us\n")
         machine.put("/etc/cni/net.d/99-site.conf", "{}\n")
+        machine.put("/etc/containerd/certs.d/docker.io/hosts.toml", "# theirs\n", 0o600)
         machine.put("/usr/local/bin/kubectl", "#!/bin/sh\n", 0o755)
         machine.path("/usr/local/bin/kubeadm").symlink_to("/bin/true")
         wants = machine.path("/etc/systemd/system/multi-user.target.wants")
@@ -238,13 +259,26 @@ class Lab:
 def a_lab(directory: Path, roots: Path, pki: Pki) -> Iterator[Lab]:
     """A laboratory for as long as the block lasts."""
     api = FakeApi(version="v1.34.9")
-    with serving(mirrored, pki.server_context()) as mirror, api.running(pki):
+    published: dict[str, bytes] = {}
+
+    def bundle(request: Request) -> Answer:
+        body = published["bundle"]
+        etag = f'"{hashlib.sha256(body).hexdigest()}"'
+        same = request.headers.get("If-None-Match") == etag
+        return Answer(status=304) if same else Answer(body, 200, {"ETag": etag})
+
+    with (
+        serving(mirrored, pki.server_context()) as mirror,
+        serving(bundle, pki.server_context()) as address,
+        api.running(pki),
+    ):
         document: dict[str, Any] = {
             "azure": {"targetCluster": {"resourceId": CLUSTER}, "bootstrapToken": {"token": TOKEN}},
             "kubernetes": {"version": "1.34.4"},
             "cni": {"mode": "bridge", "podCIDR": "10.9.0.0/24"},
             "mirror": {"url": mirror.url, "caCert": pki.ca_pem, "catalogue": catalogue()},
             "takeover": True,
+            **LEFT_OUT_LATER,
             "node": {
                 "labels": {"site": "lab-1"},
                 "kubelet": {
@@ -257,8 +291,13 @@ def a_lab(directory: Path, roots: Path, pki: Pki) -> Iterator[Lab]:
             document,
             {
                 "kubernetes": {"version": NEWER},
-                "node": {"maxPods": 50, "labels": {"site": "lab-2"}},
+                "node": {
+                    "maxPods": 50,
+                    "labels": {"site": "lab-2"},
+                    "kubelet": {"serverURL": api.server.url.replace("127.0.0.1", "localhost")},
+                },
                 "containerd": {"metricsAddress": "127.0.0.1:10299"},
+                **dict.fromkeys(LEFT_OUT_LATER),
             },
         )
         commands = []
@@ -267,4 +306,14 @@ def a_lab(directory: Path, roots: Path, pki: Pki) -> Iterator[Lab]:
             file.write_text(json.dumps(content))
             commands.append(("join", "--config", str(file)))
         join, update = commands
-        yield Lab(roots, pki, api, join, update)
+        (directory / "ca.pem").write_text(pki.ca_pem)
+        url = f"{address.url}/bundle?sig=s3cret"
+        follow = ("join", "--config-url", url, "--ca-cert", str(directory / "ca.pem"), "--durable")
+        old, new = (
+            json.dumps(
+                {"config": {**content, "continuousMonitoring": True}, "configVersion": version}
+            ).encode()
+            for version, content in (("17", document), ("18", newer))
+        )
+        published["bundle"] = old
+        yield Lab(roots, pki, api, join, update, follow, published, new)

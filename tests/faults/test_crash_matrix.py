@@ -26,6 +26,7 @@ from tests.faults.dying import LOOKING, Watch, changing
 from tests.faults.lab import NEWER, Lab, Photo, World, differences
 
 LEAVE = ("unbootstrap",)
+POLL = ("poll",)
 EFFECTS = {
     "append",
     "link",
@@ -69,6 +70,10 @@ def cases(lab: Lab) -> dict[str, Case]:
         made[f"bootstrap, {kind}"] = Case(start, lab.join, origin, photo)
         made[f"update, {kind}"] = Case(joined, lab.update, origin, photo)
         made[f"unbootstrap, {kind}"] = Case(joined, LEAVE, origin, photo)
+        following = start.copy()
+        assert following.command(*lab.follow)[0] == 0
+        made[f"poll, {kind}"] = Case(following, POLL, origin, following.photo())
+    lab.published["bundle"] = lab.news
     return made
 
 
@@ -121,7 +126,7 @@ def tried(where: str, world: World, *trials: Callable[[World], None]) -> list[st
 
 
 @pytest.mark.parametrize("kind", ["fresh", "lived-in"])
-@pytest.mark.parametrize("operation", ["bootstrap", "update", "unbootstrap"])
+@pytest.mark.parametrize("operation", ["bootstrap", "update", "poll", "unbootstrap"])
 def test_killed_and_run_again(
     cases: dict[str, Case],
     lab: Lab,
@@ -137,6 +142,8 @@ def test_killed_and_run_again(
     end = world.photo()
 
     def completes(trying: World) -> None:
+        if operation == "poll":
+            trying.machine.clock.sleep(30)  # the next look: it does not wait for the lease of a dead one
         ends_in(trying, case.command, end)
         gives_back(trying, case.origin, joined=True)
 

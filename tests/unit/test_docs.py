@@ -118,12 +118,7 @@ def test_state_files_are_told() -> None:
 IDENTITY = {"clientId": "11111111-2222-3333-4444-555555555555"}
 TENANT = "87654321-4321-4321-4321-cba987654321"
 ASKING: dict[str, dict[str, Any]] = {
-    "azure.arc.enabled": {"azure": {"tenantId": TENANT, "arc": {"enabled": True, "location": "westeurope"}}},
     "azure.vpn.enabled": {"azure": {"vpn": {"enabled": True, "autoProvision": True}}},
-    "continuousMonitoring": {
-        "azure": {"tenantId": TENANT, "managedIdentity": IDENTITY},
-        "continuousMonitoring": True,
-    },
     "hooks.after": {"hooks": {"after": ["/srv/after.yml"]}},
     "hooks.before": {"hooks": {"before": ["/srv/before.yml"]}},
     "npd.version": {"npd": {"version": "1.34.0", "sha256": "ab" * 32}},
@@ -142,6 +137,20 @@ def test_refused_fields_are_refused(field: str) -> None:
     with pytest.raises(NotAvailable) as caught:
         check_available(parse(document))
     assert field.partition(".")[0] in caught.value.where
+
+
+def test_fields_that_need_something_are_refused_without_it() -> None:
+    assert set(docs.ONLY_WITH) == {"continuousMonitoring"}
+    asked = {
+        "azure": {"tenantId": TENANT, "managedIdentity": IDENTITY},
+        "kubernetesAuth": {"method": "bootstrapToken"},
+        "continuousMonitoring": True,
+    }
+    config = parse(merge(node_document(), asked))
+    check_available(config, pollable=True)
+    with pytest.raises(NotAvailable) as caught:
+        check_available(config)
+    assert caught.value.where == "continuousMonitoring"
 
 
 # --- examples ---------------------------------------------------------------------------------------------
@@ -178,7 +187,9 @@ def test_parts_of_documents_are_accepted(name: str) -> None:
 
 
 def test_document_with_everything_is_accepted() -> None:
-    check_available(parse(yaml.safe_load((EXAMPLES / "everything.yml").read_text())))
+    document = yaml.safe_load((EXAMPLES / "everything.yml").read_text())
+    for instead in docs.INSTEAD:
+        check_available(parse(merge(document, instead), pollable=True), pollable=True)
 
 
 def test_inventory_of_the_readme_is_the_example() -> None:

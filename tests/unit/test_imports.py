@@ -34,20 +34,32 @@ LAYERS = {
     "components": "config facts labels layout proxy program catalogue resources",
     "journal": "errors host resources",
     "state": "errors host journal",
-    "engine": "errors host resources state journal",
+    "orphans": "host resources journal",
+    "engine": "errors host resources state journal orphans",
+    # Who this machine is in Azure, and Arc's agent: procedures, not resources.
+    "identity": f"{PLAIN} config host http_client proxy",
+    "arc": f"{PLAIN} config host http_client identity resources state",
     "lease": "errors host",
     "available": "errors config",
     "foreign": "errors host facts layout config state",
-    "sources": "errors config http_client",
+    "watched": "",
+    "sources": "errors config http_client state watched",
     "fetch": "errors host http_client layout catalogue resources",
     "kube": "clock errors http_client",
     "gates": "errors host kube resources",
     # On top: what can be done to a machine, and the ways in.
     "operations": f"{PLAIN} config catalogue components engine facts labels proxy available foreign sources "
-    "fetch gates host http_client kube state",
-    "leave": f"{PLAIN} config components resources engine facts fetch labels host kube state operations",
-    "status": f"{PLAIN} config components engine facts labels host kube state operations",
-    "cli": f"{PLAIN} config host http_client lease program sources operations leave status",
+    "fetch gates host http_client identity kube state watched",
+    "leave": f"{PLAIN} config components resources engine facts fetch labels host identity kube state "
+    "operations",
+    "status": f"{PLAIN} arc config components engine facts labels host http_client kube state operations "
+    "watched",
+    "follow": f"{PLAIN} config host http_client leave operations sources state watched",
+    "poll": f"{PLAIN} host http_client lease program state watched follow",
+    "preflight": f"{PLAIN} arc available catalogue config facts foreign host http_client identity proxy "
+    "resources sources state",
+    "cli": f"{PLAIN} arc config facts host http_client identity lease program sources operations leave "
+    "preflight state status poll",
 }
 ALLOWED = {name: set(may.split()) for names, may in LAYERS.items() for name in names.split()}
 

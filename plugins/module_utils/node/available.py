@@ -9,14 +9,13 @@ from .config.model import NodeConfig
 from .errors import NotAvailable
 
 
-def check_available(config: NodeConfig) -> None:
-    """Refuse before anything is touched, naming every field in question."""
-    method = config.kubernetes_auth.method
+def check_available(config: NodeConfig, *, pollable: bool = False) -> None:
+    """Refuse before anything is touched, naming every field in question.
+
+    pollable: the document came from an address that can be asked again.
+    """
     asked = {
-        f"kubernetesAuth.method {method} (bootstrapToken is)": method not in (None, "bootstrapToken"),
-        "azure.arc.enabled": config.azure.arc.enabled,
         "azure.vpn.enabled": config.azure.vpn.enabled,
-        "continuousMonitoring": config.continuous_monitoring,
         "npd.version": config.npd.version is not None,
         "pull.repository": config.pull.repository is not None,
         "hooks": bool(config.hooks.before or config.hooks.after),
@@ -28,4 +27,12 @@ def check_available(config: NodeConfig) -> None:
             where=", ".join(fields),
             why="these fields are valid, but what they ask for is not available yet",
             fix="leave them out, or use a version that has them",
+        )
+    if config.continuous_monitoring and not pollable:
+        raise NotAvailable(
+            "this machine has no address where it could look for its configuration again",
+            where="continuousMonitoring",
+            why="it follows a durable URL only: polling Azure itself is not available yet",
+            fix="give a URL that stays valid, and say so (durable: true, or `aks-flex-node join --config-url "
+            "URL --durable`), or leave continuousMonitoring out",
         )

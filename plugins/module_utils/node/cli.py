@@ -10,18 +10,28 @@ import difflib
 import json
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from .arc.choice import installer_token, order_of
+from .arc.registration import Outcome, Record, query, register, unregister
 from .config.document import loads
+from .config.model import NodeConfig
+from .config.parse import parse
 from .errors import FileTrouble, FlexNodeError, NotRoot
+from .facts import gather
 from .host import Host
 from .http_client import HttpClient
+from .identity.choice import PURPOSES, audience_for, identity_for
+from .identity.token import claims, exec_credential
 from .lease import held, new_operation
 from .leave import leave
-from .operations import EVERYTHING, Reconciled, obtain, reconcile
+from .operations import EVERYTHING, Reconciled, obtain, reconcile, stored_document
+from .poll import tick
 from .program import COMMAND, VERSION
-from .sources import Inline, Source, Url
+from .secret import Secret
+from .sources import Inline, Source, Stored, Url
+from .state import Store, store_of
 from .status import status_of
 
 Say = Callable[[str], None]
@@ -30,7 +40,10 @@ SHOWN = 10  # items of drift in a status
 
 def main(arguments: Sequence[str] | None = None, host: Host | None = None) -> int:
     """Parse, do one thing, answer with an honest exit status."""
-    options = parser().parse_args(arguments)
+    commands = parser()
+    options = commands.parse_args(arguments)
+    if getattr(options, "durable", False) and not options.config_url:
+        commands.error("--durable says something of a URL: it needs --config-url")
     try:
         if options.needs_root and os.geteuid() != 0:
             raise NotRoot(
@@ -64,8 +77,56 @@ def parser() -> argparse.ArgumentParser:
     plan = command("plan", show_plan, "show what would change, and change nothing")
     add_source(plan, required=False)
     plan.add_argument("--diff", action="store_true", help="show the content of files too")
+    check = command(
+        "preflight",
+        show_preflight,
+        "look for everything that would keep this machine from joining",
+        root=False,
+    )
+    add_source(check, required=False)
+    check.add_argument(
+        "--stage",
+        choices=("host", "connectivity", "all"),
+        default="all",
+        help="the machine, what it reaches, or both",
+    )
+    check.add_argument(
+        "--skip",
+        action="append",
+        default=[],
+        metavar="ID",
+        help="leave a check out; can be given several times",
+    )
+    check.add_argument("--json", action="store_true", help="for programs")
     status = command("status", show_status, "how this machine is doing")
     status.add_argument("--json", action="store_true", help="for programs")
+    poll = command("poll", look_once, "look once for a new configuration, and follow it")
+    poll.add_argument(
+        "--hand-over",
+        action="store_true",
+        help="let a service follow it, as the timer does; say only what is new",
+    )
+    token = command(
+        "token", show_token, "print a token of this machine's Azure identity, as kubelets read it"
+    )
+    token.add_argument(
+        "--identity", metavar="FILE", help="the identity to use (JSON); absent: the stored configuration's"
+    )
+    token.add_argument(
+        "--purpose",
+        choices=PURPOSES,
+        default=PURPOSES[0],
+        help="who it is for: kubernetes (default) or azure",
+    )
+    token.add_argument("--check", action="store_true", help="say whose it is and for how long, not the token")
+    arc = command("arc", show_arc, "this machine in Azure Arc")
+    arc.add_argument("action", choices=("status", "register"), help="look, or register as configured")
+    arc.add_argument("--json", action="store_true", help="for programs")
+    arc.add_argument(
+        "--access-token-stdin",
+        action="store_true",
+        help="read an access token to register with from standard input; absent: azure.servicePrincipal",
+    )
     command("version", show_version, "version of this program", root=False)
     gone = command(
         "unbootstrap", leave_cluster, "leave the cluster and restore what was here before", aliases=["reset"]
@@ -92,6 +153,11 @@ def add_source(command: argparse.ArgumentParser, *, required: bool) -> None:
         help="a configuration URL; - reads it from standard input, where other users can't see it",
     )
     command.add_argument("--ca-cert", metavar="FILE", help="CA of the URL's server, if it is a private one")
+    command.add_argument(
+        "--durable",
+        action="store_true",
+        help="the URL stays valid and can be asked again: continuousMonitoring needs it",
+    )
 
 
 def named_source(options: argparse.Namespace, host: Host) -> Source:
@@ -99,7 +165,7 @@ def named_source(options: argparse.Namespace, host: Host) -> Source:
     if options.config_url:
         url = sys.stdin.readline().strip() if options.config_url == "-" else options.config_url
         ca = open_text(options.ca_cert) if options.ca_cert else ""
-        return Url(url, HttpClient(ca_pem=ca, clock=host.clock))
+        return Url(url, HttpClient(ca_pem=ca, clock=host.clock), ca)
     text = sys.stdin.read() if options.config == "-" else open_text(options.config)
     return Inline(loads(text, where=options.config))
 
@@ -123,9 +189,14 @@ def join_cluster(options: argparse.Namespace, host: Host) -> int:
     say, start = speaker(host), host.clock.monotonic()
     source = named_source(options, host)
     with held(host, new_operation(), f"{COMMAND} join"):
-        obtain(host, source, {})
+        obtained = obtain(host, source, {}, durable=options.durable)
         say("configuration is valid")
+        config = parse(obtained.document, pollable=True)
+        if config.azure.arc.enabled:
+            arc_registered(host, store_of(host), config, say)
         run = reconcile(host, None, EVERYTHING, tell=say)
+    for warning in (*obtained.warnings, *run.warnings):
+        complain(f"warning: {warning}")
     show(joined(run, host.clock.monotonic() - start))
     return 0
 
@@ -142,7 +213,10 @@ def joined(run: Reconciled, seconds: float) -> str:
 def show_plan(options: argparse.Namespace, host: Host) -> int:
     """The plan as sentences, one a line."""
     given = options.config or options.config_url
-    document = obtain(host, named_source(options, host), {}, check=True).document if given else None
+    document = None
+    if given:
+        source = named_source(options, host)
+        document = obtain(host, source, {}, check=True, durable=options.durable).document
     run = reconcile(host, document, EVERYTHING, check=True)
     for step in run.plan.diff if options.diff else ():
         before, after = step["before"].splitlines(), step["after"].splitlines()
@@ -152,6 +226,19 @@ def show_plan(options: argparse.Namespace, host: Host) -> int:
         show(sentence)
     show(f"{len(run.actions)} change(s)" if run.actions else "nothing to do")
     return 0
+
+
+def show_preflight(options: argparse.Namespace, host: Host) -> int:
+    """Everything that is wrong, at once; exit status 0 means that nothing stands against a join."""
+    from .preflight.document import fetched  # here, as no other command needs any of it
+    from .preflight.run import run_preflight
+
+    given = options.config or options.config_url
+    source: Source = named_source(options, host) if given else Stored(store_of(host))
+    read = fetched(host, source, {}, pollable=options.durable or not given)
+    report = run_preflight(host, read, options.stage, options.skip)
+    show(json.dumps(report.as_dict(), indent=2) if options.json else "\n".join(report.lines()))
+    return 0 if report.ok else 1
 
 
 def show_status(options: argparse.Namespace, host: Host) -> int:
@@ -164,6 +251,7 @@ def show_status(options: argparse.Namespace, host: Host) -> int:
         show(f"phase    {status['phase']}")
         show(f"node     {node['status']}  {node.get('name', '')}  {node.get('kubeletVersion', '')}".rstrip())
         show(f"config   version {config['version'] or '-'}, applied {config['appliedVersion'] or '-'}")
+        show(f"monitor  {followed(status['monitoring'])}")
         show(f"drift    {len(status['drift'])} item(s)")
         for sentence in status["drift"][:SHOWN]:
             show(f"         would {sentence}")
@@ -171,6 +259,72 @@ def show_status(options: argparse.Namespace, host: Host) -> int:
             show(f"         and {len(status['drift']) - SHOWN} more: {COMMAND} plan")
         show(f"reason   {status['reason']}  {status['message']}".rstrip())
     return 0 if status["node"]["ready"] and not status["drift"] else 3
+
+
+def followed(monitoring: dict[str, Any]) -> str:
+    """How the configuration is followed, in one line."""
+    if monitoring["status"] == "NotConfigured":
+        return "off"
+    if monitoring["ok"]:
+        return f"Ok  {monitoring['url']}"
+    blocked = f"version {monitoring['blockedVersion']}, " if monitoring["blockedVersion"] else ""
+    since = f"since {monitoring['since']}"
+    return f"{monitoring['status']}  {blocked}{monitoring['code']} {since}: {monitoring['message']}"
+
+
+def look_once(options: argparse.Namespace, host: Host) -> int:
+    """Exit status 3 means: there is a new configuration, and it was refused or did not work."""
+    return tick(host, show, show, hand_over=options.hand_over)
+
+
+def show_token(options: argparse.Namespace, host: Host) -> int:
+    """An ExecCredential on standard output: the kubelet's exec plugin."""
+    given = loads(open_text(options.identity), where=options.identity) if options.identity else None
+    document = stored_document(host, None)[1] if given is None else given
+    config = parse(document, purpose="prepare", pollable=True)
+    identity = identity_for(config, host, options.purpose)
+    token = identity.token(audience_for(config, options.purpose))
+    if not options.check:
+        show(exec_credential(token))
+        return 0
+    who = claims(token.value)
+    show(f"identity  {identity.name}")
+    show(f"object    {who.get('oid', '-')}  tenant {who.get('tid', '-')}")
+    show(f"audience  {who.get('aud', '-')}")
+    show(f"valid     {token.expires_on - host.clock.now():.0f} s more")
+    return 0
+
+
+def show_arc(options: argparse.Namespace, host: Host) -> int:
+    """Exit status 0 means: registered, heard of by Azure, and all services run."""
+    config = None
+    if options.action == "register":
+        store, document = stored_document(host, None)
+        config = parse(document, pollable=True)
+        say = (lambda _: None) if options.json else speaker(host)
+        with held(host, new_operation(), f"{COMMAND} arc register"):
+            outcome = arc_registered(host, store, config, say, from_stdin=options.access_token_stdin)
+    else:
+        outcome = query(host, store_of(host))
+    seen = outcome.as_dict()
+    if options.json:
+        show(json.dumps(seen, indent=2))
+    else:
+        show(f"agent     {seen['agent_version'] or 'not installed'}  {seen['agent_status']}".rstrip())
+        show(f"machine   {seen['resource_id'] or '-'}")
+        show(f"services  {', '.join(f'{name} {state}' for name, state in seen['services'].items()) or '-'}")
+    healthy = seen["connected"] and all(state == "active" for state in seen["services"].values())
+    return 0 if healthy else 3
+
+
+def arc_registered(
+    host: Host, store: Store, config: NodeConfig, say: Say, *, from_stdin: bool = False
+) -> Outcome:
+    """Registered with Azure Arc as configured."""
+    given = Secret(sys.stdin.readline().strip()) if from_stdin else None
+    known = query(host, store).status.registration is not None
+    token = given or (None if known else installer_token(config, host))
+    return register(host, store, order_of(config, gather(host).hostname), token, tell=say)
 
 
 def show_version(options: argparse.Namespace, host: Host) -> int:
@@ -183,15 +337,34 @@ def leave_cluster(options: argparse.Namespace, host: Host) -> int:
     """Give the machine back; the exit status says whether all of it could be."""
     say = speaker(host)
     with held(host, new_operation(), f"{COMMAND} unbootstrap"):
+        document = remembered(host)  # leaving forgets it
         report = leave(host, drain_seconds=options.drain_seconds, tell=say)
-    if report.node_remains:
-        complain(
-            f"left: Node {report.node} ({report.node_remains}); delete it: kubectl delete node {report.node}"
-        )
-    for line in report.remains:
-        complain(f"left: {line}")
+        report.remains += arc_left(host, document, say)
+    for line in report.complaints:
+        complain(line)
     show("this machine was not a node" if not report.changed else "this machine is no longer a node")
-    return 1 if report.remains or report.node_remains else 0
+    return 1 if report.complaints else 0
+
+
+def remembered(host: Host) -> Mapping[str, Any] | None:
+    """The stored configuration, if it can still be read: the way back must not depend on it."""
+    try:
+        return store_of(host).current_config()
+    except FlexNodeError:
+        return None
+
+
+def arc_left(host: Host, document: Mapping[str, Any] | None, say: Say) -> list[str]:
+    """Take back the registration with Azure Arc, if it was ours; what has to stay, and why."""
+    store = store_of(host)
+    try:
+        if "registration" not in Record(host, store).read() or not query(host, store).ours:
+            return []
+        config = parse(document, purpose="prepare", pollable=True) if document else None
+        token = installer_token(config, host) if config else None
+        return unregister(host, store, token, tell=say).remains
+    except FlexNodeError as error:
+        return [f"registration with Azure Arc: {error.what}: {error.why}. {error.fix}"]
 
 
 def show(text: object) -> None:

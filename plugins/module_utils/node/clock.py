@@ -19,6 +19,11 @@ class Clock(Protocol):
     def sleep(self, seconds: float) -> None: ...
 
 
+def stamp(clock: Clock) -> str:
+    """The time of day, for people and for programs."""
+    return time.strftime("%Y-%m-%dT%H:%M:%S+00:00", time.gmtime(clock.now()))
+
+
 class SystemClock:
     """The machine's own clock."""
 

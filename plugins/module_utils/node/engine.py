@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from .errors import ApiUnreachable, FlexNodeError
 from .host import Host
-from .resources.base import Change, Resource, key_of
+from .orphans import Orphan, find_orphans
+from .resources.base import Change, Ownership, Resource, key_of
 from .resources.kinds import KINDS
 from .resources.paths import Directory
 from .resources.tree import Tree
@@ -43,6 +44,9 @@ class Plan:
     restarts: tuple[str, ...] = ()  # owed by a run that was cut off before it could restart them
     reload: bool = False
     touched: tuple[Resource, ...] = ()  # to be journaled: what differs, and the directories that will be ours
+    owners: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    left: tuple[str, ...] = ()  # nothing asks for these any more, but someone changed them after us
+    settled: tuple[str, ...] = ()  # keys of items that are again as they were before us
 
     @property
     def changed(self) -> bool:
@@ -108,10 +112,19 @@ def silent(_sentence: str) -> None:
     """Nobody listens."""
 
 
-def make_plan(resources: Sequence[Resource], host: Host, store: Store) -> Plan:
-    """Look at every item and keep those that differ. Changes nothing."""
-    steps, touched = [], []
-    for resource in with_parents(resources):
+def make_plan(
+    resources: Sequence[Resource], host: Host, store: Store, ownership: Ownership | None = None
+) -> Plan:
+    """Look at every item and keep those that differ. Changes nothing.
+
+    With an `ownership`, what its components asked for once and ask for no more is given back, first of all.
+    """
+    ownership = ownership or Ownership()
+    listed = with_parents(resources)
+    orphans = find_orphans(host, store.journal, listed, ownership.components)
+    steps = [Step(orphan, orphan.change) for orphan in orphans.found]
+    touched = []
+    for resource in listed:
         change = resource.difference(resource.observe(host))
         if change is not None:
             steps.append(Step(resource, change))
@@ -119,9 +132,31 @@ def make_plan(resources: Sequence[Resource], host: Host, store: Store) -> Plan:
         if change is not None or (isinstance(resource, Directory) and resource.ours):
             touched.append(resource)
     unfinished = store.transaction() or {}
-    starting = {step.resource.name for step in steps if isinstance(step.resource, Unit)}
-    owed = tuple(unit for unit in unfinished.get("restarts", ()) if unit not in starting)
-    return Plan(tuple(steps), owed, bool(unfinished.get("reload")), tuple(touched))
+    # Started anyway, or not to run any more.
+    known = {step.resource.name for step in steps if isinstance(step.resource, (Unit, Orphan))}
+    known |= {key.partition(":")[2] for key in orphans.settled}
+    owed = tuple(unit for unit in unfinished.get("restarts", ()) if unit not in known)
+    return Plan(
+        tuple(steps),
+        owed,
+        bool(unfinished.get("reload")),
+        tuple(touched),
+        _with_parents_owned(ownership.of),
+        orphans.left,
+        orphans.settled,
+    )
+
+
+def _with_parents_owned(owners: Mapping[str, frozenset[str]]) -> dict[str, frozenset[str]]:
+    """The same for the directories above: those belong to all who have something below."""
+    owned = dict(owners)
+    for key, of in owners.items():
+        parent = os.path.dirname(key.partition(":")[2])
+        while len(parent) > 1:
+            above = f"directory:{parent}"
+            owned[above] = owned.get(above, frozenset()) | of
+            parent = os.path.dirname(parent)
+    return owned
 
 
 def with_parents(resources: Sequence[Resource]) -> list[Resource]:
@@ -154,24 +189,27 @@ def execute(
     timings: Timings,
     tell: Listener = silent,
     roll_back: bool = False,
+    starting: Callable[[], None] = lambda: None,
 ) -> None:
     """Carry out a plan in one transaction.
 
     Write down origins, fetch everything, write down the intent, apply, reload and restart once, pass the
     gates. What fails while applying is rolled back; a failed gate is rolled back where there is a generation
-    that worked (`roll_back`), else left in place to be looked at and continued by the next run.
+    that worked (`roll_back`), else left in place to be looked at and continued by the next run. `starting` is
+    called when all is in place and units are about to start.
     """
-    store.journal.record(plan.touched)
+    store.journal.record(plan.touched, plan.owners)
     with timings.of("fetch"):
         if plan.trees and stager:
             tell(f"fetch {', '.join(f'{tree.artifact.name} {tree.artifact.version}' for tree in plan.trees)}")
             stager.stage(plan.trees)
     with timings.of("apply"):
-        restarts = _restarts(plan, _running(host, plan))
-        store.journal.record([Unit(unit) for unit in restarts])  # those that ran before us run again after us
+        restarts, last = _restarts(plan, _running(host, plan))
+        # Those that ran before us run again after us.
+        store.journal.record([Unit(unit) for unit in (*restarts, *last)])
         reload = plan.reload or any(step.resource.name.startswith(UNIT_DIR) for step in plan.steps)
         before = _now(plan, host, store)
-        store.begin({"restarts": restarts, "reload": reload, "before": before})
+        store.begin({"restarts": restarts + last, "reload": reload, "before": before})
         done: list[Resource] = []
         try:
             tell(f"apply {len(plan.steps)} change(s)")
@@ -179,7 +217,8 @@ def execute(
                 done.append(step.resource)
                 step.resource.apply(host)
         except FlexNodeError as error:
-            _put_back(done, before, host, store)
+            if stopped := _put_back(done, before, host, store):
+                _reload_and_restart(host, False, stopped, tell)
             store.begin({"restarts": list(plan.restarts), "reload": plan.reload, "before": {}})
             if not plan.restarts:  # what an earlier run owes is still owed
                 store.finish()
@@ -187,8 +226,9 @@ def execute(
             raise
     try:
         with timings.of("start"):
+            starting()
             _reload_and_restart(host, reload, restarts, tell)
-            store.begin({"restarts": [], "reload": False, "before": before})
+            store.begin({"restarts": last, "reload": False, "before": before})
         with timings.of("gate"):
             tell("wait until all is well")
             for gate in gates:
@@ -197,10 +237,15 @@ def execute(
         # An API server that can't be reached says nothing about this node: hold, the next run looks again.
         if roll_back and not isinstance(error, ApiUnreachable):
             tell("that did not work: put back what was there before")
-            _put_back(done, before, host, store)
-            _reload_and_restart(host, reload, restarts, tell)
+            stopped = _put_back(done, before, host, store)
+            _reload_and_restart(host, reload, [*restarts, *stopped], tell)
             store.finish()
         raise
+    if last:
+        with timings.of("start"):
+            tell(f"start {', '.join(last)}")
+            host.run(["systemctl", "restart", *last], timeout=120)
+    store.journal.release([step.resource.key for step in plan.steps if isinstance(step.resource, Orphan)])
     store.finish()
 
 
@@ -210,17 +255,21 @@ def _running(host: Host, plan: Plan) -> frozenset[str]:
     return frozenset(unit for unit, state in states.items() if state["ActiveState"] in RUNNING)
 
 
-def _restarts(plan: Plan, running: frozenset[str]) -> list[str]:
-    """Units to start or restart, once each, in the order in which they are named.
+def _restarts(plan: Plan, running: frozenset[str]) -> tuple[list[str], list[str]]:
+    """Units to start or restart, once each, in the order in which they are named; then those that come last.
 
     A file's wish to restart a unit counts only if that unit runs: preparing a machine starts nothing.
     """
     ordered: dict[str, None] = {}
+    last = [
+        step.resource.name for step in plan.steps if isinstance(step.resource, Unit) and step.resource.last
+    ]
+    stopped = [step.resource.name for step in plan.steps if isinstance(step.resource, Orphan)]
     for step in plan.steps:
         for unit in step.resource.restarts:
-            if unit in running or isinstance(step.resource, Unit):
+            if (unit in running and unit not in stopped) or isinstance(step.resource, Unit):
                 ordered[unit] = None
-    return list(ordered | dict.fromkeys(plan.restarts))
+    return [unit for unit in ordered | dict.fromkeys(plan.restarts) if unit not in last], last
 
 
 def _now(plan: Plan, host: Host, store: Store) -> dict[str, Any]:
@@ -231,11 +280,15 @@ def _now(plan: Plan, host: Host, store: Store) -> dict[str, Any]:
     }
 
 
-def _put_back(done: list[Resource], before: dict[str, Any], host: Host, store: Store) -> None:
-    """The previous generation. Units follow by a restart; trees are inert without a link to them."""
+def _put_back(done: list[Resource], before: dict[str, Any], host: Host, store: Store) -> list[str]:
+    """The previous generation. Units follow by a restart; trees are inert without a link to them.
+
+    Returns the units that were stopped, and have to run again.
+    """
     for resource in reversed(done):
         if not isinstance(resource, (Unit, Tree)):
             resource.restore(host, resource.name, before[key_of(resource)], store.journal)
+    return [resource.name for resource in done if isinstance(resource, Orphan) and resource.is_unit]
 
 
 def _reload_and_restart(host: Host, reload: bool, units: Sequence[str], tell: Listener) -> None:

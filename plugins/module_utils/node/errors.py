@@ -199,6 +199,11 @@ class FileTrouble(FlexNodeError):
     remedy = "look at the path with `ls -la`, mend what is wrong with it, then run this again"
 
 
+class PreflightFailed(FlexNodeError):
+    code, title = "FLEX-1310", "Something would keep this machine from joining"
+    remedy = "mend what is listed, or leave a check out by its id (flexnode_preflight_skip)"
+
+
 # --- 14xx: operation --------------------------------------------------------------------------------------
 
 

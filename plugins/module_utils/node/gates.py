@@ -23,15 +23,28 @@ from .host import Host
 from .kube import KubeClient, kubelet_version, ready_condition
 from .resources.units import unit_states
 
+# A token serves one join. The words are those of all who can mint one.
+HOW_TO_GO_ON = (
+    "get a new token. For a configuration of a flexNodeConfig resource: ansible-playbook "
+    "aks.flexnode.config_tokens, then bootstrap or `aks-flex-node join` with the new address. With the "
+    "sources cluster and blob: run bootstrap again, it mints one. Else put one into "
+    "azure.bootstrapToken.token and run bootstrap or `aks-flex-node join` again"
+)
 LOOK_EVERY = 0.1
 READ_LOG_EVERY = 2.0
 JUST_BEFORE = 5  # seconds: units are started right before their gate
 # A kubelet that came back this often within one gate is not going to stay.
 TOO_MANY_STARTS = 3
 TROUBLE = re.compile(r"(?i)error|fail|fatal|panic|\bE\d{4}\b")
+# Who is nobody is refused by anyone: that kubelets also ask as such says nothing.
+FORBIDDEN = re.compile(
+    r"User \\*\"(?!system:anonymous)([^\"\\]+)\\*\" cannot (\w+) resource \\*\"([^\"\\]+)\\*\""
+)
 UNREACHABLE = re.compile(
     r"dial tcp:? [^\"]*?(?:connection refused|i/o timeout|no such host|no route to host|unreachable)"
 )
+# A kubelet without a certificate that the API server answers: it has asked for one, and so used its token.
+ANSWERED = re.compile(r"system:anonymous|CertificateSigningRequest")
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +79,7 @@ class NodeReady:
     connect: Callable[[], KubeClient]
     cni_mode: str
     seconds: float = 120
+    azure: str = ""  # the method, where the kubelet shows an Azure identity
 
     def pass_(self, host: Host) -> None:
         """Ask the API server, as the kubelet, until it says so; give up early where waiting can't help."""
@@ -81,15 +95,19 @@ class NodeReady:
             now = int(unit_states(host, ("kubelet.service",))["kubelet.service"]["NRestarts"] or 0)
             # A kubelet that is refused its first certificate does not end: it asks again and again.
             due = host.clock.monotonic() >= read_log and not host.exists(self.identity)
-            if (due or now > starts) and (hopeless := refused(host, self.node, began)):
+            if (due or now > starts) and (hopeless := refused(host, self.node, began, self.azure)):
                 raise hopeless
             if due:
                 read_log = host.clock.monotonic() + READ_LOG_EVERY
             if now - starts >= TOO_MANY_STARTS:
-                raise explained_log(host, self.node, since) or unit_failed(host, "kubelet.service", since)
+                raise self._explained(host, since) or unit_failed(host, "kubelet.service", since)
             if host.clock.monotonic() >= deadline:
-                raise explained_log(host, self.node, since) or self._not_ready(waiting_for)
+                explained = self._explained(host, since) or self._used_up(host, since)
+                raise explained or self._not_ready(waiting_for)
             host.clock.sleep(LOOK_EVERY)
+
+    def _explained(self, host: Host, since: float) -> FlexNodeError | None:
+        return explained_log(host, self.node, since, self.azure)
 
     def _missing(self, host: Host) -> str | ApiUnreachable | None:
         """What is still missing, None when all is seen."""
@@ -110,6 +128,19 @@ class NodeReady:
             return message
         seen = kubelet_version(node)
         return None if seen == self.version else f"the Node still reports kubelet {seen}"
+
+    def _used_up(self, host: Host, since: float) -> TokenRefused | None:
+        """A token serves one join: one that was used, and brought no certificate, is not tried again."""
+        if self.azure or host.exists(self.identity):
+            return None
+        if not ANSWERED.search("\n".join(unit_log(host, "kubelet.service", since))):
+            return None
+        return TokenRefused(
+            "the bootstrap token is used up, and the kubelet has no certificate",
+            where=self.node,
+            why=f"its request was not approved within {self.seconds:g} s",
+            fix=f"see that the cluster approves such requests (`kubectl get csr`), then {HOW_TO_GO_ON}",
+        )
 
     def _not_ready(self, waiting_for: str | ApiUnreachable) -> FlexNodeError:
         if isinstance(waiting_for, ApiUnreachable):  # says more than that the Node was not seen
@@ -146,15 +177,23 @@ def unit_failed(host: Host, unit: str, since: float) -> UnitFailed:
     )
 
 
-def refused(host: Host, node: str, since: float) -> FlexNodeError | None:
+def refused(host: Host, node: str, since: float, azure: str = "") -> FlexNodeError | None:
     """A refusal that no waiting will change."""
     log = "\n".join(unit_log(host, "kubelet.service", since))
+    if azure and re.search(r"certificate signing request: Unauthorized|bootstrap.*Unauthorized", log):
+        return Forbidden(
+            "the API server does not accept the kubelet's Azure identity",
+            where=f"{node}, {azure}",
+            why="it answers Unauthorized: it does not trust tokens of this tenant",
+            fix="check azure.tenantId, and that the cluster has Entra ID integration: az aks show --query "
+            "aadProfile",
+        )
     if re.search(r"certificate signing request: Unauthorized|bootstrap.*Unauthorized", log):
         return TokenRefused(
             "the API server refuses the bootstrap token",
             where=node,
             why="it is unknown, expired or was deleted",
-            fix="get a new token or config URL, then run bootstrap (or `aks-flex-node join`) again",
+            fix=HOW_TO_GO_ON,
         )
     if re.search(r"x509: certificate signed by unknown authority|x509: certificate is valid for", log):
         return CaMismatch(
@@ -166,11 +205,43 @@ def refused(host: Host, node: str, since: float) -> FlexNodeError | None:
     return None
 
 
-def explained_log(host: Host, node: str, since: float) -> FlexNodeError | None:
+def explained_log(host: Host, node: str, since: float, azure: str = "") -> FlexNodeError | None:
     """The cause that the kubelet's own log names, once there is no more time to wait."""
-    if error := refused(host, node, since):
+    if error := refused(host, node, since, azure):
         return error
     log = "\n".join(unit_log(host, "kubelet.service", since))
+    if azure and (said := re.findall(r"FLEX-18\d\d: [^\"\\]*", log)):
+        return Forbidden(
+            "the kubelet gets no token",
+            where=f"{node}, {azure}",
+            why=said[-1],
+            fix="aks-flex-node token --check",
+        )
+    if azure and (denied := dict.fromkeys(FORBIDDEN.findall(log))):
+        return not_allowed(node, azure, list(denied))
     if trouble := UNREACHABLE.findall(log):
         return ApiUnreachable("the kubelet can't reach the API server", where=node, why=trouble[-1])
     return None
+
+
+def not_allowed(node: str, azure: str, denied: list[tuple[str, str, str]]) -> Forbidden:
+    """The identity, what it may not do, and for the first certificate what lets it."""
+    user = denied[-1][0]
+    acts = list(dict.fromkeys(f"{verb} {resource}" for who, verb, resource in denied if who == user))
+    fix = "grant what docs/permissions.md lists for this method and profile, then run this again"
+    if any(act.endswith("certificatesigningrequests") for act in acts):
+        roles = (
+            "system:node-bootstrapper",
+            "system:certificates.k8s.io:certificatesigningrequests:nodeclient",
+        )
+        lines = [
+            f"kubectl create clusterrolebinding flexnode-{node}-{number} --clusterrole={role} --user={user}"
+            for number, role in enumerate(roles, 1)
+        ]
+        fix = "let it ask for a certificate, then run this again:" + "".join(f"\n  {line}" for line in lines)
+    return Forbidden(
+        "the kubelet's Azure identity lacks permissions in the cluster",
+        where=f"{node}, {azure}",
+        why=f"User {user} may not {', '.join(acts)}",
+        fix=fix,
+    )

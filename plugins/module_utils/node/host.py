@@ -10,10 +10,7 @@ import errno
 import hashlib
 import os
 import re
-import secrets
-import shutil
 import stat
-import subprocess
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -60,6 +57,8 @@ ABSENT = PathState("absent")
 
 def run_command(argv: Sequence[str], data: bytes | None, timeout: float) -> Completed:
     """Run a program without a shell, in the C locale, and never for longer than `timeout`."""
+    import subprocess  # a tick that finds nothing new runs no command
+
     environment = {
         "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
         "LC_ALL": "C",
@@ -278,8 +277,10 @@ class Host:
             except OSError as error:
                 if error.errno != errno.EXDEV:
                     raise
+                from shutil import copy2
+
                 with self._beside(target) as temporary:
-                    shutil.copy2(self.path(source), temporary, follow_symlinks=False)
+                    copy2(self.path(source), temporary, follow_symlinks=False)
                     os.replace(temporary, self.path(target))
                 os.unlink(self.path(source))
 
@@ -351,7 +352,7 @@ class Host:
     def _beside(self, path: str) -> Iterator[str]:
         """A name in the same directory that nobody can guess; gone afterwards whatever happens."""
         directory, name = os.path.split(self.path(path))
-        temporary = os.path.join(directory, f".{name}.{secrets.token_hex(6)}")
+        temporary = os.path.join(directory, f".{name}.{os.urandom(6).hex()}")
         try:
             yield temporary
         finally:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from .errors import StateCorrupt
@@ -24,11 +24,16 @@ class Entry:
     origin: Origin
     was: str
     marks: list[str] = field(default_factory=list)
+    of: set[str] = field(default_factory=set)  # components that ask, or asked, for it
+    restarts: tuple[str, ...] = ()  # units that read it
 
     @property
     def key(self) -> str:
         """The item's identity."""
         return f"{self.kind}:{self.name}"
+
+
+NOBODY: Mapping[str, frozenset[str]] = {}
 
 
 class Journal:
@@ -59,24 +64,43 @@ class Journal:
                     why=str(error),
                     fix="restore the file from a backup; without it this machine can't be given back exactly",
                 ) from error
+            if record.get("released"):
+                entries.pop(record["key"], None)
+                continue
             if "origin" in record:
                 entries.setdefault(record["key"], Entry(kind, name, record["origin"], record["was"]))
-            entries[record["key"]].marks.append(record["mark"])
+            entry = entries[record["key"]]
+            if record["mark"] not in entry.marks:
+                entry.marks.append(record["mark"])
+            entry.of.update(record.get("of", ()))
+            entry.restarts = tuple(record.get("restarts", ()))
         return list(entries.values())
 
-    def record(self, resources: Iterable[Resource]) -> None:
+    def record(self, resources: Iterable[Resource], owners: Mapping[str, frozenset[str]] = NOBODY) -> None:
         """Write down the origin of each item that is touched for the first time, and its coming mark."""
         known = {entry.key: entry for entry in self.entries()}
         lines = []
         for resource in resources:
             key = key_of(resource)
+            of = owners.get(key, frozenset())
             line: dict[str, object] = {"key": key, "mark": resource.mark}
+            if of:
+                line["of"] = sorted(of)
+            if resource.restarts:
+                line["restarts"] = resource.restarts
             if key not in known:
                 line["was"] = resource.mark_now(self._host, resource.name)
                 line["origin"] = resource.capture(self._host, self)
-            elif resource.mark in known[key].marks:
+            elif resource.mark in known[key].marks and of <= known[key].of:
                 continue
             lines.append(json.dumps(line, sort_keys=True))
+        self._append(lines)
+
+    def release(self, keys: Iterable[str]) -> None:
+        """Forget items that are as they were: whoever touches one next begins with what is there then."""
+        self._append([json.dumps({"key": key, "released": True}) for key in keys])
+
+    def _append(self, lines: list[str]) -> None:
         if lines:
             self._host.make_directories(self._directory, 0o700)
             self._mend_torn_end()

@@ -8,6 +8,10 @@ from __future__ import annotations
 from .config.model import NodeConfig
 from .facts import Facts
 
+# What a node tells about its configuration, to all who see its Node.
+APPLIED_VERSION = "flexnode.aks.azure.com/applied-config-version"
+APPLIED_TIME = "flexnode.aks.azure.com/last-config-applied"
+
 
 def node_name(config: NodeConfig, facts: Facts) -> str:
     """The Node's name: as configured, else the host name."""

@@ -15,6 +15,9 @@ CONTAINERD_SOCKET = "unix:///run/containerd/containerd.sock"
 
 CONTAINERD = "containerd.service"
 KUBELET = "kubelet.service"
+POLL_SERVICE = "aks-flex-node-poll.service"  # looks for a new configuration
+POLL_TIMER = "aks-flex-node-poll.timer"
+APPLY_SERVICE = "aks-flex-node-apply.service"  # follows it
 
 
 def version_dir(name: str, version: object) -> str:
@@ -26,6 +29,6 @@ STAGING = ".staging"  # a version while it is unpacked
 ASIDE = ".old"  # a version while another takes its place
 
 
-def enabled(unit: str) -> tuple[str, str]:
+def enabled(unit: str, by: str = "multi-user.target") -> tuple[str, str]:
     """The link that enables a unit at boot, and its target."""
-    return f"{UNIT_DIR}/multi-user.target.wants/{unit}", f"{UNIT_DIR}/{unit}"
+    return f"{UNIT_DIR}/{by}.wants/{unit}", f"{UNIT_DIR}/{unit}"

@@ -9,7 +9,6 @@ import contextlib
 import fcntl
 import json
 import os
-import secrets
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 
@@ -33,7 +32,7 @@ class Lease:
 
 def new_operation() -> str:
     """A name for one play, tick or hand run."""
-    return secrets.token_hex(8)
+    return os.urandom(8).hex()
 
 
 @contextlib.contextmanager

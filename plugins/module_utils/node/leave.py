@@ -11,11 +11,13 @@ from dataclasses import dataclass, field
 from .components.kubelet import kubelet_identity
 from .config.model import NodeConfig
 from .config.parse import parse
+from .config.setting import Purpose
 from .engine import Listener, TakenBack, silent, take_back
 from .errors import FlexNodeError
 from .facts import gather
 from .fetch import clear_staging
 from .host import Host
+from .identity.cache import forget_tokens
 from .kube import drain
 from .labels import node_name
 from .layout import CONTAINERD, KUBELET
@@ -41,6 +43,12 @@ class Left:
     items: list[TakenBack] = field(default_factory=list)
     node: str = ""  # name of the Node that this machine was
     node_remains: str = ""  # why it could not be deleted
+
+    @property
+    def complaints(self) -> list[str]:
+        """What had to stay, one line each."""
+        node = f"left: Node {self.node} ({self.node_remains}); delete it: kubectl delete node {self.node}"
+        return ([node] if self.node_remains else []) + [f"left: {line}" for line in self.remains]
 
     @property
     def changed(self) -> bool:
@@ -84,6 +92,7 @@ def leave(host: Host, *, drain_seconds: float = 60, check: bool = False, tell: L
     stayed = ("left", "failed")
     report.actions += [f"{item.outcome} {item.key}" for item in report.items if item.outcome not in stayed]
     report.remains += [f"{item.key}: {item.why}" for item in report.items if item.outcome in stayed]
+    forget_tokens(host)
     if not any(item.outcome == "failed" for item in report.items):  # else the next run needs the journal
         report.remains += store.forget()
     return report
@@ -93,7 +102,8 @@ def stored_config(store: Store, report: Left, *, was_node: bool) -> NodeConfig |
     """The configuration, if it can still be read; the journal does not need it."""
     try:
         document = store.current_config()
-        return parse(document, purpose="join" if was_node else "prepare") if document else None
+        purpose: Purpose = "join" if was_node else "prepare"
+        return parse(document, purpose=purpose, pollable=True) if document else None
     except FlexNodeError as error:
         report.remains.append(
             f"the stored configuration is of no use ({error.what}): the Node may still exist"

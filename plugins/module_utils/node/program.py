@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-from importlib.resources import files
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -20,7 +19,10 @@ import os
 import sys
 
 sys.path.insert(0, os.path.dirname(os.path.realpath(__file__)))
-from {PACKAGE}.cli import main
+if sys.argv[1:] == ["poll", "--hand-over"]:  # the timer's, every 30 s: most of the program is not needed
+    from {PACKAGE}.poll import main
+else:
+    from {PACKAGE}.cli import main
 
 sys.exit(main())
 """
@@ -28,6 +30,8 @@ sys.exit(main())
 
 def sources() -> dict[str, bytes]:
     """Everything the installed command consists of: the engine that runs now is the one that is installed."""
+    from importlib.resources import files
+
     found = {COMMAND: LAUNCHER.encode()}
     _collect(files(__package__ or ""), PACKAGE, found)
     return found

@@ -10,8 +10,10 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from .config.document import loads, unwrap
-from .errors import ConfigUnreachable
+from .errors import ConfigInvalid, ConfigMissing, ConfigUnreachable, Problem
 from .http_client import HttpClient, HttpFailure, shown
+from .state import Store
+from .watched import Watched, digest_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +22,8 @@ class Fetched:
 
     document: Mapping[str, Any]
     version: str | None = None
+    etag: str = ""  # what the server calls this very content
+    digest: str = ""
 
 
 class Source(Protocol):
@@ -40,11 +44,38 @@ class Inline:
 
 
 @dataclass(frozen=True, slots=True)
+class Stored:
+    """The document that is on the machine."""
+
+    store: Store
+
+    def fetch(self) -> Fetched:
+        """Read it; its secrets are in it."""
+        document = self.store.current_config()
+        if document is None:
+            raise ConfigMissing("no configuration is stored on this machine", where=self.store.directory)
+        return Fetched(document, self.store.config_version())
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What a poll found at the address that this machine follows."""
+
+    bundle: Mapping[str, Any]
+    watched: Watched  # that address, with what was seen now
+
+    def fetch(self) -> Fetched:
+        """It is here already."""
+        return Fetched(*unwrap(self.bundle))
+
+
+@dataclass(frozen=True, slots=True)
 class Url:
     """A configuration bundle at an address that is itself a secret."""
 
     url: str
     client: HttpClient
+    ca: str = ""  # of its server, to be remembered with a durable address
 
     def fetch(self) -> Fetched:
         """Get it and read it; the address is never shown with its query."""
@@ -67,12 +98,24 @@ class Url:
                 why=failure.reason,
                 fix=failure.advice
                 or (
-                    "the address is wrong, expired or already used: ask for a new one"
+                    "the address is wrong, expired or already used: ask for a new one. Of a flexNodeConfig "
+                    "resource: ansible-playbook aks.flexnode.config_tokens, then bootstrap or `aks-flex-node "
+                    "join` with the new address"
                     if gone
                     else "give the server's CA (flexnode_config_url_ca_cert, --ca-cert)"
                     if failure.tls
                     else "check the network and the address, then run this again"
                 ),
             ) from failure
-        document = loads(answer.body.decode(errors="replace"), where=shown(self.url))
-        return Fetched(*unwrap(document))
+        bundle = loads(answer.body.decode(errors="replace"), where=shown(self.url))
+        if is_tombstone(bundle):
+            hint = "its owner deleted it: ask for a new one, or unbootstrap"
+            raise ConfigInvalid(
+                [Problem("tombstone", "true", "a configuration", hint)], where=shown(self.url)
+            )
+        return Fetched(*unwrap(bundle), answer.headers.get("ETag", ""), digest_of(answer.body))
+
+
+def is_tombstone(bundle: Mapping[str, Any]) -> bool:
+    """Whether the owner of a configuration says, in so many words, that this node is to leave."""
+    return bundle.get("tombstone") is True

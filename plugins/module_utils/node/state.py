@@ -23,9 +23,11 @@ OWN = (
     "status.json",
     "transaction.json",
     "current-config.json",
+    "source.json",
     "state.json",
     "journal",
 )
+KEPT = ("join", "monitoring")  # of state.json: what a new phase does not end
 POINTER = "/etc/aks-flex-node/data-dir"  # tells the command where the data is, if paths.dataDir moved it
 
 
@@ -83,6 +85,17 @@ class Store:
         """Remember what the machine now is."""
         self._write("applied-config.json", document)
 
+    def source(self) -> dict[str, Any] | None:
+        """The address that this machine follows, if its configuration came from a durable one."""
+        return self._read("source.json")
+
+    def set_source(self, source: Mapping[str, Any] | None) -> None:
+        """Remember it, or follow none from now on. It is a secret, and so are some of its settings."""
+        if source is None:
+            self._host.remove(self._path("source.json"))
+        else:
+            self._write("source.json", source)
+
     # -- progress ------------------------------------------------------------------------------------------
 
     def state(self) -> dict[str, Any]:
@@ -91,7 +104,29 @@ class Store:
 
     def enter(self, phase: Phase, **details: Any) -> None:
         """Move to a phase; written before and after the work, so that a re-run knows where it stands."""
-        self._write("state.json", {"phase": phase.value, **details})
+        try:
+            before = self.state()
+        except StateCorrupt:
+            before = {}  # a run that needs it has stopped by now; the way back does not need it
+        kept = {name: before[name] for name in KEPT if name in before}
+        self._write("state.json", {**kept, "phase": phase.value, **details})
+
+    def join(self) -> dict[str, str]:
+        """How far the join got: `token` is the id of the token, `outcome` attempted, refused or joined."""
+        return dict(self.state().get("join") or {})
+
+    def set_join(self, token: str, outcome: str) -> None:
+        """Remember what became of a token; its secret part is never written here."""
+        self._write("state.json", {**self.state(), "join": {"token": token, "outcome": outcome}})
+
+    def monitoring(self) -> dict[str, Any]:
+        """What is wrong with following the configuration; empty while all is well."""
+        return dict(self.state().get("monitoring") or {})
+
+    def set_monitoring(self, trouble: Mapping[str, Any]) -> None:
+        """Remember it; nothing is wrong any more: nothing is kept."""
+        state = {name: value for name, value in self.state().items() if name != "monitoring"}
+        self._write("state.json", {**state, **({"monitoring": dict(trouble)} if trouble else {})})
 
     def set_status(self, status: Mapping[str, Any]) -> None:
         """The last status; a new time alone is no reason to write (SD cards)."""

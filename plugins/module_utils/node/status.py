@@ -5,27 +5,29 @@
 
 from __future__ import annotations
 
-import datetime
 from typing import Any
 
-from .components.every import COMPONENTS, resources_of
+from .arc.registration import query
+from .clock import stamp
+from .components.every import COMPONENTS, wanted
 from .components.kubelet import kubelet_identity
 from .config.parse import parse
 from .engine import make_plan
 from .errors import FlexNodeError
 from .facts import gather
 from .host import Host
+from .http_client import shown
 from .kube import kubelet_version, ready_condition
 from .labels import node_name
 from .operations import as_kubelet
 from .state import Phase, Store, store_of
+from .watched import Watched
 
 
 def status_of(host: Host, machine: str | None = None) -> dict[str, Any]:
     """Look at everything; change nothing. What can't be seen is said, never guessed."""
     store = store_of(host)
     state = store.state()
-    now = datetime.datetime.fromtimestamp(host.clock.now(), datetime.timezone.utc)
     status: dict[str, Any] = {
         "arc": {"status": "NotConfigured"},
         "vpn": {"status": "NotConfigured"},
@@ -35,7 +37,8 @@ def status_of(host: Host, machine: str | None = None) -> dict[str, Any]:
         "phase": state["phase"],
         "reason": state.get("code") or state["phase"],
         "message": state.get("message", ""),
-        "timestamp": now.isoformat(timespec="seconds"),
+        "monitoring": monitoring_of(store),
+        "timestamp": stamp(host.clock),
     }
     document = store.current_config()
     if document is None:
@@ -49,15 +52,39 @@ def status_of(host: Host, machine: str | None = None) -> dict[str, Any]:
     return status
 
 
+def monitoring_of(store: Store) -> dict[str, Any]:
+    """How this machine follows its configuration: by which address, and what is wrong with that."""
+    watched = Watched.of(store.source())
+    if watched is None:
+        return {"status": "NotConfigured"}
+    trouble, blocked = store.monitoring(), watched.blocked
+    return {
+        "status": "Blocked" if blocked else "Failing" if trouble else "Ok",
+        "url": shown(watched.url),
+        "version": watched.version,
+        "blockedVersion": blocked.version if blocked else None,
+        **(trouble or {"ok": True}),
+    }
+
+
 def _observe(
     host: Host, store: Store, document: dict[str, Any], status: dict[str, Any], machine: str | None
 ) -> None:
     joining = store.state()["phase"] != Phase.NOT_STARTED.value
-    config = parse(document, purpose="join" if joining else "prepare")
+    config = parse(document, purpose="join" if joining else "prepare", pollable=True)
     if not joining:
         return
+    if config.azure.arc.enabled:
+        seen = query(host, store).as_dict()
+        status["arc"] = {
+            "status": seen["agent_status"] or "NotInstalled",
+            "resourceId": seen["resource_id"],
+            "agentVersion": seen["agent_version"],
+            "services": seen["services"],
+        }
     facts = gather(host, machine)
-    status["drift"] = make_plan(resources_of(COMPONENTS, config, facts), host, store).sentences
+    resources, ownership = wanted(COMPONENTS, config, facts)
+    status["drift"] = make_plan(resources, host, store, ownership).sentences
     name = node_name(config, facts)
     status["node"] = {"name": name, "status": "NotJoined", "ready": False}
     if not host.exists(kubelet_identity(config)):

@@ -14,7 +14,7 @@ SAMPLES = {
     report.SECOND: [4.0, 3.0, 5.0],
     report.EDGE: [3.0, 3.0, 3.0],
     report.EDGE_SECOND: [0.4, 0.3, 0.5],
-    report.EDGE_PREPARED: [2.0, 2.0, 2.0],
+    report.EDGE_PACKED: [2.0, 2.0, 2.0],
     report.EDGE_DOWNLOAD: [4.0, 4.4, 4.8],
     report.FIVE: [10.0, 12.0, 14.0],
 }

@@ -96,6 +96,21 @@ def test_a_bundle_is_fetched_and_what_is_given_goes_over_it(tmp_path: Path, pki:
     assert answer["operation"] == "0123"
 
 
+def test_an_address_that_lasts_can_be_followed(tmp_path: Path, pki: Pki) -> None:
+    bundle = answer_json({"config": {**DOCUMENT, "continuousMonitoring": True}, "configVersion": "17"})
+    with serving(lambda _: bundle, pki.server_context()) as server:
+        arguments = {"source": "url", "url": f"{server.url}/b?sig={PASSWORD}", "url_ca_cert": pki.ca_pem}
+        answer = run("flexnode_config_fetch", tmp_path, **arguments)
+        assert "durable" in assert_failure(answer, "FLEX-1101")["problems"][0]["accepted"]
+        answer = run("flexnode_config_fetch", tmp_path, **arguments, durable=True)
+    assert answer["config"]["continuousMonitoring"] is True
+
+
+def test_nothing_is_stored_on_this_machine(tmp_path: Path) -> None:
+    answer = run("flexnode_config_fetch", tmp_path, source="stored", document='{"node": {"maxPods": 33}}')
+    assert_failure(answer, "FLEX-1104")
+
+
 def test_all_problems_at_once_as_text_and_as_data(tmp_path: Path) -> None:
     document = {
         **DOCUMENT,
@@ -162,9 +177,8 @@ def test_leaving_where_nothing_was_joined_changes_nothing(tmp_path: Path) -> Non
 def test_the_status_is_always_an_answer(tmp_path: Path) -> None:
     answer = run("flexnode_status_info", tmp_path)
     assert answer["changed"] is False
-    assert {"arc", "vpn", "node", "config", "drift", "phase", "reason", "message", "timestamp"} == set(
-        answer["status"]
-    )
+    parts = "arc vpn node config monitoring drift phase reason message timestamp"
+    assert set(answer["status"]) == set(parts.split())
 
 
 # -- flexnode_node -----------------------------------------------------------------------------------------

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from base64 import b64encode
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -62,6 +63,37 @@ def mirrored(request: Request) -> Answer:
     return Answer(status=404)
 
 
+KUBECONFIG = "/var/lib/kubelet/kubeconfig"
+WRITTEN = """apiVersion: v1
+clusters:
+- cluster:
+{cluster}  name: default-cluster
+contexts:
+- context:
+    cluster: default-cluster
+    namespace: default
+    user: default-auth
+  name: default-context
+current-context: default-context
+kind: Config
+preferences: {{}}
+users:
+- name: default-auth
+  user:
+    client-certificate: {identity}
+    client-key: {identity}
+"""
+
+
+def kubelet_writes_kubeconfig(machine: Machine) -> None:
+    """At its first start a kubelet copies the cluster of its bootstrap kubeconfig, and never again."""
+    if machine.path(KUBECONFIG).exists():
+        return
+    cluster = json.loads(machine.text("/var/lib/kubelet/bootstrap-kubeconfig"))["clusters"][0]["cluster"]
+    lines = "".join(f"    {key}: {value}\n" for key, value in sorted(cluster.items()))
+    machine.put(KUBECONFIG, WRITTEN.format(cluster=lines, identity=IDENTITY), 0o600)
+
+
 @dataclass
 class Site:
     """Everything that a join needs."""
@@ -82,6 +114,7 @@ class Site:
     def kubelet_starts(self, pki: Pki) -> None:
         """What a kubelet does: it gets its certificate and registers its Node, once."""
         self.machine.put(IDENTITY, pki.client.read_bytes(), 0o600)
+        kubelet_writes_kubeconfig(self.machine)
         flags = self.machine.text("/etc/default/kubelet").splitlines()[1]
         labels = dict(pair.split("=") for pair in flags.partition('="')[2].rstrip('"').split(","))
         self.api.nodes.setdefault("edge-1", a_node(labels=labels))

@@ -77,7 +77,7 @@ def test_a_wrong_command_line_ends_with_2(arguments: list[str], capsys: Captured
     assert "usage: aks-flex-node" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("command", ["", "join", "plan", "status", "unbootstrap", "version"])
+@pytest.mark.parametrize("command", ["", "join", "plan", "poll", "status", "unbootstrap", "version"])
 def test_every_command_has_help(command: str, capsys: Captured) -> None:
     with pytest.raises(SystemExit) as caught:
         main([*command.split(), "--help"])
@@ -239,6 +239,8 @@ def test_the_installed_command_runs_by_itself(debian: Machine) -> None:
     launcher = debian.root / os.readlink(installed(debian)).lstrip("/")
     assert launcher.read_text().startswith("#!/usr/bin/python3 -I\n")
     assert os.access(launcher, os.X_OK)
+    done = run_python(str(launcher), "poll", "--help")
+    assert "--hand-over" in done.stdout
     done = run_python(str(launcher), "version")
     assert (done.returncode, done.stdout, done.stderr) == (0, f"{VERSION}\n", "")
     take_back(debian.host, debian.store)

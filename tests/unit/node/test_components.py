@@ -33,21 +33,10 @@ from ansible_collections.aks.flexnode.plugins.module_utils.node.resources.kinds 
 from ansible_collections.aks.flexnode.plugins.module_utils.node.resources.paths import Directory, File, Link
 from ansible_collections.aks.flexnode.plugins.module_utils.node.resources.tree import Tree
 from ansible_collections.aks.flexnode.plugins.module_utils.node.resources.units import Unit
+from scripts.docs import FACTS
 from tests.unit.node.conftest import Golden
 from tests.unit.node.test_config_samples import PEM, PREPARE, TOKEN, joining
 
-FACTS = Facts(
-    arch="amd64",
-    os_id="debian",
-    os_version="12",
-    hostname="edge-1",
-    cpus=4,
-    memory=8 << 30,
-    cgroup_v2=True,
-    may_lower_oom_score=True,
-    resolv_conf="/etc/resolv.conf",
-    swap_units=(),
-)
 PROXY = {"proxy": {"http": "http://u:s3cret%40@proxy.example:3128", "https": "http://proxy.example:3128"}}
 MIRRORS = {
     "registryMirrors": {
@@ -57,8 +46,11 @@ MIRRORS = {
 }
 
 
+FOLLOWED = {"continuousMonitoring": True}
+
+
 def configured(*changes: dict[str, Any]) -> NodeConfig:
-    return parse(joining(*changes))
+    return parse(joining(*changes), pollable=True)
 
 
 def files_of(component: str, config: NodeConfig, facts: Facts = FACTS) -> dict[str, File]:
@@ -163,6 +155,9 @@ def test_artifacts_and_links(golden: Golden, arch: Any) -> None:
             "/etc/cni/net.d/10-flexnode.conflist",
             [{"cni": {"mode": "bridge", "podCIDR": "fd00:7::/64"}}],
         ),
+        ("poll.timer", "agent", "/etc/systemd/system/aks-flex-node-poll.timer", [FOLLOWED]),
+        ("poll.service", "agent", "/etc/systemd/system/aks-flex-node-poll.service", [FOLLOWED]),
+        ("apply.service", "agent", "/etc/systemd/system/aks-flex-node-apply.service", [FOLLOWED]),
         ("modules-load.conf", "system_config", "/etc/modules-load.d/aks-flex-node.conf", []),
         ("sysctl.conf", "system_config", "/etc/sysctl.d/99-zz-aks-flex-node.conf", []),
     ],
@@ -234,6 +229,17 @@ def test_what_asks_for_a_restart() -> None:
     assert joined["/var/lib/kubelet/bootstrap-kubeconfig"] == ()
 
 
+def test_what_looks_after_a_node_is_there_if_asked_for_and_comes_last() -> None:
+    timer = "aks-flex-node-poll.timer"
+    assert not any("aks-flex-node-" in item.name and "/systemd/" in item.name for item in everything())
+    items = everything(FOLLOWED)
+    assert items[-1] == Unit(timer, last=True)
+    assert items[-2] == Link(
+        f"/etc/systemd/system/timers.target.wants/{timer}", f"/etc/systemd/system/{timer}"
+    )
+    assert [item.name for item in items if isinstance(item, Unit) and item.last] == [timer]
+
+
 def test_moved_paths_are_honoured_everywhere() -> None:
     config_dir, data = "/srv/k8s", "/srv/data"
     paths = {
@@ -295,6 +301,14 @@ def test_what_is_reserved_as_aks_does(cpus: int, gibibytes: int, pods: int, rese
 def test_the_cluster_dns_is_known_without_being_said(network: dict[str, str], dns: str) -> None:
     document = json.loads(kubelet_config(configured({"network": network}), FACTS))
     assert document["clusterDNS"] == [dns]
+
+
+def test_monitoring_is_there_for_an_address_that_can_be_asked_again() -> None:
+    check_available(configured(FOLLOWED), pollable=True)
+    with pytest.raises(NotAvailable) as caught:
+        check_available(configured(FOLLOWED))
+    assert caught.value.where == "continuousMonitoring"
+    assert "--durable" in caught.value.fix
 
 
 @pytest.mark.parametrize(

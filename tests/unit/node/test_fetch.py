@@ -25,7 +25,7 @@ from ansible_collections.aks.flexnode.plugins.module_utils.node.errors import (
 from ansible_collections.aks.flexnode.plugins.module_utils.node.fetch import Fetcher
 from ansible_collections.aks.flexnode.plugins.module_utils.node.http_client import HttpClient
 from ansible_collections.aks.flexnode.plugins.module_utils.node.resources.tree import Tree
-from tests.unit.node.fakes import Machine
+from tests.unit.node.fakes import FakeClock, Machine
 from tests.unit.node.servers import Answer, Pki, Request, serving
 
 CACHE = "/var/lib/aks-flex-node/cache"
@@ -229,3 +229,22 @@ def test_one_that_fails_fails_all(machine: Machine) -> None:
         with pytest.raises(FlexNodeError):
             fetcher(machine).stage(trees)
     assert all(machine.host.look(tree.path).absent for tree in trees)
+
+
+class HurryingClock(FakeClock):
+    """Half a minute passes between any two looks."""
+
+    def monotonic(self) -> float:
+        self.time += 30
+        return self.time
+
+
+def test_a_source_that_trickles_is_given_up_and_leaves_nothing(machine: Machine) -> None:
+    content = b"x" * 900_000  # less than the megabyte that has to arrive in a minute
+    machine.host.clock = HurryingClock()
+    with serving(files({"runc": content})) as server:
+        tree = a_tree(an_artifact(server.url, "runc", content))
+        with pytest.raises(ArtifactUnreachable, match="arrives too slowly") as caught:
+            fetcher(machine).stage([tree])
+    assert "less than 1 MiB in 60 s" in str(caught.value)
+    assert left_behind(machine) == []

@@ -25,6 +25,7 @@ from ansible_collections.aks.flexnode.plugins.module_utils.node.errors import (
     UnsupportedPlatform,
     VersionSkew,
 )
+from ansible_collections.aks.flexnode.plugins.module_utils.node.labels import APPLIED_VERSION
 from ansible_collections.aks.flexnode.plugins.module_utils.node.leave import leave
 from ansible_collections.aks.flexnode.plugins.module_utils.node.operations import (
     EVERYTHING,
@@ -160,7 +161,10 @@ def test_a_join_ends_with_a_ready_node_and_a_second_one_changes_nothing(site: Si
         "addresses": ["10.0.0.4"],
     }
     assert set(run.timings) == {"plan", "fetch", "apply", "start", "gate"}
-    assert site.machine.store.state() == {"phase": "NodeJoined"}
+    assert site.machine.store.state() == {
+        "phase": "NodeJoined",
+        "join": {"token": "fedcba", "outcome": "joined"},
+    }
     assert site.machine.commands.times("systemctl", "restart") == 1
     assert len(site.mirror.requests) == 6
     assert any("containerd 2.3.4" in sentence for sentence in told)
@@ -203,6 +207,18 @@ def test_changed_labels_are_patched_as_the_node_itself_without_a_restart(site: S
     assert labels["kubernetes.azure.com/managed"] == "false"
     assert {"label rack=7", "remove label site"} <= set(run.actions)
     assert site.machine.commands.times("systemctl", "restart") - restarts <= 1
+
+
+def test_the_version_that_was_applied_is_told_once_by_the_node(site: Site) -> None:
+    site.join()
+    assert not site.api.nodes["edge-1"]["metadata"].get("annotations"), "no version, nothing to tell"
+    document = site.machine.store.current_config()
+    assert document is not None
+    site.machine.store.set_current_config(document, "1708123456")
+    told = "report configuration 1708123456 as applied"
+    assert told in reconcile(site.machine.host, None, EVERYTHING, machine="x86_64").actions
+    assert site.api.nodes["edge-1"]["metadata"]["annotations"][APPLIED_VERSION] == "1708123456"
+    assert reconcile(site.machine.host, None, EVERYTHING, machine="x86_64").actions == []
 
 
 def test_an_update_that_fails_is_rolled_back(site: Site) -> None:

@@ -1,17 +1,18 @@
 # Copyright: (c) 2026, aks.flexnode contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The aks-flex-node command on the machine."""
+"""The aks-flex-node command on the machine, and the units by which it follows its configuration."""
 
 from __future__ import annotations
 
 from ..config.model import NodeConfig
 from ..facts import Facts
-from ..layout import BIN_DIR, PROGRAM_DIR
+from ..layout import APPLY_SERVICE, BIN_DIR, POLL_SERVICE, POLL_TIMER, PROGRAM_DIR, UNIT_DIR
 from ..program import COMMAND, sources
 from ..resources.base import Resource
-from ..resources.paths import Directory, Link
+from ..resources.paths import Directory, File, Link
 from ..resources.program import Program
+from .system_config import HEADER
 
 
 def resources(config: NodeConfig, facts: Facts) -> list[Resource]:
@@ -21,4 +22,87 @@ def resources(config: NodeConfig, facts: Facts) -> list[Resource]:
         Directory(PROGRAM_DIR, 0o755, ours=True),
         program,
         Link(f"{BIN_DIR}/{COMMAND}", f"{program.path}/{COMMAND}"),
+        *(monitoring(config) if config.continuous_monitoring else ()),
     ]
+
+
+def monitoring(config: NodeConfig) -> list[Resource]:
+    """A timer, the look it takes, and the service that follows what was found."""
+    return [
+        File(f"{UNIT_DIR}/{APPLY_SERVICE}", APPLY),
+        File(f"{UNIT_DIR}/{POLL_SERVICE}", poll_service(config)),
+        File(f"{UNIT_DIR}/{POLL_TIMER}", TIMER, restarts=(POLL_TIMER,)),
+    ]
+
+
+TIMER = f"""{HEADER}[Unit]
+Description=Look for a new configuration of this node
+
+[Timer]
+# Every 20 to 40 seconds, each node at moments of its own.
+OnActiveSec=5
+OnBootSec=30
+OnUnitInactiveSec=20
+RandomizedDelaySec=20
+AccuracySec=1s
+
+[Install]
+WantedBy=timers.target
+"""
+
+
+def poll_service(config: NodeConfig) -> str:
+    """One look. It reads an address and writes its own state; all else it leaves to the other service."""
+    data_dir = config.paths.data_dir.replace("%", "%%")
+    return f"""{HEADER}[Unit]
+Description=Look once for a new configuration of this node
+After=network-online.target
+
+[Service]
+Type=oneshot
+ExecStart={BIN_DIR}/{COMMAND} poll --hand-over
+TimeoutStartSec=60
+# A look that finds nothing leaves no line in the journal.
+LogLevelMax=notice
+RuntimeDirectory={COMMAND}
+RuntimeDirectoryMode=0700
+RuntimeDirectoryPreserve=yes
+ReadWritePaths="-{data_dir}"
+CapabilityBoundingSet=
+LockPersonality=yes
+MemoryDenyWriteExecute=yes
+NoNewPrivileges=yes
+PrivateDevices=yes
+PrivateTmp=yes
+ProtectClock=yes
+ProtectControlGroups=yes
+ProtectHome=yes
+ProtectHostname=yes
+ProtectKernelLogs=yes
+ProtectKernelModules=yes
+ProtectKernelTunables=yes
+ProtectSystem=strict
+RestrictAddressFamilies=AF_INET AF_INET6 AF_UNIX
+RestrictNamespaces=yes
+RestrictRealtime=yes
+RestrictSUIDSGID=yes
+SystemCallArchitectures=native
+UMask=0077
+"""
+
+
+# It changes files everywhere, ends pods and takes their mounts away: it must see the machine as it is. And it
+# stops and replaces the other two units, so it is none of them.
+APPLY = f"""{HEADER}[Unit]
+Description=Follow the new configuration of this node
+After=network-online.target
+
+[Service]
+Type=oneshot
+ExecStart={BIN_DIR}/{COMMAND} poll
+TimeoutStartSec=1h
+LockPersonality=yes
+RestrictRealtime=yes
+SystemCallArchitectures=native
+UMask=0022
+"""

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 
 from ..config.model import NodeConfig
 from ..facts import Facts
-from ..resources.base import Resource, key_of
+from ..resources.base import Ownership, Resource, key_of
 from . import agent, cni, kubelet, kubernetes, runtime, services, system_config
 
 Component = Callable[[NodeConfig, Facts], list[Resource]]
@@ -27,12 +27,20 @@ COMPONENTS: dict[str, Component] = {
 PREPARED = ("system_config", "runtime", "kubernetes", "cni")
 
 
-def resources_of(names: Iterable[str], config: NodeConfig, facts: Facts) -> list[Resource]:
-    """The resources of some components, in their order, each once."""
-    chosen = set(names)
+def wanted(names: Iterable[str], config: NodeConfig, facts: Facts) -> tuple[list[Resource], Ownership]:
+    """The resources of some components, in their order, each once; and which component asks for which."""
+    chosen = frozenset(names)
     listed: dict[str, Resource] = {}
+    owners: dict[str, frozenset[str]] = {}
     for name, component in COMPONENTS.items():
         if name in chosen:
             for resource in component(config, facts):
-                listed.setdefault(key_of(resource), resource)
-    return list(listed.values())
+                key = key_of(resource)
+                listed.setdefault(key, resource)
+                owners[key] = owners.get(key, frozenset()) | {name}
+    return list(listed.values()), Ownership(chosen, owners)
+
+
+def resources_of(names: Iterable[str], config: NodeConfig, facts: Facts) -> list[Resource]:
+    """The resources of some components, in their order, each once."""
+    return wanted(names, config, facts)[0]

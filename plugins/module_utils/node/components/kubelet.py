@@ -14,7 +14,9 @@ from ..facts import Facts
 from ..labels import node_labels, node_name
 from ..layout import BIN_DIR, CONTAINERD_SOCKET, KUBELET, UNIT_DIR
 from ..resources.base import Resource
+from ..resources.kubeconfig import Kubeconfig
 from ..resources.paths import File
+from . import exec_plugin
 from .system_config import HEADER
 
 DEFAULTS = "/etc/default/kubelet"
@@ -33,17 +35,13 @@ CIPHERS = (
 
 def resources(config: NodeConfig, facts: Facts) -> list[Resource]:
     """Everything the kubelet reads. Labels count at registration only, so they ask for no restart."""
-    kubelet_dir = config.paths.kubernetes.kubelet_dir
     return [
         File(cluster_ca(config), config.api_server.ca.pem, restarts=(KUBELET,)),
         *_client_ca(config),
-        # Read when a kubelet starts without a certificate of its own: to a joined one a new token is nothing.
-        File(
-            f"{kubelet_dir}/bootstrap-kubeconfig",
-            bootstrap_kubeconfig(config),
-            0o600,
-            restarts=() if facts.joined else (KUBELET,),
-            secret=True,
+        *(
+            _token_access(config)
+            if exec_plugin.lives_on_tokens(config)
+            else _certificate_access(config, facts)
         ),
         # Overrides may hold a credential (staticPodURLHeader): for root alone, and not in a diff.
         File(
@@ -60,14 +58,53 @@ def resources(config: NodeConfig, facts: Facts) -> list[Resource]:
     ]
 
 
+def _certificate_access(config: NodeConfig, facts: Facts) -> list[Resource]:
+    """The kubelet asks for a certificate once, and lives on it.
+
+    What it asks with is read when it starts without a certificate: to a joined one a new token is nothing.
+    """
+    kubelet_dir = config.paths.kubernetes.kubelet_dir
+    restarts = () if facts.joined else (KUBELET,)
+    return [
+        *exec_plugin.resources(config, restarts),
+        File(
+            f"{kubelet_dir}/bootstrap-kubeconfig",
+            bootstrap_kubeconfig(config),
+            0o600,
+            restarts=restarts,
+            secret=True,
+        ),
+        Kubeconfig(
+            f"{kubelet_dir}/kubeconfig",
+            config.api_server.url,
+            cluster_ca(config),
+            kubelet_identity(config),
+            restarts=(KUBELET,),
+        ),
+    ]
+
+
+def _token_access(config: NodeConfig) -> list[Resource]:
+    """The kubelet shows Entra tokens; with another identity it starts anew, so that the gate sees it work."""
+    return [
+        *exec_plugin.resources(config, (KUBELET,)),
+        File(
+            kubelet_identity(config), kubeconfig(config, exec_plugin.user(config)), 0o600, restarts=(KUBELET,)
+        ),
+    ]
+
+
 def cluster_ca(config: NodeConfig) -> str:
     """The file with the cluster's CA."""
     return f"{config.paths.kubernetes.certs_dir}/ca.crt"
 
 
 def kubelet_identity(config: NodeConfig) -> str:
-    """The kubelet's own certificate and key, which it renews by itself."""
-    return f"{config.paths.kubernetes.kubelet_dir}/pki/kubelet-client-current.pem"
+    """What a kubelet that has joined shows: its own certificate, which it renews; or the way to tokens."""
+    directory = config.paths.kubernetes.kubelet_dir
+    if exec_plugin.lives_on_tokens(config):
+        return f"{directory}/token-kubeconfig"
+    return f"{directory}/pki/kubelet-client-current.pem"
 
 
 def _client_ca_file(config: NodeConfig) -> str:
@@ -87,7 +124,14 @@ def _client_ca(config: NodeConfig) -> list[Resource]:
 
 def bootstrap_kubeconfig(config: NodeConfig) -> str:
     """What the kubelet asks for its first certificate with."""
+    if exec_plugin.identity_method(config):
+        return kubeconfig(config, exec_plugin.user(config))
     token = config.azure.bootstrap_token
+    return kubeconfig(config, {"token": token.token.reveal() if token else ""})
+
+
+def kubeconfig(config: NodeConfig, user: Mapping[str, Any]) -> str:
+    """The cluster, seen by a user."""
     document = {
         "apiVersion": "v1",
         "kind": "Config",
@@ -97,7 +141,7 @@ def bootstrap_kubeconfig(config: NodeConfig) -> str:
                 "cluster": {"server": config.api_server.url, "certificate-authority": cluster_ca(config)},
             }
         ],
-        "users": [{"name": "bootstrap", "user": {"token": token.token.reveal() if token else ""}}],
+        "users": [{"name": "bootstrap", "user": user}],
         "contexts": [{"name": "bootstrap", "context": {"cluster": "cluster", "user": "bootstrap"}}],
         "current-context": "bootstrap",
     }
@@ -134,7 +178,7 @@ def kubelet_config(config: NodeConfig, facts: Facts) -> str:
             {"key": taint.key, "value": taint.value, "effect": taint.effect} for taint in config.node.taints
         ],
         "resolvConf": facts.resolv_conf,
-        "rotateCertificates": True,
+        "rotateCertificates": not exec_plugin.lives_on_tokens(config),
         "runtimeRequestTimeout": "15m",
         "serializeImagePulls": False,
         "staticPodPath": paths.manifests_dir,
@@ -198,6 +242,8 @@ def kubeadm_drop_in(config: NodeConfig) -> str:
     """How the kubelet gets its first certificate, and where it keeps what it got."""
     directory = config.paths.kubernetes.kubelet_dir
     flags = f"--bootstrap-kubeconfig={directory}/bootstrap-kubeconfig --kubeconfig={directory}/kubeconfig"
+    if exec_plugin.lives_on_tokens(config):
+        flags = f"--kubeconfig={kubelet_identity(config)}"
     return f'{HEADER}[Service]\nEnvironment="KUBELET_TLS_BOOTSTRAP_FLAGS={flags}"\n'
 
 

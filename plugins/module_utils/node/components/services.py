@@ -1,13 +1,13 @@
 # Copyright: (c) 2026, aks.flexnode contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The two services of a node: enabled at boot, and running."""
+"""The two services of a node, and the timer that looks after it: enabled at boot, and running."""
 
 from __future__ import annotations
 
 from ..config.model import NodeConfig
 from ..facts import Facts
-from ..layout import CONTAINERD, KUBELET, enabled
+from ..layout import CONTAINERD, KUBELET, POLL_TIMER, enabled
 from ..resources.base import Resource
 from ..resources.paths import Link
 from ..resources.units import Unit
@@ -17,4 +17,7 @@ SERVICES = (CONTAINERD, KUBELET)
 
 def resources(config: NodeConfig, facts: Facts) -> list[Resource]:
     """What `systemctl enable --now` would do, in a form that can be looked at and taken back."""
-    return [*(Link(*enabled(unit)) for unit in SERVICES), *(Unit(unit) for unit in SERVICES)]
+    parts: list[Resource] = [*(Link(*enabled(unit)) for unit in SERVICES), *(Unit(unit) for unit in SERVICES)]
+    if config.continuous_monitoring:
+        parts += [Link(*enabled(POLL_TIMER, "timers.target")), Unit(POLL_TIMER, last=True)]
+    return parts

@@ -40,9 +40,14 @@ class ServicePrincipal:
     """A service principal; all of it or none."""
 
     client_id: str = needed("clientId", guid, "Application id.")
-    client_secret: Secret | None = setting("clientSecret", secret_text, "Its secret; or clientSecretFile.")
+    client_secret: Secret | None = setting("clientSecret", secret_text, "Its secret; or one of the files.")
     client_secret_file: str | None = setting(
         "clientSecretFile", absolute_path, "A file on the node that holds the secret."
+    )
+    client_certificate_file: str | None = setting(
+        "clientCertificateFile",
+        absolute_path,
+        "A PEM file on the node with an RSA key and its certificate, instead of a secret.",
     )
     client_tenant: str = needed("clientTenant", guid, "Tenant of the principal.", aliases=("tenantId",))
 
@@ -59,6 +64,11 @@ class BootstrapToken:
     """The token the kubelet joins with, once."""
 
     token: Secret = needed("token", bootstrap_token, "The bootstrap token.")
+
+    @property
+    def id(self) -> str:
+        """The part that is no secret, and names the token."""
+        return self.token.reveal().partition(".")[0]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

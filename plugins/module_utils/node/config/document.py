@@ -119,6 +119,28 @@ def secrets_of(document: Document) -> list[str]:
     return sorted(found)
 
 
+def placeholders(document: Document) -> list[str]:
+    """Return the paths where a secret is only marked, not given."""
+    found: list[str] = []
+    for key, value in document.items():
+        if isinstance(value, Mapping):
+            found += (f"{key}.{path}" for path in placeholders(value))
+        elif REDACTED in str(value):
+            found.append(key)
+    return found
+
+
+def layered(over: Document, more: Document) -> dict[str, Any]:
+    """Return overrides with more of them on top; a null stays, as it still has a key to take away."""
+    result = _respelled(NodeConfig, over)
+    for key, value in _respelled(NodeConfig, more).items():
+        below = result.get(key)
+        if isinstance(value, Mapping) and isinstance(below, Mapping):
+            value = layered(below, value)
+        result[key] = value
+    return result
+
+
 def restore_secrets(document: Document, stored: Document) -> dict[str, Any]:
     """Return a redacted document with the secrets of a stored one back in their places."""
     return _restored(_respelled(NodeConfig, document), _respelled(NodeConfig, stored))

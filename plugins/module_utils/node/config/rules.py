@@ -30,12 +30,17 @@ class Rule:
 
 
 def one_client_secret(config: NodeConfig) -> Iterator[Problem]:
-    """A service principal has its secret inline or in a file."""
+    """A service principal has its secret inline or in a file, or a certificate."""
     principal = config.azure.service_principal
-    if principal and (principal.client_secret is None) == (principal.client_secret_file is None):
-        found = "neither" if principal.client_secret is None else "both"
+    if principal is None:
+        return
+    given = (principal.client_secret, principal.client_secret_file, principal.client_certificate_file)
+    count = sum(one is not None for one in given)
+    if count != 1:
         yield Problem(
-            "azure.servicePrincipal", f"{found} given", "clientSecret or clientSecretFile, one of them"
+            "azure.servicePrincipal",
+            "none given" if count == 0 else f"{count} given",
+            "clientSecret, clientSecretFile or clientCertificateFile, one of them",
         )
 
 
@@ -183,7 +188,7 @@ def monitoring_has_a_way(config: NodeConfig) -> Iterator[Problem]:
         yield Problem(
             "continuousMonitoring",
             "true",
-            "false, or an Azure identity, or source blob, or a durable url",
+            "false, or an Azure identity, or source blob, or a durable url (durable: true, --durable)",
             "a bootstrap token is gone after the join, and its configUrl with it",
         )
 

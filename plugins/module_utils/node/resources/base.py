@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, Protocol
 
 from ..host import Host
@@ -31,6 +31,14 @@ class Change:
     sentence: str
     before: str = ""
     after: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Ownership:
+    """Which components a plan is about, and which of them asks for which item (by its key)."""
+
+    components: frozenset[str] = frozenset()
+    of: Mapping[str, frozenset[str]] = field(default_factory=dict)
 
 
 class Vault(Protocol):

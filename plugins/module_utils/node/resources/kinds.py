@@ -5,8 +5,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from .base import Resource
 from .kernel import FstabSwap, KernelModule, SwapOff, Sysctl
+from .kubeconfig import Kubeconfig
 from .paths import Directory, File, Link
 from .program import Program
 from .tree import Tree
@@ -14,5 +17,30 @@ from .units import Unit
 
 KINDS: dict[str, type[Resource]] = {
     kind.kind: kind
-    for kind in (Directory, File, Link, Program, Tree, Unit, KernelModule, Sysctl, SwapOff, FstabSwap)
+    for kind in (
+        Directory,
+        File,
+        Link,
+        Program,
+        Tree,
+        Unit,
+        KernelModule,
+        Sysctl,
+        SwapOff,
+        FstabSwap,
+        Kubeconfig,
+    )
+}
+# An item of which only the name is known, to see how it is now. Trees and programs are not among them: the
+# place of a version is our own, and was empty before.
+NAMED: dict[str, Callable[[str], Resource]] = {
+    "directory": Directory,
+    "file": lambda name: File(name, ""),
+    "link": lambda name: Link(name, ""),
+    "unit": Unit,
+    "module": KernelModule,
+    "sysctl": lambda name: Sysctl(name, ""),
+    "swap": lambda name: SwapOff(),
+    "fstab": lambda name: FstabSwap(),
+    "kubeconfig": lambda name: Kubeconfig(name, "", "", ""),
 }

@@ -26,12 +26,16 @@ PROPERTIES = (
 
 @dataclass(frozen=True, slots=True)
 class Unit:
-    """A unit that must be running. The engine starts it, once, after everything else is in place."""
+    """A unit that must be running. The engine starts it, once, after everything else is in place.
+
+    `last` ones are started when all is well: what looks after a node has no business before there is one.
+    """
 
     kind: ClassVar[str] = "unit"
 
     unit: str
     drift: Drift = Drift.RESTART
+    last: bool = False
 
     @property
     def name(self) -> str:

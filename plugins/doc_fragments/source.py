@@ -1,0 +1,37 @@
+# Copyright: (c) 2026, aks.flexnode contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""How modules are told where a configuration comes from."""
+
+from __future__ import annotations
+
+
+class ModuleDocFragment:
+    """Options beside O(source), which each module declares with a default of its own."""
+
+    DOCUMENTATION = r"""
+options:
+  document:
+    description:
+      - The configuration document, or the part of it that goes over what the source gives, as JSON text.
+      - Give a variable through the P(ansible.builtin.to_json#filter) filter. As one text it is kept out of
+        every log.
+      - Where a secret is marked only (V(<minted at apply>)), the one that is stored on the machine counts.
+    type: str
+    default: "{}"
+  url:
+    description:
+      - Address of a configuration bundle. It is a secret, and is shown nowhere.
+    type: str
+  url_ca_cert:
+    description:
+      - CA certificates (PEM) of the server of O(url), where it is not signed by one that the machine trusts.
+    type: str
+  durable:
+    description:
+      - Whether O(url) stays valid and may be asked again. The machine then remembers it, readable by root
+        only, and C(continuousMonitoring) can follow it.
+      - A later call with another source, or without this option, ends that; O(source=stored) does not.
+    type: bool
+    default: false
+"""

@@ -1,0 +1,50 @@
+# Copyright: (c) 2026, aks.flexnode contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The options that say where a configuration comes from, and the configuration that they mean."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .node.config.document import loads, secrets_of
+from .node.host import Host
+from .node.http_client import HttpClient
+from .node.operations import Obtained, obtain
+from .node.sources import Inline, Source, Stored, Url
+from .node.state import store_of
+
+SOURCES = ("inline", "url", "stored")
+OPTIONS: dict[str, dict[str, Any]] = {
+    "source": {"type": "str", "choices": list(SOURCES)},
+    "document": {"type": "str", "default": "{}", "no_log": True},
+    "url": {"type": "str", "no_log": True},
+    "url_ca_cert": {"type": "str"},
+    "durable": {"type": "bool", "default": False},
+}
+NEEDED = [("source", "url", ("url",))]
+
+
+def obtain_given(module: Any, host: Host, *, purpose: str = "join") -> Obtained:
+    """Obtain what a module's options mean; from then on its secrets are masked in all that it says."""
+    given = module.params
+    document = loads(given["document"], where="document")
+    module.no_log_values.update(secrets_of(document))
+    source: Source = Inline(document)
+    if given["source"] == "url":
+        ca = given["url_ca_cert"] or ""
+        source = Url(given["url"], HttpClient(ca_pem=ca, clock=host.clock), ca)
+    elif given["source"] == "stored":
+        source = Stored(store_of(host))
+    obtained = obtain(
+        host,
+        source,
+        {} if given["source"] == "inline" else document,
+        purpose=purpose,
+        durable=given["durable"],
+        check=module.check_mode,
+    )
+    module.no_log_values.update(secrets_of(obtained.document))
+    for warning in obtained.warnings:
+        module.warn(warning)
+    return obtained

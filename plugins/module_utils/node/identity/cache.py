@@ -1,0 +1,126 @@
+# Copyright: (c) 2026, aks.flexnode contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Tokens are kept between two runs: in memory (/run), for root alone, and replaced ahead of their end."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import stat
+from dataclasses import dataclass
+
+from ..errors import FlexNodeError
+from ..host import Host
+from ..secret import Secret
+from .token import ASK_AGAIN, AccessToken, Issued, Source, margin
+
+RUN_DIR = "/run/aks-flex-node"  # a tmpfs: no token ever reaches a disk, and a boot ends them all
+DIRECTORY = f"{RUN_DIR}/tokens"
+MOST = 64 << 10
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """A token as it was kept: its life, and the moment it began by two clocks."""
+
+    value: Secret
+    seconds: float
+    since_boot: float
+    wall: float
+
+    def remaining(self, host: Host) -> float:
+        """Seconds left, by the clock that no one sets. It stands still while a machine sleeps."""
+        return self.seconds - (host.clock.monotonic() - self.since_boot)
+
+    def remaining_at_worst(self, host: Host) -> float:
+        """Seconds left if the wall clock is right too: a machine may have slept."""
+        return min(self.remaining(host), self.seconds - (host.clock.now() - self.wall))
+
+
+class Cached:
+    """An identity whose tokens are kept. A token that is still good outlives an outage of its source."""
+
+    def __init__(self, source: Source, host: Host) -> None:
+        self._source = source
+        self._host = host
+
+    @property
+    def name(self) -> str:
+        """Who, for people."""
+        return self._source.name
+
+    def token(self, audience: str) -> AccessToken:
+        """From the cache while it is good, else a new one."""
+        kept = self._kept(audience)
+        if kept and kept.remaining_at_worst(self._host) > margin(kept.seconds):
+            return self._of(kept)
+        try:
+            issued = self._source.issue(audience, hurry=kept is not None)
+        except FlexNodeError:
+            if kept is None or kept.remaining(self._host) <= 0:
+                raise
+            return self._of(kept)
+        return self._of(self._keep(audience, issued))
+
+    def _of(self, kept: Kept) -> AccessToken:
+        now, left = self._host.clock.now(), kept.remaining(self._host)
+        ahead = margin(kept.seconds)
+        # In an outage `left` is less than the margin: ask again soon, and at its end at the latest.
+        return AccessToken(kept.value, now + left, now + max(left - ahead, min(left, ASK_AGAIN)))
+
+    def _path(self, audience: str) -> str:
+        named = hashlib.sha256("\0".join((self._source.key, audience)).encode())
+        return f"{DIRECTORY}/{named.hexdigest()}"
+
+    def _kept(self, audience: str) -> Kept | None:
+        """What is kept and still good; whatever else stands there is as good as nothing."""
+        content = private_file(self._host, self._path(audience))
+        try:
+            found = json.loads(content or b"null")
+            kept = Kept(
+                Secret(found["token"]),
+                float(found["seconds"]),
+                float(found["sinceBoot"]),
+                float(found["wall"]),
+            )
+        except (ValueError, TypeError, KeyError):
+            return None
+        ours = kept.since_boot <= self._host.clock.monotonic()  # else it is of another boot
+        return kept if ours and kept.remaining(self._host) > 0 else None
+
+    def _keep(self, audience: str, issued: Issued) -> Kept:
+        clock = self._host.clock
+        kept = Kept(issued.value, issued.seconds, clock.monotonic(), clock.now())
+        content = {
+            "token": kept.value.reveal(),
+            "seconds": kept.seconds,
+            "sinceBoot": kept.since_boot,
+            "wall": kept.wall,
+        }
+        with contextlib.suppress(FlexNodeError):  # a full /run costs the next run a request, and no more
+            self._host.make_directories(RUN_DIR, 0o700)
+            self._host.make_directory(DIRECTORY, 0o700)
+            self._host.write(self._path(audience), json.dumps(content).encode(), 0o600, durable=False)
+        return kept
+
+
+def forget_tokens(host: Host) -> None:
+    """Drop every token: this machine is about to be somebody else, or nobody."""
+    host.remove_tree(DIRECTORY)
+
+
+def private_file(host: Host, path: str) -> bytes | None:
+    """The content of a file that root alone can have written and read; None for any other."""
+    try:
+        descriptor = os.open(host.path(path), os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return None
+    try:
+        seen = os.fstat(descriptor)
+        private = stat.S_ISREG(seen.st_mode) and seen.st_uid == 0 and not seen.st_mode & 0o077
+        return os.read(descriptor, MOST) if private else None
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,114 @@
+# Copyright: (c) 2026, aks.flexnode contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Which identity this machine uses, for what. The kubelet's and the node's own are independent choices."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Literal
+
+from ..config.auth import azure_method, kubelet_method
+from ..config.model import AZURE_METHODS, NodeConfig
+from ..host import Host
+from ..http_client import HttpClient
+from ..proxy import proxies
+from .assertion import CertificateFile
+from .cache import Cached
+from .errors import CredentialUnusable, IdentityMissing
+from .himds import ENDPOINT as HIMDS
+from .himds import ArcMetadata
+from .imds import InstanceMetadata
+from .service_principal import Proof, SecretFile, SecretText, ServicePrincipal
+from .token import Identity, Source
+
+Purpose = Literal["kubernetes", "azure"]
+PURPOSES: tuple[Purpose, ...] = ("kubernetes", "azure")
+AKS = "6dae42f8-4368-4678-94ff-3960e28e3630"  # AKS's server application, the same in every tenant
+ENDPOINT_VARIABLE = "IDENTITY_ENDPOINT"  # set by the Arc agent's own packages
+TIMEOUT, HURRY = 10.0, 5.0
+ATTEMPTS = 4
+
+
+def method_for(config: NodeConfig, purpose: Purpose) -> str | None:
+    """The Azure method that serves a purpose; None: no Azure identity does."""
+    method = kubelet_method(config) if purpose == "kubernetes" else azure_method(config)
+    return method if method in AZURE_METHODS else None
+
+
+def audience_for(config: NodeConfig, purpose: Purpose) -> str:
+    """Who a token of that purpose is for."""
+    return AKS if purpose == "kubernetes" else f"{config.azure.resource_manager.rstrip('/')}/"
+
+
+def identity_for(
+    config: NodeConfig, host: Host, purpose: Purpose, environment: Mapping[str, str] | None = None
+) -> Identity:
+    """The identity that a configuration chooses for a purpose."""
+    method = method_for(config, purpose)
+    if method is None:
+        joins = purpose == "kubernetes" and kubelet_method(config) == "bootstrapToken"
+        uses = "a bootstrap token" if joins else "none"
+        raise IdentityMissing(
+            f"the configuration gives this machine no Azure identity for {purpose}",
+            where="kubernetesAuth.method" if purpose == "kubernetes" else "azureAuth.method",
+            why=f"it uses {uses}",
+            fix="add azure.servicePrincipal, azure.managedIdentity or azure.arc.enabled",
+        )
+    return identity_of(method, config, host, environment)
+
+
+def kubernetes_token(config: NodeConfig, host: Host) -> str:
+    """What the kubelet shows to the API server now."""
+    return identity_for(config, host, "kubernetes").token(AKS).value.reveal()
+
+
+def identity_of(
+    method: str, config: NodeConfig, host: Host, environment: Mapping[str, str] | None = None
+) -> Identity:
+    """The identity of one method, its tokens kept between runs."""
+    return Cached(source_of(method, config, host, os.environ if environment is None else environment), host)
+
+
+def source_of(method: str, config: NodeConfig, host: Host, environment: Mapping[str, str]) -> Source:
+    """Where the tokens of a method come from."""
+    if method == "arc":
+        return ArcMetadata(host, endpoint=environment.get(ENDPOINT_VARIABLE) or HIMDS)
+    if method == "managedIdentity":
+        managed = config.azure.managed_identity
+        return InstanceMetadata(managed.client_id if managed else None, host.clock)
+    principal = config.azure.service_principal
+    if principal is None:
+        raise IdentityMissing("no service principal is configured", where="azure.servicePrincipal")
+
+    def connect(hurry: bool) -> HttpClient:
+        timeout, attempts = (HURRY, 1) if hurry else (TIMEOUT, ATTEMPTS)
+        return HttpClient(proxies=proxies(config), clock=host.clock, timeout=timeout, attempts=attempts)
+
+    return ServicePrincipal(
+        principal.client_id,
+        principal.client_tenant,
+        proof_of(config, host),
+        config.azure.sign_in,
+        host,
+        connect,
+    )
+
+
+def proof_of(config: NodeConfig, host: Host) -> Proof:
+    """How the configured principal proves who it is."""
+    principal = config.azure.service_principal
+    certificate = getattr(principal, "client_certificate_file", None)
+    if certificate:
+        return CertificateFile(host, str(certificate))
+    if principal and principal.client_secret and not principal.client_secret.redacted:
+        return SecretText(principal.client_secret)
+    if principal and principal.client_secret_file:
+        return SecretFile(host, principal.client_secret_file)
+    raise CredentialUnusable(
+        "the service principal has no credential",
+        where="azure.servicePrincipal",
+        why="neither clientSecret, clientSecretFile nor clientCertificateFile is there",
+        fix="give one of them",
+    )

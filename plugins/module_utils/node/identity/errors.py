@@ -1,0 +1,29 @@
+# Copyright: (c) 2026, aks.flexnode contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What can go wrong on the way to a token."""
+
+from __future__ import annotations
+
+from ..errors import FlexNodeError
+
+
+class CredentialUnusable(FlexNodeError):
+    code, title = "FLEX-1801", "The credential of the service principal can't be used"
+
+
+class IdentityRefused(FlexNodeError):
+    code, title = "FLEX-1802", "Azure refuses this identity"
+
+
+class IdentityMissing(FlexNodeError):
+    code, title = "FLEX-1803", "This machine has no such identity"
+
+
+class TokenSourceUnreachable(FlexNodeError):
+    code, title = "FLEX-1804", "No token can be had at the moment"
+
+
+class ChallengeInvalid(FlexNodeError):
+    code, title = "FLEX-1805", "The Arc agent's challenge is not what it must be"
+    remedy = "check who listens on the port (ss -ltnp), then restart the agent: systemctl restart himdsd"

@@ -1,0 +1,157 @@
+# Copyright: (c) 2026, aks.flexnode contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The identity of an Arc-enabled server: the agent's metadata service (HIMDS) and its challenge.
+
+HIMDS gives a token to whoever can read a file that only root and the agent's group can: it names the file in
+its first answer. Any process could listen on that port when the agent is down and name any file of root's, so
+what it names is taken for what it must be and nothing else.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+import urllib.parse
+
+from ..host import Host
+from ..secret import Secret
+from .errors import ChallengeInvalid, IdentityMissing, IdentityRefused, TokenSourceUnreachable
+from .imds import HEADERS, said
+from .local_http import NoAnswer, Reply, ask
+from .token import Issued, read_answer
+
+ENDPOINT = "http://127.0.0.1:40342/metadata/identity/oauth2/token"
+API_VERSION = "2020-06-01"
+TOKENS = "/var/opt/azcmagent/tokens"
+MOST = 4096  # bytes of a challenge
+TIMEOUT = 10.0
+HURRY_TIMEOUT = 5.0
+PAUSES = (0.5, 1.0, 2.0, 4.0)  # while the agent restarts
+LOOPBACK = ("127.0.0.1", "::1", "localhost")
+
+_REALM = re.compile(r'\s*Basic\s+realm="?([^"\s]+)"?\s*', re.IGNORECASE)
+_NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]*\.key")
+
+
+class ArcMetadata:
+    """The system-assigned identity of this machine's Arc registration."""
+
+    def __init__(self, host: Host, *, endpoint: str = ENDPOINT) -> None:
+        self._host = host
+        self._endpoint = endpoint
+
+    @property
+    def name(self) -> str:
+        """Who, for people."""
+        return "Azure Arc identity of this machine"
+
+    @property
+    def key(self) -> str:
+        """One machine, one identity."""
+        return f"arc\0{self._endpoint}"
+
+    def issue(self, audience: str, *, hurry: bool) -> Issued:
+        """A new token, after the challenge; the agent keeps a cache of its own."""
+        address = urllib.parse.urlsplit(self._endpoint)
+        if address.scheme != "http" or address.hostname not in LOOPBACK:
+            raise ChallengeInvalid(
+                "the Arc agent listens on this machine, and nowhere else",
+                where=self._endpoint,
+                why="IDENTITY_ENDPOINT names another machine",
+                fix=f"unset IDENTITY_ENDPOINT, or set it to {ENDPOINT}",
+            )
+        query = urllib.parse.urlencode({"api-version": API_VERSION, "resource": audience})
+        url = f"{self._endpoint}?{query}"
+        trouble = ""
+        for pause in (*PAUSES, None):
+            try:
+                reply = self._answered(url, HURRY_TIMEOUT if hurry else TIMEOUT)
+                trouble = f"HTTP {reply.status}: {said(reply.body)}"
+                if reply.status == 200:
+                    return read_answer(reply.body, reply.headers, self._host.clock, self._endpoint)
+                if reply.status < 500 and reply.status not in (401, 408, 429):
+                    raise self._refused(reply)
+            except NoAnswer as error:
+                trouble = str(error)
+            if hurry or pause is None:
+                break
+            self._host.clock.sleep(pause)
+        raise TokenSourceUnreachable(
+            "the Arc agent gives no token",
+            where=self._endpoint,
+            why=trouble,
+            fix="look at `azcmagent show` and `systemctl status himdsd`, then: systemctl restart himdsd",
+        )
+
+    def _answered(self, url: str, timeout: float) -> Reply:
+        """Both steps of the challenge. A file that was used is gone, so each attempt makes both."""
+        first = ask(url, HEADERS, timeout)
+        if first.status != 401:
+            return first
+        secret = self._challenge(first)
+        return ask(url, {**HEADERS, "Authorization": f"Basic {secret.reveal()}"}, timeout)
+
+    def _challenge(self, reply: Reply) -> Secret:
+        header = reply.headers.get("WWW-Authenticate") or ""
+        found = _REALM.fullmatch(header)
+        if not found:
+            raise _invalid("its answer names no file", "expected: Basic realm=PATH")
+        return read_challenge(self._host, found[1])
+
+    def _refused(self, reply: Reply) -> IdentityMissing | IdentityRefused:
+        why = f"HTTP {reply.status}: {said(reply.body)}"
+        if reply.status in (400, 404):
+            return IdentityMissing(
+                "this machine has no Arc identity",
+                where=self._endpoint,
+                why=why,
+                fix="see `azcmagent show`; register it: aks-flex-node arc register, or run bootstrap",
+            )
+        return IdentityRefused(
+            "the Arc agent refuses a token",
+            where=self._endpoint,
+            why=why,
+            fix="see `azcmagent show` and `azcmagent check`",
+        )
+
+
+def read_challenge(host: Host, path: str) -> Secret:
+    """The content of a challenge file: a small plain file directly in the agent's directory, or nothing."""
+    directory, slash, name = path.rpartition("/")
+    if directory != TOKENS or not slash:
+        raise _invalid(f"it names a file outside of {TOKENS}", path)
+    if not _NAME.fullmatch(name):
+        raise _invalid("the file's name is not that of a challenge (NAME.key)", path)
+    flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC
+    try:
+        within = os.open(host.path(TOKENS), flags | os.O_DIRECTORY)
+        try:
+            # Relative to the open directory, which can't be exchanged meanwhile. A pipe must not block us.
+            descriptor = os.open(name, flags | os.O_NONBLOCK, dir_fd=within)
+        finally:
+            os.close(within)
+    except OSError as error:
+        raise _invalid("the file can't be opened", f"{path}: {error.strerror}") from error
+    try:
+        seen = os.fstat(descriptor)
+        if not stat.S_ISREG(seen.st_mode):
+            raise _invalid("it is not a plain file", path)
+        if seen.st_nlink > 1:
+            raise _invalid("the file has another name elsewhere", path)
+        content = os.read(descriptor, MOST + 1)
+    finally:
+        os.close(descriptor)
+    if len(content) > MOST:
+        raise _invalid(f"the file is larger than {MOST} bytes", path)
+    text = content.decode("ascii", errors="replace").strip()
+    if not re.fullmatch(r"[\x21-\x7e]+", text):  # it becomes a header
+        raise _invalid("the file does not hold a challenge", path)
+    return Secret(text)
+
+
+def _invalid(why: str, detail: str) -> ChallengeInvalid:
+    return ChallengeInvalid(
+        "the challenge of the Arc agent is refused", where=f"{ENDPOINT}, {detail[:200]}", why=why
+    )

@@ -1,0 +1,84 @@
+# Copyright: (c) 2026, aks.flexnode contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The document, as preflight reads it: what is wrong with it are findings like any other."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ..available import check_available
+from ..config.document import canonical, merge, placeholders, restore_secrets
+from ..config.model import NodeConfig
+from ..config.parse import parse
+from ..errors import ConfigInvalid, FlexNodeError, NotAvailable, Problem
+from ..host import Host
+from ..secret import REDACTED
+from ..sources import Source
+from ..state import store_of
+from .finding import Finding, error
+
+# Where the document can't be used, the machine is judged by defaults.
+DEFAULTS: Mapping[str, Any] = {"kubernetes": {"version": "1.34.0"}}
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """A document and what is wrong with it; without a `config` it can't be used."""
+
+    config: NodeConfig | None
+    findings: tuple[Finding, ...] = ()
+    secrets_missing: tuple[str, ...] = ()
+
+
+def fetched(host: Host, source: Source, overrides: Mapping[str, Any], *, pollable: bool = True) -> Read:
+    """The document of a source, with settings merged over it; read, and stored nowhere."""
+    try:
+        return read(host, merge(source.fetch().document, overrides), pollable=pollable)
+    except ConfigInvalid as invalid:
+        return Read(None, tuple(_problem(item) for item in invalid.problems))
+    except FlexNodeError as trouble:
+        place = f" ({trouble.where})" if trouble.where else ""
+        found = f"{trouble.what}{place}: {trouble.why}"
+        why = "without its configuration a machine can't join"
+        return Read(None, (error("configuration-source", found, why, trouble.fix),))
+    except OSError as trouble:
+        found = f"the stored configuration can't be read: {trouble.strerror}"
+        return Read(None, (error("configuration-source", found, "it is root's alone", "use sudo"),))
+
+
+def read(host: Host, document: Mapping[str, Any], *, pollable: bool = True) -> Read:
+    """Check a document; secrets that are only marked are those stored on this machine."""
+    try:
+        stored = store_of(host).current_config() if REDACTED in canonical(document) else None
+    except (FlexNodeError, OSError):  # a check of its own tells about it
+        stored = None
+    if stored:
+        document = restore_secrets(document, stored)
+    try:
+        config = parse(document, pollable=pollable)
+    except ConfigInvalid as invalid:
+        return Read(None, tuple(_problem(item) for item in invalid.problems))
+    findings: tuple[Finding, ...] = ()
+    try:
+        check_available(config, pollable=pollable)
+    except NotAvailable as trouble:
+        findings = (error("not-available", f"{trouble.where}: {trouble.what}", trouble.why, trouble.fix),)
+    return Read(config, findings, tuple(placeholders(document)))
+
+
+def defaults() -> NodeConfig:
+    """What stands in for a document that can't be used."""
+    return parse(DEFAULTS, purpose="prepare")
+
+
+def _problem(problem: Problem) -> Finding:
+    hint = f"; {problem.hint}" if problem.hint else ""
+    return error(
+        "token-format" if problem.path == "azure.bootstrapToken.token" else "configuration",
+        f"{problem.path}: {problem.value}",
+        f"accepted: {problem.accepted}{hint}",
+        f"correct {problem.path}; docs/configuration.md lists every field",
+    )

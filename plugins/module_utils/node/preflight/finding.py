@@ -1,0 +1,143 @@
+# Copyright: (c) 2026, aks.flexnode contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What preflight answers: findings with a remedy each, what could not be checked, and a table of both."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from typing import Any, Literal, Union
+
+from ..errors import PreflightFailed
+
+Severity = Literal["error", "warning"]
+Stage = Literal["host", "connectivity", "all"]
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that is wrong: what was found, why it matters, and the command that mends it."""
+
+    id: str
+    severity: Severity
+    found: str
+    why: str
+    fix: str
+
+    def as_dict(self) -> dict[str, str]:
+        """The finding as data."""
+        return asdict(self)
+
+
+@dataclass(frozen=True, slots=True)
+class Unchecked:
+    """A check that could not be made, and why: silence would look like a pass."""
+
+    id: str
+    why: str
+
+    def as_dict(self) -> dict[str, str]:
+        """The same as data."""
+        return asdict(self)
+
+
+# ansible-test reads this as if for Python 3.9, where `|` is only known within annotations.
+Outcome = Union[Finding, Unchecked]  # noqa: UP007
+
+
+def error(id_: str, found: str, why: str, fix: str) -> Finding:
+    """A finding that the join would fail of."""
+    return Finding(id_, "error", found, why, fix)
+
+
+def warning(id_: str, found: str, why: str, fix: str) -> Finding:
+    """A finding that the join survives."""
+    return Finding(id_, "warning", found, why, fix)
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """Everything that one run of preflight has to say about a machine."""
+
+    stage: Stage
+    node_name: str
+    findings: tuple[Finding, ...]
+    unchecked: tuple[Unchecked, ...]
+    checks: tuple[str, ...]  # ids of all that was looked at
+    skipped: tuple[str, ...]
+    seconds: float
+
+    @property
+    def errors(self) -> tuple[Finding, ...]:
+        """What would make the join fail."""
+        return tuple(item for item in self.findings if item.severity == "error")
+
+    @property
+    def warnings(self) -> tuple[Finding, ...]:
+        """What the join survives."""
+        return tuple(item for item in self.findings if item.severity == "warning")
+
+    @property
+    def ok(self) -> bool:
+        """Whether nothing stands against a join."""
+        return not self.errors
+
+    def require(self) -> None:
+        """Raise one error with everything that stands against a join."""
+        if self.errors:
+            found = "".join(f"\n  {item.id}: {item.found}\n    fix: {item.fix}" for item in self.errors)
+            raise PreflightFailed(f"{self.summary} before the join", why=found)
+
+    @property
+    def summary(self) -> str:
+        """The result in a few words."""
+        parts = [
+            _count(len(self.errors), "error"),
+            _count(len(self.warnings), "warning"),
+            f"{len(self.unchecked)} not checked" if self.unchecked else "",
+        ]
+        said = ", ".join(part for part in parts if part)
+        return f"ok, {said}" if said and self.ok else said or "ok"
+
+    def lines(self, name: str = "") -> list[str]:
+        """The result as a person reads it, errors first."""
+        rows = [f"{name or self.node_name or 'this machine'}  {self.summary}"]
+        ids = [item.id for item in self.findings] + [item.id for item in self.unchecked]
+        width = max(map(len, ids), default=0)
+        indent = " " * (width + 13)
+        for item in (*self.errors, *self.warnings):
+            rows.append(f"  {item.severity.upper():<7}  {item.id:<{width}}  {item.found}")
+            rows += (
+                f"{indent}{word}: {text}" for word, text in (("why", item.why), ("fix", item.fix)) if text
+            )
+        rows += (f"  {'-':<7}  {item.id:<{width}}  not checked: {item.why}" for item in self.unchecked)
+        return rows
+
+    def as_dict(self) -> dict[str, Any]:
+        """The report as data: what the module returns and --json prints."""
+        return {
+            "ok": self.ok,
+            "stage": self.stage,
+            "node_name": self.node_name,
+            "findings": [item.as_dict() for item in (*self.errors, *self.warnings)],
+            # Ansible has meanings of its own for the keys warnings and skipped.
+            "error_count": len(self.errors),
+            "warning_count": len(self.warnings),
+            "unchecked": [item.as_dict() for item in self.unchecked],
+            "checks": list(self.checks),
+            "skipped_checks": list(self.skipped),
+            "summary": self.summary,
+            "seconds": self.seconds,
+        }
+
+
+def _count(number: int, word: str) -> str:
+    return f"{number} {word}{'s' if number > 1 else ''}" if number else ""
+
+
+def listed(words: Iterable[object], most: int = 5) -> str:
+    """A few of many, for a sentence."""
+    texts = [str(word) for word in words]
+    more = f" and {len(texts) - most} more" if len(texts) > most else ""
+    return ", ".join(texts[:most]) + more

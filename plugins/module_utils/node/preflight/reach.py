@@ -1,0 +1,124 @@
+# Copyright: (c) 2026, aks.flexnode contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Everything that is asked of the network, all at once and within one limit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from ..catalogue import Artifact, artifacts_of
+from ..config.model import NodeConfig
+from ..errors import ConfigInvalid, NotInCatalogue
+from ..facts import ARCHITECTURES
+from ..host import Host
+from ..http_client import HttpClient
+from ..layout import version_dir
+from ..proxy import proxies
+from ..resources.tree import Manifest
+from ..state import store_of
+from .finding import Stage
+from .probe_azure import Identify, ask_azure, own_identity
+from .probe_reach import PATIENCE, ask_api, ask_artifacts, ask_proxies, ask_registries
+from .seen import Access, ApiAnswer, Machine, Reached, Source
+from .together import together
+
+SECONDS = 15.0  # for everything together; most answer within one
+STEPS = 3  # of a connection, each with a limit of its own: connect, TLS, answer
+LATE = "no answer in time"
+TUNNEL = "/sys/class/net/tun0"
+ARC_AGENT = "/var/opt/azcmagent/agentconfig.json"  # there while the machine is registered
+API, AZURE = "api", "azure"
+
+
+def reach(
+    host: Host,
+    config: NodeConfig,
+    machine: Machine,
+    stage: Stage,
+    identify: Identify | None = own_identity,
+    seconds: float = SECONDS,
+) -> Reached:
+    """Ask everybody; whoever does not answer within `seconds` gave no answer."""
+    patience = min(PATIENCE, seconds / STEPS)
+    api_waits, access_waits = first_comes(host, config, stage)
+    asked: dict[str, Callable[[], ApiAnswer | Access | Source]] = {}
+    if config.node.kubelet.server_url and not api_waits:
+        asked[API] = lambda: ask_api(config.api_server, host.clock, patience)
+    if identify is not None and not access_waits and uses_azure(config):
+        way = identify
+        asked[AZURE] = lambda: ask_azure(
+            config,
+            host,
+            way,
+            HttpClient(proxies=proxies(config), clock=host.clock, timeout=patience, attempts=1),
+        )
+    try:
+        files = ask_artifacts(to_download(host, config, machine), config, host.clock, patience)
+        registries = ask_registries(config, host.clock, patience)
+    except ConfigInvalid as invalid:  # a CA that OpenSSL does not take
+        files, registries = {}, {}
+        reason = "; ".join(str(problem) for problem in invalid.problems)
+        asked["mirror.caCert"] = lambda: Source(("mirror.caCert",), config.mirror.url or "", reason, tls=True)
+    named = ask_proxies(config, patience)
+    answers, late = together({**asked, **files, **registries, **named}, seconds)
+
+    def sources(names: Iterable[str]) -> tuple[Source, ...]:
+        given = (answers.get(name) for name in names)
+        none = tuple(Source((name.rpartition("/")[2] or name,), name, LATE) for name in names if name in late)
+        return tuple(item for item in given if isinstance(item, Source)) + none
+
+    api, access = answers.get(API), answers.get(AZURE)
+    if API in late:  # every step has a limit but the resolver's
+        api = ApiAnswer("dns", LATE)
+    if AZURE in late:
+        access = Access(LATE)
+    return Reached(
+        api if isinstance(api, ApiAnswer) else None,
+        sources([*files, "mirror.caCert"]),
+        sources(list(registries)),
+        sources(list(named)),
+        access if isinstance(access, Access) else None,
+        api_waits,
+        access_waits,
+    )
+
+
+def first_comes(host: Host, config: NodeConfig, stage: Stage) -> tuple[str, str]:
+    """What has to be done before the API server, or Azure, can be asked; nothing in the second stage."""
+    if stage != "all":
+        return "", ""
+    tunnel = config.azure.vpn.enabled and not host.exists(TUNNEL)
+    arc = "arc" in (config.azure_auth.method, config.kubernetes_auth.method) and not host.exists(ARC_AGENT)
+    return (
+        "the VPN is not up: it comes first" if tunnel else "",
+        "this machine is not registered with Arc: that comes first" if arc else "",
+    )
+
+
+def uses_azure(config: NodeConfig) -> bool:
+    """Whether the machine has an identity in Azure at all."""
+    return config.azure_auth.method is not None or config.kubernetes_auth.method not in (
+        None,
+        "bootstrapToken",
+    )
+
+
+def to_download(host: Host, config: NodeConfig, machine: Machine) -> list[Artifact]:
+    """The artifacts that are neither installed nor in the cache."""
+    arch = ARCHITECTURES.get(machine.machine)
+    if arch is None:
+        return []
+    try:
+        found = artifacts_of(config, arch).values()
+    except NotInCatalogue:
+        return []  # a check of the first stage tells which
+    cache = store_of(host, config.paths.data_dir).cache
+    return [item for item in found if not machine.root or not _here(host, item, cache)]
+
+
+def _here(host: Host, artifact: Artifact, cache: str) -> bool:
+    installed = Manifest.read(host, version_dir(artifact.name, artifact.version))
+    return (installed is not None and installed.artifact == artifact.sha256) or host.exists(
+        f"{cache}/{artifact.sha256}"
+    )

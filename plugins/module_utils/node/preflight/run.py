@@ -1,0 +1,69 @@
+# Copyright: (c) 2026, aks.flexnode contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Preflight of a machine: look, ask, judge, and say everything that is wrong at once. Nothing is changed."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from ..host import Host
+from .document import Read, defaults, read
+from .every import Check, checks_of, known
+from .finding import Finding, Outcome, Report, Stage, Unchecked
+from .probe_azure import Identify, own_identity
+from .probe_host import Ways, look
+from .reach import SECONDS, reach
+from .seen import Reached, Situation
+
+
+def run_preflight(
+    host: Host,
+    document: Mapping[str, Any] | Read,
+    stage: Stage = "all",
+    skip: Iterable[str] = (),
+    *,
+    token_expires: float | None = None,
+    identify: Identify | None = own_identity,
+    ways: Ways | None = None,
+    seconds: float = SECONDS,
+) -> Report:
+    """All checks of a stage; every failure is a finding, and none an exception but an unknown id in `skip`.
+
+    document: as it is, or as `document.fetched` read it from a source.
+    identify: gives the identity of a method; without it Azure is not asked, which is said.
+    """
+    start, unwanted = time.monotonic(), known(skip)
+    given = document if isinstance(document, Read) else read(host, document)
+    outcomes: list[Outcome] = list(given.findings)
+    checks = checks_of(stage, unwanted)
+    config = given.config
+    if config is None:
+        checks, waiting = judged_alone(checks)
+        outcomes += waiting
+        config = defaults()
+    machine = look(host, given.config, ways)
+    asked = any(check.stage == "connectivity" for check in checks)
+    reached = reach(host, config, machine, stage, identify, seconds) if asked else Reached()
+    now = Situation(machine, config, reached, host.clock.now(), token_expires, given.secrets_missing)
+    for check in checks:
+        outcomes += check.judge(now)
+    wanted = [item for item in outcomes if item.id not in unwanted]
+    return Report(
+        stage,
+        now.node_name,
+        tuple(item for item in wanted if isinstance(item, Finding)),
+        tuple(item for item in wanted if isinstance(item, Unchecked)),
+        tuple(id_ for check in checks for id_ in check.ids if id_ not in unwanted),
+        tuple(sorted(unwanted)),
+        round(time.monotonic() - start, 3),
+    )
+
+
+def judged_alone(checks: tuple[Check, ...]) -> tuple[tuple[Check, ...], list[Unchecked]]:
+    """Without a document the machine itself can still be judged; the rest is named, once."""
+    alone = tuple(check for check in checks if check.alone)
+    ids = ", ".join(id_ for check in checks if not check.alone for id_ in check.ids)
+    return alone, [Unchecked("configuration", f"these need a valid configuration: {ids}")] if ids else []

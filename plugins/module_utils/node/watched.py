@@ -1,0 +1,115 @@
+# Copyright: (c) 2026, aks.flexnode contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A durable address: where this machine looks for its configuration again, and what it saw there last."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+LONGEST = 3600.0  # seconds: no pause is longer, whatever a server asks for and however often something failed
+
+
+@dataclass(frozen=True, slots=True)
+class News:
+    """A bundle as it was found."""
+
+    body: bytes
+    etag: str
+    digest: str
+
+
+@dataclass(frozen=True, slots=True)
+class Blocked:
+    """A bundle that was refused, or did not work: it is not tried again at every tick."""
+
+    digest: str
+    version: str | None
+    code: str
+    message: str
+    attempts: int = 1
+    retry_at: float | None = None  # None: never, it takes another bundle
+
+
+@dataclass(frozen=True, slots=True)
+class Watched:
+    """source.json: the address with all that is needed to ask it, in one small file that a tick reads."""
+
+    url: str
+    ca: str = ""
+    over: Mapping[str, Any] = field(default_factory=dict)  # explicit settings, which go over what it gives
+    proxy: Mapping[str, Any] = field(default_factory=dict)
+    etag: str = ""
+    digest: str = ""  # of the bundle that was seen last
+    version: str | None = None
+    settled: bool = False  # what was seen last has been dealt with; else it is asked for in full again
+    not_before: float = 0.0  # the server asked to be left alone until then
+    blocked: Blocked | None = None
+
+    @classmethod
+    def of(cls, stored: Mapping[str, Any] | None) -> Watched | None:
+        """From source.json; None where there is none that says where to look."""
+        if not stored or not stored.get("url"):
+            return None
+        blocked = stored.get("blocked")
+        return cls(
+            url=stored["url"],
+            ca=stored.get("ca", ""),
+            over=stored.get("over", {}),
+            proxy=stored.get("proxy", {}),
+            etag=stored.get("etag", ""),
+            digest=stored.get("digest", ""),
+            version=stored.get("configVersion"),
+            settled=stored.get("settled", False),
+            not_before=stored.get("notBefore", 0.0),
+            blocked=Blocked(
+                blocked.get("digest", ""),
+                blocked.get("configVersion"),
+                blocked.get("code", ""),
+                blocked.get("message", ""),
+                blocked.get("attempts", 1),
+                blocked.get("retryAt"),
+            )
+            if blocked
+            else None,
+        )
+
+    def as_dict(self) -> dict[str, Any]:
+        """For source.json."""
+        blocked = self.blocked
+        return {
+            "url": self.url,
+            "ca": self.ca,
+            "over": self.over,
+            "proxy": self.proxy,
+            "etag": self.etag,
+            "digest": self.digest,
+            "configVersion": self.version,
+            "settled": self.settled,
+            "notBefore": self.not_before,
+            "blocked": blocked
+            and {
+                "digest": blocked.digest,
+                "configVersion": blocked.version,
+                "code": blocked.code,
+                "message": blocked.message,
+                "attempts": blocked.attempts,
+                "retryAt": blocked.retry_at,
+            },
+        }
+
+    def knows(self, news: News, now: float) -> bool:
+        """Whether a bundle was dealt with, or is not to be tried now."""
+        if self.settled and news.digest == self.digest:
+            return True
+        if self.blocked is None or self.blocked.digest != news.digest:
+            return False
+        return self.blocked.retry_at is None or now < self.blocked.retry_at
+
+
+def digest_of(content: bytes) -> str:
+    """A bundle in one word."""
+    return hashlib.sha256(content).hexdigest()

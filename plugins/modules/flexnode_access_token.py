@@ -1,0 +1,106 @@
+#!/usr/bin/python
+# Copyright: (c) 2026, aks.flexnode contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: flexnode_access_token
+short_description: An access token of Azure for a program that can't sign in by itself
+version_added: 0.2.0
+description:
+  - Signs in as all modules of this collection do and returns the access token, for example for
+    M(aks.flexnode.arc_register) to register machines with. So no credential but a token of an hour leaves the
+    controller.
+  - The token is a secret. Use C(no_log) on the task, and on the one that hands it on.
+author:
+  - aks.flexnode contributors (@aks-flexnode)
+extends_documentation_fragment:
+  - aks.flexnode.attributes
+  - aks.flexnode.attributes.info
+  - aks.flexnode.azure
+options:
+  audience:
+    description:
+      - Whom the token is for, as an address or the id of an application. Without it, Azure Resource Manager.
+    type: str
+seealso:
+  - module: aks.flexnode.arc_register
+"""
+
+EXAMPLES = r"""
+- name: Have a token to register machines with
+  aks.flexnode.flexnode_access_token:
+  register: azure
+  no_log: true # it returns the token
+  delegate_to: localhost
+  run_once: true
+
+- name: Have a token for the API servers of AKS clusters
+  aks.flexnode.flexnode_access_token:
+    audience: 6dae42f8-4368-4678-94ff-3960e28e3630
+  register: kubernetes
+  no_log: true # it returns the token
+  delegate_to: localhost
+  run_once: true
+"""
+
+RETURN = r"""
+access_token:
+  description: The token, a secret.
+  returned: success
+  type: str
+  sample: eyJ0eXAiOiJKV1QiLCJhbGciOiJSUzI1NiJ9...
+audience:
+  description: Whom it is for.
+  returned: success
+  type: str
+  sample: https://management.azure.com
+expires:
+  description: When it ends.
+  returned: success
+  type: str
+  sample: "2026-02-27T10:00:00Z"
+expires_in:
+  description: The seconds until then.
+  returned: success
+  type: int
+  sample: 3599
+tenant_id:
+  description: The tenant that it was issued in. Empty where the token does not say.
+  returned: success
+  type: str
+  sample: 66666666-7777-8888-9999-aaaaaaaaaaaa
+object_id:
+  description: The object id of who signed in. Empty where the token does not say.
+  returned: success
+  type: str
+  sample: 99999999-8888-7777-6666-555555555555
+error:
+  description: What went wrong, as data.
+  returned: failure
+  type: dict
+  sample: {code: FLEX-1701, what: the sign-in is refused}
+"""
+
+from ansible.module_utils.basic import AnsibleModule
+
+from ansible_collections.aks.flexnode.plugins.module_utils.azure.access import access_token
+from ansible_collections.aks.flexnode.plugins.module_utils.azure.arguments import AZURE, login_of
+from ansible_collections.aks.flexnode.plugins.module_utils.node.clock import SystemClock
+from ansible_collections.aks.flexnode.plugins.module_utils.node.errors import FlexNodeError
+
+
+def main() -> None:
+    module = AnsibleModule(argument_spec={**AZURE, "audience": {"type": "str"}}, supports_check_mode=True)
+    try:
+        found = access_token(login_of(module), module.params["audience"] or "", SystemClock())
+    except FlexNodeError as error:
+        module.fail_json(msg=str(error), error=error.as_dict())
+    else:
+        module.exit_json(changed=False, **found)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,269 @@
+#!/usr/bin/python
+# Copyright: (c) 2026, aks.flexnode contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: flexnode_preflight_info
+short_description: What would keep a machine from joining
+version_added: 0.1.0
+description:
+  - Runs every check and reports everything that is wrong at once, each with what was found, why it matters
+    and the command that mends it.
+  - Findings are an answer, not a failure of this module. See RV(ok).
+  - Changes nothing, needs no more rights than the join itself, and never authenticates with the bootstrap
+    token.
+author:
+  - aks.flexnode contributors (@aks-flexnode)
+extends_documentation_fragment:
+  - aks.flexnode.attributes
+  - aks.flexnode.attributes.info
+options:
+  source:
+    description:
+      - Where the configuration comes from.
+      - V(inline) is O(document) itself; V(url) is a configuration bundle at O(url), over which O(document) is
+        merged; V(stored) is the document that is on the machine already, with O(document) merged over it.
+    type: str
+    choices: [inline, url, stored]
+    default: inline
+  document:
+    description:
+      - The configuration document, or the part of it that goes over what the source gives, as JSON text.
+      - Give a variable through the P(ansible.builtin.to_json#filter) filter. As one text it is kept out of
+        every log.
+    type: str
+    default: "{}"
+  url:
+    description:
+      - Address of a configuration bundle. It is a secret, and is shown nowhere.
+    type: str
+  url_ca_cert:
+    description:
+      - CA certificates (PEM) of the server of O(url), where it is not signed by one that the machine trusts.
+    type: str
+  durable:
+    description:
+      - Whether O(url) stays valid, so that C(continuousMonitoring) can follow it.
+    type: bool
+    default: false
+  stage:
+    description:
+      - V(host) looks at the machine and asks nobody. V(connectivity) asks the API server, the sources of all
+        artifacts and Azure, and belongs after Arc and VPN. V(all) does both, and leaves out what Arc or a VPN
+        has to make possible first.
+    type: str
+    choices: [host, connectivity, all]
+    default: all
+  skip:
+    description:
+      - Ids of checks that are left out. One that does not exist is an error.
+    type: list
+    elements: str
+    default: []
+  name:
+    description:
+      - What the machine is called in RV(table). Without it, the name of its Node.
+    type: str
+  token_expires:
+    description:
+      - When the bootstrap token ends, as whoever made it says. A date as in V(2026-11-15T08:00:00Z), or
+        seconds since 1970.
+      - The document does not tell, and trying would spend it.
+    type: str
+"""
+
+EXAMPLES = r"""
+- name: Look for everything that would keep this machine from joining
+  aks.flexnode.flexnode_preflight_info:
+    document: "{{ flexnode_config | to_json }}"
+    skip: [swap]
+  register: result
+
+- name: Show it
+  ansible.builtin.debug:
+    var: result.table
+"""
+
+RETURN = r"""
+ok:
+  description: Whether nothing stands against a join. Warnings do not.
+  returned: success
+  type: bool
+  sample: false
+findings:
+  description: All that is wrong, errors first.
+  returned: success
+  type: list
+  elements: dict
+  contains:
+    id:
+      description: Stable name of the check, as O(skip) takes it.
+      type: str
+      sample: foreign-runtime
+    severity:
+      description: V(error) would make the join fail, V(warning) would not.
+      type: str
+      sample: error
+    found:
+      description: What was found.
+      type: str
+      sample: /usr/lib/systemd/system/docker.service
+    why:
+      description: Why it matters.
+      type: str
+      sample: two of them can't share a machine
+    fix:
+      description: What to do about it.
+      type: str
+      sample: "remove it, or set takeover: true to adopt it"
+unchecked:
+  description: Checks that could not be made, with the reason of each.
+  returned: success
+  type: list
+  elements: dict
+  sample: [{id: token-expired, why: the document does not say when its token ends}]
+table:
+  description: The same for a person, as lines.
+  returned: success
+  type: list
+  elements: str
+  sample: ["edge-1  1 error", "  ERROR    root  this does not run as root"]
+summary:
+  description: The result in a few words.
+  returned: success
+  type: str
+  sample: 1 error, 2 warnings
+error_count:
+  description: Number of findings of severity V(error).
+  returned: success
+  type: int
+  sample: 1
+warning_count:
+  description: Number of findings of severity V(warning).
+  returned: success
+  type: int
+  sample: 2
+checks:
+  description: Ids of everything that was looked at.
+  returned: success
+  type: list
+  elements: str
+  sample: [root, platform, systemd]
+skipped_checks:
+  description: Ids of what was left out.
+  returned: success
+  type: list
+  elements: str
+  sample: [swap]
+name:
+  description: O(name), or the name of the Node.
+  returned: success
+  type: str
+  sample: edge-1
+node_name:
+  description: Name that the Node will have.
+  returned: success
+  type: str
+  sample: edge-1
+stage:
+  description: The stage that was run.
+  returned: success
+  type: str
+  sample: all
+seconds:
+  description: How long it took.
+  returned: success
+  type: float
+  sample: 0.09
+error:
+  description: What went wrong with the module itself, as data.
+  returned: failure
+  type: dict
+  sample: {code: FLEX-1101, what: 1 problem in the configuration}
+"""
+
+from datetime import datetime, timezone
+
+from ansible.module_utils.basic import AnsibleModule
+
+from ansible_collections.aks.flexnode.plugins.module_utils.node.config.document import loads, secrets_of
+from ansible_collections.aks.flexnode.plugins.module_utils.node.errors import (
+    ConfigInvalid,
+    FlexNodeError,
+    Problem,
+)
+from ansible_collections.aks.flexnode.plugins.module_utils.node.host import Host
+from ansible_collections.aks.flexnode.plugins.module_utils.node.http_client import HttpClient
+from ansible_collections.aks.flexnode.plugins.module_utils.node.preflight.document import fetched
+from ansible_collections.aks.flexnode.plugins.module_utils.node.preflight.finding import Report
+from ansible_collections.aks.flexnode.plugins.module_utils.node.preflight.run import run_preflight
+from ansible_collections.aks.flexnode.plugins.module_utils.node.sources import Inline, Source, Stored, Url
+from ansible_collections.aks.flexnode.plugins.module_utils.node.state import store_of
+
+
+def main() -> None:
+    module = AnsibleModule(
+        argument_spec={
+            "source": {"type": "str", "choices": ["inline", "url", "stored"], "default": "inline"},
+            "document": {"type": "str", "default": "{}", "no_log": True},
+            "url": {"type": "str", "no_log": True},
+            "url_ca_cert": {"type": "str"},
+            "durable": {"type": "bool", "default": False},
+            "stage": {"type": "str", "choices": ["host", "connectivity", "all"], "default": "all"},
+            "skip": {"type": "list", "elements": "str", "default": []},
+            "name": {"type": "str"},
+            "token_expires": {"type": "str", "no_log": False},
+        },
+        required_if=[("source", "url", ("url",))],
+        supports_check_mode=True,
+    )
+    try:
+        report = look(module)
+    except FlexNodeError as error:
+        module.fail_json(msg=str(error), error=error.as_dict())
+    else:
+        name = module.params["name"] or report.node_name
+        module.exit_json(changed=False, name=name, table=report.lines(name), **report.as_dict())
+
+
+def look(module: AnsibleModule) -> Report:
+    given, host = module.params, Host()
+    document = loads(given["document"], where="document")
+    module.no_log_values.update(secrets_of(document))
+    source: Source = Inline(document)
+    if given["source"] == "url":
+        source = Url(
+            given["url"], HttpClient(ca_pem=given["url_ca_cert"] or "", clock=host.clock, attempts=2)
+        )
+    elif given["source"] == "stored":
+        source = Stored(store_of(host))
+    overrides = {} if given["source"] == "inline" else document
+    return run_preflight(
+        host,
+        fetched(host, source, overrides, pollable=given["source"] == "stored" or given["durable"]),
+        given["stage"],
+        given["skip"],
+        token_expires=seconds(given["token_expires"]),
+    )
+
+
+def seconds(moment: str | None) -> float | None:
+    if not moment:
+        return None
+    try:
+        return float(moment)
+    except ValueError:
+        pass
+    try:
+        read = datetime.fromisoformat(moment.replace("Z", "+00:00"))
+    except ValueError:
+        wrong = Problem("token_expires", moment, "a date such as 2026-11-15T08:00:00Z, or seconds since 1970")
+        raise ConfigInvalid([wrong]) from None
+    return (read if read.tzinfo else read.replace(tzinfo=timezone.utc)).timestamp()
+
+
+if __name__ == "__main__":
+    main()

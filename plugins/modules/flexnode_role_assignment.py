@@ -1,0 +1,308 @@
+#!/usr/bin/python
+# Copyright: (c) 2026, aks.flexnode contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: flexnode_role_assignment
+short_description: Azure roles of machines on their AKS clusters
+version_added: 0.2.0
+description:
+  - Gives the identities of machines the roles that they need on their clusters, and takes them back. All
+    machines of a run share one login, and the assignments at each cluster are listed once.
+  - An assignment is named after what it grants, so a second run and a removal find the one that was made
+    before. What somebody else granted, at the scope or above it, counts as granted. It is neither changed
+    nor removed.
+  - A role that was given takes minutes to be effective. M(aks.flexnode.arc_register) waits for that on the
+    machine, as the machine's own identity.
+author:
+  - aks.flexnode contributors (@aks-flexnode)
+extends_documentation_fragment:
+  - aks.flexnode.attributes
+  - aks.flexnode.azure
+options:
+  assignments:
+    description:
+      - Single assignments.
+    type: list
+    elements: dict
+    default: []
+    suboptions:
+      principal_id:
+        description: Object id of a service principal or managed identity.
+        type: str
+        required: true
+      role:
+        description: Name, GUID or resource id of a role, or one of the short names of O(roles).
+        type: str
+        required: true
+      scope:
+        description: Resource id of what the role is for.
+        type: str
+        required: true
+  nodes:
+    description:
+      - Machines. Each gets O(roles) on its cluster.
+    type: list
+    elements: dict
+    default: []
+    suboptions:
+      name:
+        description: Name of the Node.
+        type: str
+        required: true
+      principal_id:
+        description: Object id of the machine's identity.
+        type: str
+      machine_id:
+        description:
+          - Resource id of the machine in Azure Arc, which is asked for its identity where
+            O(nodes[].principal_id) is not given.
+        type: str
+      cluster_id:
+        description: Resource id of its AKS cluster, instead of O(cluster_id).
+        type: str
+      profile:
+        description: What its kubelet lives on, instead of O(profile).
+        type: str
+        choices: [certificate, token]
+      roles:
+        description: Its roles, instead of O(roles).
+        type: list
+        elements: str
+  cluster_id:
+    description:
+      - Resource id of the AKS cluster of all nodes that name none.
+    type: str
+  profile:
+    description:
+      - What the kubelets of O(nodes) live on, which decides about O(roles). V(certificate) needs C(reader),
+        V(token) needs C(reader), C(rbac-cluster-admin) and C(cluster-admin).
+    type: str
+    choices: [certificate, token]
+    default: certificate
+  roles:
+    description:
+      - The roles of O(nodes), instead of those of O(profile). Each is a name, a GUID, a resource id, or a
+        short name.
+      - The short names are C(reader), C(rbac-cluster-admin) and C(cluster-admin).
+      - Without it, O(state=absent) takes back all that this module gave them on their clusters.
+    type: list
+    elements: str
+  state:
+    description:
+      - V(present) gives the roles, V(absent) takes back those that this module gave, V(query) only looks.
+    type: str
+    choices: [present, absent, query]
+    default: present
+  principal_seconds:
+    description:
+      - How long to try again while Azure does not know a principal, which is so shortly after it was made.
+    type: int
+    default: 300
+requirements:
+  - azure-mgmt-authorization
+  - azure-mgmt-hybridcompute (only with O(nodes[].machine_id))
+seealso:
+  - module: aks.flexnode.arc_register
+"""
+
+EXAMPLES = r"""
+- name: Give two machines what they need to follow their configurations
+  aks.flexnode.flexnode_role_assignment:
+    cluster_id: "{{ flexnode_cluster_id }}"
+    nodes:
+      - name: edge-1
+        principal_id: 99999999-8888-7777-6666-555555555555
+      - name: edge-2
+        machine_id: "{{ arc_resource_id }}"
+  delegate_to: localhost
+  run_once: true
+
+- name: See what a machine whose kubelet lives on Entra tokens lacks
+  aks.flexnode.flexnode_role_assignment:
+    cluster_id: "{{ flexnode_cluster_id }}"
+    nodes: [{name: edge-1, principal_id: 99999999-8888-7777-6666-555555555555}]
+    profile: token
+    state: query
+  register: found
+  delegate_to: localhost
+
+- name: Give a role of one's own making
+  aks.flexnode.flexnode_role_assignment:
+    assignments:
+      - principal_id: 99999999-8888-7777-6666-555555555555
+        role: AKS Flex Node
+        scope: "{{ flexnode_cluster_id }}"
+  delegate_to: localhost
+"""
+
+RETURN = r"""
+actions:
+  description: What was done, or would be done, in sentences.
+  returned: success
+  type: list
+  elements: str
+  sample: [give edge-1 the role Reader at /subscriptions/.../managedClusters/plant]
+assignments:
+  description: What became of each assignment.
+  returned: success
+  type: list
+  elements: dict
+  contains:
+    node:
+      description: Name of the Node. Empty for those of O(assignments).
+      type: str
+      sample: edge-1
+    principal_id:
+      description: Object id of the identity.
+      type: str
+      sample: 99999999-8888-7777-6666-555555555555
+    role:
+      description: Name of the role, or its GUID where the name is not known.
+      type: str
+      sample: Reader
+    role_id:
+      description: GUID of the role.
+      type: str
+      sample: acdd72a7-3385-48ef-bd42-f606fba81ae7
+    scope:
+      description: What the role is for.
+      type: str
+      sample: /subscriptions/.../managedClusters/plant
+    name:
+      description: Name of the assignment, if it is ours.
+      type: str
+      sample: 5f2c1d3e-0000-5000-8000-000000000000
+    id:
+      description: Its resource id.
+      type: str
+      sample: /subscriptions/.../roleAssignments/5f2c1d3e-0000-5000-8000-000000000000
+    action:
+      description:
+        - V(created), V(unchanged), V(deleted), or V(kept) for what somebody else granted. With
+          O(state=query), V(present) or V(missing).
+      type: str
+      sample: created
+    reason:
+      description: Why.
+      type: str
+      sample: it does not exist
+    ours:
+      description: Whether this module gave it.
+      type: bool
+      sample: true
+  sample: [{node: edge-1, role: Reader, action: created, ours: true}]
+missing:
+  description:
+    - What is not granted, each with the command that grants it. In check mode, what would be granted.
+  returned: success
+  type: list
+  elements: dict
+  contains:
+    node:
+      description: Name of the Node.
+      type: str
+      sample: edge-1
+    principal_id:
+      description: Object id of the identity.
+      type: str
+      sample: 99999999-8888-7777-6666-555555555555
+    role:
+      description: Name of the role.
+      type: str
+      sample: Reader
+    role_id:
+      description: GUID of the role.
+      type: str
+      sample: acdd72a7-3385-48ef-bd42-f606fba81ae7
+    scope:
+      description: What the role is for.
+      type: str
+      sample: /subscriptions/.../managedClusters/plant
+    command:
+      description: The line that grants it.
+      type: str
+      sample: az role assignment create --assignee-object-id ...
+  sample: [{node: edge-1, role: Reader, command: az role assignment create ...}]
+error:
+  description: What went wrong, as data. Where machines failed for different reasons, C(nodes) has each.
+  returned: failure
+  type: dict
+  sample: {code: FLEX-1702, what: the identity may not Microsoft.Authorization/roleAssignments/write}
+"""
+
+from ansible.module_utils.basic import AnsibleModule
+
+from ansible_collections.aks.flexnode.plugins.module_utils.azure.arguments import AZURE, login_of
+from ansible_collections.aks.flexnode.plugins.module_utils.azure.arm import ARM_ERROR
+from ansible_collections.aks.flexnode.plugins.module_utils.azure.assignments import orders_of
+from ansible_collections.aks.flexnode.plugins.module_utils.azure.authorization import (
+    AUTHORIZATION_ERROR,
+    HYBRIDCOMPUTE_ERROR,
+    Authorization,
+)
+from ansible_collections.aks.flexnode.plugins.module_utils.azure.granting import give, looked, plan_of, take
+from ansible_collections.aks.flexnode.plugins.module_utils.node.arc.roles import NEEDED
+from ansible_collections.aks.flexnode.plugins.module_utils.node.clock import SystemClock
+from ansible_collections.aks.flexnode.plugins.module_utils.together import FAILURES
+
+
+def main() -> None:
+    text = {"type": "str"}
+    needed = {"type": "str", "required": True}
+    single = {"principal_id": needed, "role": needed, "scope": needed}
+    roles = {"type": "list", "elements": "str"}
+    node = {
+        "name": needed,
+        "principal_id": text,
+        "machine_id": text,
+        "cluster_id": text,
+        "profile": {"type": "str", "choices": list(NEEDED)},
+        "roles": roles,
+    }
+    module = AnsibleModule(
+        argument_spec={
+            **AZURE,
+            "assignments": {"type": "list", "elements": "dict", "default": [], "options": single},
+            "nodes": {"type": "list", "elements": "dict", "default": [], "options": node},
+            "cluster_id": {"type": "str"},
+            "profile": {"type": "str", "choices": list(NEEDED), "default": "certificate"},
+            "roles": roles,
+            "state": {"type": "str", "choices": ["present", "absent", "query"], "default": "present"},
+            "principal_seconds": {"type": "int", "default": 300},
+        },
+        supports_check_mode=True,
+    )
+    given, check = module.params, module.check_mode
+    state, packages = given["state"], {"azure-mgmt-authorization": AUTHORIZATION_ERROR}
+    try:
+        orders = orders_of(given)
+        if any(order.machine_id for order in orders):
+            packages["azure-mgmt-hybridcompute"] = HYBRIDCOMPUTE_ERROR
+        azure = Authorization(login_of(module, {"azure-mgmt-core": ARM_ERROR, **packages}))
+        plan = plan_of(azure, orders, absent=state == "absent")
+        if state == "absent":
+            outcomes = take(azure, plan, check=check)
+        elif state == "query":
+            outcomes = looked(plan)
+        else:
+            seconds = given["principal_seconds"]
+            outcomes = give(azure, plan, SystemClock(), seconds=seconds, check=check)
+    except FAILURES as error:
+        module.fail_json(msg=str(error), error=error.as_dict())
+    else:
+        changed = [outcome for outcome in outcomes if outcome.changes]
+        module.exit_json(
+            changed=bool(changed),
+            actions=[outcome.sentence() for outcome in changed],
+            assignments=[outcome.as_dict() for outcome in outcomes],
+            missing=[outcome.grant.as_missing() for outcome in outcomes if outcome.lacks(planned=check)],
+            diff=[outcome.diff() for outcome in changed],
+        )
+
+
+if __name__ == "__main__":
+    main()
