@@ -11,7 +11,7 @@ import json
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
@@ -21,10 +21,13 @@ import yaml
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / ".collections"))
 
+from ansible_collections.aks.flexnode.plugins.module_utils.azure import errors as azure_errors  # noqa: E402
+from ansible_collections.aks.flexnode.plugins.module_utils.node.arc import errors as arc_errors  # noqa: E402
 from ansible_collections.aks.flexnode.plugins.module_utils.node.components.every import (  # noqa: E402
     COMPONENTS,
     resources_of,
 )
+from ansible_collections.aks.flexnode.plugins.module_utils.node.config.document import merge  # noqa: E402
 from ansible_collections.aks.flexnode.plugins.module_utils.node.config.model import NodeConfig  # noqa: E402
 from ansible_collections.aks.flexnode.plugins.module_utils.node.config.parse import parse  # noqa: E402
 from ansible_collections.aks.flexnode.plugins.module_utils.node.config.setting import (  # noqa: E402
@@ -33,9 +36,21 @@ from ansible_collections.aks.flexnode.plugins.module_utils.node.config.setting i
 )
 from ansible_collections.aks.flexnode.plugins.module_utils.node.errors import error_classes  # noqa: E402
 from ansible_collections.aks.flexnode.plugins.module_utils.node.facts import Facts  # noqa: E402
-from ansible_collections.aks.flexnode.plugins.module_utils.node.resources.base import Resource  # noqa: E402
+from ansible_collections.aks.flexnode.plugins.module_utils.node.identity import (  # noqa: E402
+    errors as identity_errors,
+)
+from ansible_collections.aks.flexnode.plugins.module_utils.node.resources.base import (  # noqa: E402
+    Resource,
+    key_of,
+)
 from ansible_collections.aks.flexnode.plugins.module_utils.node.resources.kernel import (  # noqa: E402
     Sysctl,
+)
+from ansible_collections.aks.flexnode.plugins.module_utils.node.resources.kubeconfig import (  # noqa: E402
+    MODE as KUBECONFIG_MODE,
+)
+from ansible_collections.aks.flexnode.plugins.module_utils.node.resources.kubeconfig import (  # noqa: E402
+    Kubeconfig,
 )
 from ansible_collections.aks.flexnode.plugins.module_utils.node.resources.paths import (  # noqa: E402
     Directory,
@@ -45,7 +60,11 @@ from ansible_collections.aks.flexnode.plugins.module_utils.node.resources.paths 
 from ansible_collections.aks.flexnode.plugins.module_utils.node.resources.program import Program  # noqa: E402
 from ansible_collections.aks.flexnode.plugins.module_utils.node.resources.tree import Tree  # noqa: E402
 
+# A family of errors is complete once the modules that define it are imported.
+ERROR_MODULES = (azure_errors, identity_errors, arc_errors)
 EVERYTHING = ROOT / "docs" / "examples" / "everything.yml"
+# What can't stand in one document with the rest of it.
+INSTEAD: tuple[Mapping[str, Any], ...] = ({}, {"kubernetesAuth": {"profile": "token"}})
 BLOCK = re.compile(r"(<!-- generated: (?P<name>[\w-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
 MARKUP = re.compile(r"\b[VOC]\(([^)]*)\)")
 PLUGIN = re.compile(r"\bP\(([^)#]*)#?[^)]*\)")
@@ -55,19 +74,8 @@ NO_EFFECT = (
     "agent.logDir",
     "agent.logFile",
     "agent.logLevel",
-    "azure.activeDirectoryEndpoint",
-    "azure.arc.",
-    "azure.cloud",
-    "azure.managedIdentity.",
-    "azure.resourceManagerEndpoint",
-    "azure.servicePrincipal.",
-    "azure.subscriptionId",
-    "azure.targetCluster.location",
-    "azure.tenantId",
     "azure.vpn.",
-    "azureAuth.",
     "drift.",
-    "kubernetesAuth.profile",
     "npd.",
     "paths.configDir",
     "paths.logDir",
@@ -77,21 +85,27 @@ NO_EFFECT = (
 )
 # Fields whose use is an error in this version (module_utils/node/available.py).
 REFUSED = (
-    "azure.arc.enabled",
     "azure.vpn.enabled",
-    "continuousMonitoring",
     "hooks.after",
     "hooks.before",
     "npd.version",
     "pull.repository",
     "writeAdminConf",
 )
+# Fields that are not refused where something else is there.
+ONLY_WITH: Mapping[str, str] = {
+    "continuousMonitoring": "Only with an address that stays valid: source `blob`, or a durable `url`. "
+    "Drift is reported, not repaired."
+}
 
 # What each item on a machine is for, by its name; a pattern gathers several in one row.
 WHY: Mapping[str, str] = {
     "/opt/aks-flex-node": "everything that is ours and unpacked",
     "/opt/aks-flex-node/agent/*": "the `aks-flex-node` command; the name is a digest of its files",
     "/usr/local/bin/aks-flex-node": "the command in the PATH",
+    "/etc/systemd/system/aks-flex-node-apply.service": "follows a new document; `continuousMonitoring` only",
+    "/etc/systemd/system/aks-flex-node-poll.service": "looks for a new document; `continuousMonitoring` only",
+    "/etc/systemd/system/aks-flex-node-poll.timer": "a look every 20 to 40 s; `continuousMonitoring` only",
     "/etc/kubernetes": "certificates, static pods, volume plugins",
     "/etc/kubernetes/certs": "CA certificates; no keys",
     "/etc/kubernetes/manifests": "static pods; empty unless you put some there",
@@ -140,15 +154,21 @@ WHY: Mapping[str, str] = {
     "/etc/cni/net.d/10-flexnode.conflist": "the bridge network; `cni.mode: bridge` only",
     "/etc/kubernetes/certs/ca.crt": "the cluster's CA; `node.kubelet.caCertData`",
     "/etc/kubernetes/certs/client-ca.crt": "CA of the kubelet's callers; `node.kubelet.clientCAData`",
-    "/var/lib/kubelet/bootstrap-kubeconfig": "holds the bootstrap token, for the first certificate",
+    "/var/lib/kubelet/token-identity.json": "an Azure identity, with its secret; where the kubelet has one",
+    "/var/lib/kubelet/token.sh": "gives the kubelet Entra tokens of that identity",
+    "/var/lib/kubelet/bootstrap-kubeconfig": "bootstrap token, or the way to `token.sh`, for the first certificate",
+    "/var/lib/kubelet/kubeconfig": "made by the kubelet at the join; address and CA follow the document",
+    "/var/lib/kubelet/token-kubeconfig": "instead of the two above where `kubernetesAuth.profile` is `token`",
     "/etc/default/kubeletconfig.json": "the KubeletConfiguration",
     "/etc/default/kubelet": "labels at registration, and flags",
     "/etc/systemd/system/kubelet.service.d/10-containerd.conf": "starts after containerd",
     "/etc/systemd/system/kubelet.service.d/10-kubeadm.conf": "where the kubelet's credentials are",
     "/etc/systemd/system/kubelet.service": "the unit of the kubelet",
     "/etc/systemd/system/multi-user.target.wants/*": "enabled at boot",
+    "/etc/systemd/system/timers.target.wants/*": "enabled at boot; `continuousMonitoring` only",
     "containerd.service": "runs",
     "kubelet.service": "runs",
+    "aks-flex-node-poll.timer": "runs; `continuousMonitoring` only",
 }
 
 
@@ -200,13 +220,15 @@ def about_field(path: str, setting: Setting) -> str:
         parts.append("**Refused in this version.**")
     elif is_listed(path, NO_EFFECT):
         parts.append("*No effect yet.*")
+    if path in ONLY_WITH:
+        parts.append(ONLY_WITH[path])
     return " ".join(parts)
 
 
 def fields() -> str:
     """Every field of the configuration document, one table a top-level section."""
     found = list(table(NodeConfig))
-    for prefix in (*NO_EFFECT, *REFUSED):
+    for prefix in (*NO_EFFECT, *REFUSED, *ONLY_WITH):
         if not any(is_listed(row.path, (prefix,)) for row in found):
             raise Stale(f"scripts/docs.py names {prefix}, which is no field")
     sections: dict[str, list[tuple[str, ...]]] = {}
@@ -232,22 +254,31 @@ def errors() -> str:
 # --- files on a machine ------------------------------------------------------------------------------------
 
 
+# A machine for the documentation and for tests.
+FACTS = Facts(
+    arch="amd64",
+    os_id="debian",
+    os_version="12",
+    hostname="edge-1",
+    cpus=4,
+    memory=8 << 30,
+    cgroup_v2=True,
+    may_lower_oom_score=True,
+    resolv_conf="/etc/resolv.conf",
+    swap_units=(),
+)
+
+
 def sample_resources() -> list[Resource]:
     """The items of a machine whose configuration asks for everything."""
-    config = parse(yaml.safe_load(EVERYTHING.read_text(encoding="utf-8")))
-    facts = Facts(
-        arch="amd64",
-        os_id="debian",
-        os_version="12",
-        hostname="edge-1",
-        cpus=4,
-        memory=8 << 30,
-        cgroup_v2=True,
-        may_lower_oom_score=True,
-        resolv_conf="/etc/resolv.conf",
-        swap_units=("dev-sda2.swap",),
-    )
-    return resources_of(COMPONENTS, config, facts)
+    document = yaml.safe_load(EVERYTHING.read_text(encoding="utf-8"))
+    facts = replace(FACTS, swap_units=("dev-sda2.swap",))
+    found: dict[str, Resource] = {}
+    for instead in INSTEAD:
+        config = parse(merge(document, instead), pollable=True)
+        for resource in resources_of(COMPONENTS, config, facts):
+            found.setdefault(key_of(resource), resource)
+    return list(found.values())
 
 
 def row_of(resource: Resource) -> tuple[str, str]:
@@ -270,6 +301,8 @@ def access_of(resource: Resource) -> str:
         return "0755"
     if isinstance(resource, Sysctl):
         return resource.value
+    if isinstance(resource, Kubeconfig):
+        return f"{KUBECONFIG_MODE:04o}"
     return {"unit": "running", "module": "loaded", "swap": "off"}.get(resource.kind, "-")
 
 
@@ -334,12 +367,16 @@ def option_rows(options: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str,
 OPTION_HEAD = ("variable", "type", "default", "what it is")
 # Roles that need no cluster yet: an image can hold what they make.
 WITHOUT_CLUSTER = ("agent", "cni", "kubernetes", "runtime", "system_config")
+# Roles that follow what `config` stored; the others obtain the document themselves, or need none.
+AFTER_CONFIG = (*WITHOUT_CLUSTER, "kubelet", "services")
+# Roles that work on the controller, once for all machines.
+ON_CONTROLLER = ("proof", "source")
 
 
 def example(role: Role) -> str:
     """A playbook that uses the role."""
     steps: list[object] = []
-    if role.name != "config":
+    if role.name in AFTER_CONFIG:
         config: dict[str, object] = {"role": "aks.flexnode.config"}
         if role.name in WITHOUT_CLUSTER:
             config["vars"] = {"config_purpose": "prepare"}
@@ -349,7 +386,7 @@ def example(role: Role) -> str:
         "name": role.entry_points["main"]["short_description"],
         "hosts": "all",
         "gather_facts": False,
-        "become": True,
+        "become": role.name not in ON_CONTROLLER,
         "roles": steps,
     }
     plays = [play]
@@ -362,7 +399,7 @@ def example(role: Role) -> str:
                 "name": "Give machines back",
                 "hosts": "all",
                 "gather_facts": False,
-                "become": True,
+                "become": role.name not in ON_CONTROLLER,
                 "tasks": [task],
             }
         )
@@ -388,10 +425,13 @@ def role_readme(role: Role) -> str:
         listing = rows(option_rows(options), head=OPTION_HEAD) if options else "No variables of its own.\n"
         parts.append(f"## {title}\n\n{text}{listing}")
     parts.append(f"## Example\n\n```yaml\n{example(role)}```\n")
+    needs = (
+        "on the controller the Python packages of `requirements/runtime.txt`.\nThe"
+        if role.name in ON_CONTROLLER
+        else f"a machine with {platforms}, systemd,\nPython 3.10 or newer and root (`become: true`). The"
+    )
     parts.append(
-        "## Needs\n\n"
-        f"ansible-core {role.galaxy['min_ansible_version']} or newer; a machine with {platforms}, systemd,\n"
-        "Python 3.10 or newer and root (`become: true`). The document's fields: "
+        f"## Needs\n\nansible-core {role.galaxy['min_ansible_version']} or newer; {needs} document's fields: "
         "[configuration](../../docs/configuration.md).\n"
     )
     return "\n".join(parts)

@@ -97,6 +97,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--python", help="interpreter for .venv (default: the newest python3 of PATH)")
     arguments = parser.parse_args()
+    if VENV.is_symlink():
+        sys.exit(f"{VENV.name} is a link: remove it, as what it points to would be cleared and filled anew")
 
     stamp = {"lock": hashlib.sha256(LOCK.read_bytes()).hexdigest(), "place": str(VENV)}
     if arguments.python:

@@ -14,7 +14,7 @@ JOIN = "join"
 SECOND = "second run"
 EDGE = "edge, cached"
 EDGE_SECOND = "edge, second run"
-EDGE_PREPARED = "edge, prepared"
+EDGE_PACKED = "edge, archives"
 EDGE_DOWNLOAD = "edge, downloads"
 FIVE = "five hosts"
 
@@ -22,9 +22,9 @@ ABOUT = {
     FLOOR: "a shell script copies programs and files and starts two units",
     JOIN: "ansible-playbook bootstrap on a prepared host",
     SECOND: "ansible-playbook bootstrap again",
-    EDGE: "aks-flex-node join, files in its cache",
+    EDGE: "aks-flex-node join on a prepared host",
     EDGE_SECOND: "aks-flex-node join again",
-    EDGE_PREPARED: "aks-flex-node join on a prepared host",
+    EDGE_PACKED: "aks-flex-node join, archives at hand but not unpacked",
     EDGE_DOWNLOAD: "aks-flex-node join, files from the mirror",
     FIVE: "ansible-playbook bootstrap on five prepared hosts at once",
 }

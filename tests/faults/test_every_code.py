@@ -10,11 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from ansible_collections.aks.flexnode.plugins.module_utils.node.errors import (
-    ProofImpossible,
-    error_classes,
-)
+from ansible_collections.aks.flexnode.plugins.module_utils.node.errors import ProofImpossible
 from ansible_collections.aks.flexnode.plugins.module_utils.proof.cluster import connector
+from scripts.docs import error_classes  # with all modules that define errors
 
 TESTS = Path(__file__).parents[1]
 CODES = {cls.code: cls for cls in error_classes()}
@@ -56,6 +54,27 @@ PROVOKED = {
     "FLEX-1604": "e2e/test_proof.py::test_closed_kubelet_port_is_named",
     "FLEX-1605": "unit/proof/test_verdict.py::test_exec_does_not_work",
     "FLEX-1606": "faults/test_every_code.py::test_a_kubeconfig_that_is_not_there",
+    "FLEX-1701": "unit/azure/test_arm.py::test_a_wrong_secret_is_a_failed_login",
+    "FLEX-1702": "contract/modules/test_config.py::test_a_missing_permission_says_who_what_where_and_how",
+    "FLEX-1703": "contract/modules/test_config.py::test_a_cluster_that_does_not_exist",
+    "FLEX-1704": "unit/azure/test_arm.py::test_a_refusal_is_told_in_azures_words",
+    "FLEX-1705": "unit/azure/test_arm.py::test_what_stays_busy_is_an_error_in_the_end",
+    "FLEX-1706": "unit/azure/test_cluster.py::test_an_answer_without_a_kubeconfig",
+    "FLEX-1707": "unit/azure/test_bootstrap_token.py::"
+    "test_a_binding_of_our_name_that_grants_something_else",
+    "FLEX-1708": "contract/modules/test_blob.py::test_a_wrong_key_is_told",
+    "FLEX-1801": "unit/node/test_identity_sources.py::test_a_secret_file_without_a_secret",
+    "FLEX-1802": "unit/node/test_identity_sources.py::test_what_entra_refuses_is_explained",
+    "FLEX-1803": "unit/node/test_identity_sources.py::test_an_identity_that_is_not_on_this_vm",
+    "FLEX-1804": "unit/node/test_identity_sources.py::test_a_machine_without_imds",
+    "FLEX-1805": "unit/node/test_identity_sources.py::test_no_other_file_is_ever_read",
+    "FLEX-1811": "unit/node/test_arc.py::test_an_agent_that_is_not_there_is_installed_and_removed_again",
+    "FLEX-1812": "unit/node/test_arc.py::test_dpkg_waits_its_turn_and_then_complains",
+    "FLEX-1813": "unit/node/test_arc.py::test_another_registration_is_an_error_that_names_both",
+    "FLEX-1814": "unit/node/test_arc.py::test_what_the_agent_complains_about",
+    "FLEX-1815": "unit/node/test_arc.py::test_services_that_do_not_come",
+    "FLEX-1816": "unit/node/test_arc.py::test_a_role_that_is_never_granted",
+    "FLEX-1817": "unit/node/test_arc.py::test_answers_that_are_none",
 }
 
 
