@@ -34,7 +34,10 @@ from ansible_collections.aks.flexnode.plugins.module_utils.node.config.setting i
     Setting,
     table,
 )
-from ansible_collections.aks.flexnode.plugins.module_utils.node.errors import error_classes  # noqa: E402
+from ansible_collections.aks.flexnode.plugins.module_utils.node.errors import (  # noqa: E402
+    FlexNodeError,
+    error_classes,
+)
 from ansible_collections.aks.flexnode.plugins.module_utils.node.facts import Facts  # noqa: E402
 from ansible_collections.aks.flexnode.plugins.module_utils.node.identity import (  # noqa: E402
     errors as identity_errors,
@@ -60,7 +63,7 @@ from ansible_collections.aks.flexnode.plugins.module_utils.node.resources.paths 
 from ansible_collections.aks.flexnode.plugins.module_utils.node.resources.program import Program  # noqa: E402
 from ansible_collections.aks.flexnode.plugins.module_utils.node.resources.tree import Tree  # noqa: E402
 
-# A family of errors is complete once the modules that define it are imported.
+# Where errors are defined besides node/errors.py: they are known once these are imported.
 ERROR_MODULES = (azure_errors, identity_errors, arc_errors)
 EVERYTHING = ROOT / "docs" / "examples" / "everything.yml"
 # What can't stand in one document with the rest of it.
@@ -156,7 +159,7 @@ WHY: Mapping[str, str] = {
     "/etc/kubernetes/certs/client-ca.crt": "CA of the kubelet's callers; `node.kubelet.clientCAData`",
     "/var/lib/kubelet/token-identity.json": "an Azure identity, with its secret; where the kubelet has one",
     "/var/lib/kubelet/token.sh": "gives the kubelet Entra tokens of that identity",
-    "/var/lib/kubelet/bootstrap-kubeconfig": "bootstrap token, or the way to `token.sh`, for the first certificate",
+    "/var/lib/kubelet/bootstrap-kubeconfig": "bootstrap token, or `token.sh`: for the first certificate",
     "/var/lib/kubelet/kubeconfig": "made by the kubelet at the join; address and CA follow the document",
     "/var/lib/kubelet/token-kubeconfig": "instead of the two above where `kubernetesAuth.profile` is `token`",
     "/etc/default/kubeletconfig.json": "the KubeletConfiguration",
@@ -245,9 +248,18 @@ def fields() -> str:
     return "\n".join(f"### {name}\n\n{rows(lines, head=head)}" for name, lines in sections.items())
 
 
+def every_error() -> tuple[type[FlexNodeError], ...]:
+    """All errors that a user can meet, by code."""
+    ours = {FlexNodeError.__module__, *(module.__name__ for module in ERROR_MODULES)}
+    found = error_classes()
+    if strange := {cls.__module__ for cls in found} - ours:
+        raise Stale(f"scripts/docs.py does not name modules that define errors: {', '.join(sorted(strange))}")
+    return found
+
+
 def errors() -> str:
     """Every error, by code."""
-    lines = [(code(cls.code), cls.title, cls.remedy or "as the message says") for cls in error_classes()]
+    lines = [(code(cls.code), cls.title, cls.remedy or "as the message says") for cls in every_error()]
     return rows(lines, head=("code", "what it means", "what usually helps"))
 
 
@@ -359,7 +371,8 @@ def option_rows(options: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str,
     """Variables of an entry point."""
     for name, option in options.items():
         given = option.get("default")
-        default = "**needed**" if option.get("required") else code(json.dumps(given) if given != "" else "")
+        spelled = code("" if given in ("", None) else json.dumps(given))
+        default = "**needed**" if option.get("required") else spelled
         kind = " | ".join(option["choices"]) if "choices" in option else option["type"]
         yield code(name), kind, default or "-", plain(option["description"])
 
@@ -369,8 +382,11 @@ OPTION_HEAD = ("variable", "type", "default", "what it is")
 WITHOUT_CLUSTER = ("agent", "cni", "kubernetes", "runtime", "system_config")
 # Roles that follow what `config` stored; the others obtain the document themselves, or need none.
 AFTER_CONFIG = (*WITHOUT_CLUSTER, "kubelet", "services")
-# Roles that work on the controller, once for all machines.
-ON_CONTROLLER = ("proof", "source")
+# Roles that work on the controller, once for all machines; and the Python packages they need there.
+ON_CONTROLLER: Mapping[str, str] = {
+    "proof": "`kubernetes`",
+    "source": "`azure-identity`, `azure-mgmt-core`, `azure-mgmt-containerservice`, `azure-storage-blob`",
+}
 
 
 def example(role: Role) -> str:
@@ -426,7 +442,7 @@ def role_readme(role: Role) -> str:
         parts.append(f"## {title}\n\n{text}{listing}")
     parts.append(f"## Example\n\n```yaml\n{example(role)}```\n")
     needs = (
-        "on the controller the Python packages of `requirements/runtime.txt`.\nThe"
+        f"on the controller the Python packages\n{ON_CONTROLLER[role.name]}.\nThe"
         if role.name in ON_CONTROLLER
         else f"a machine with {platforms}, systemd,\nPython 3.10 or newer and root (`become: true`). The"
     )
@@ -440,12 +456,15 @@ def role_readme(role: Role) -> str:
 def variables() -> str:
     """Every variable that a user sets, of all roles."""
     found: dict[str, tuple[str, ...]] = {}
+    users: dict[str, list[str]] = {}
     for role in roles():
         for entry in role.entry_points.values():
             for row in option_rows(entry.get("options") or {}):
                 if row[0].startswith("`flexnode_"):
-                    found.setdefault(row[0], (row[0], role.name, *row[1:]))
-    return rows(found.values(), head=(OPTION_HEAD[0], "role", *OPTION_HEAD[1:]))
+                    found.setdefault(row[0], row)
+                    users.setdefault(row[0], []).append(role.name)
+    lines = [(name, ", ".join(dict.fromkeys(users[name])), *row[1:]) for name, row in found.items()]
+    return rows(lines, head=(OPTION_HEAD[0], "roles", *OPTION_HEAD[1:]))
 
 
 # --- writing -----------------------------------------------------------------------------------------------

@@ -55,15 +55,18 @@ def arc_nodes(
         order, seen = hostvars[host].get("arc_order") or {}, _latest(hostvars[host])
         ours = order.get("assign_roles") or (state == "absent" and seen.get("registered_by_us"))
         known = seen.get("principal_id") or seen.get("resource_id")
-        if ours and known and order["cluster_id"] and (order["enabled"] or state == "absent"):
+        # Without a cluster, roles are looked for all over the machine's subscription.
+        where = order.get("cluster_id") or (state == "absent" and seen.get("resource_id"))
+        if ours and known and where and (order["enabled"] or state == "absent"):
             found.append(
                 {
                     "name": order["node"],
                     "principal_id": seen.get("principal_id") or None,
                     "machine_id": seen.get("resource_id") or None,
-                    "cluster_id": order["cluster_id"],
+                    "cluster_id": order["cluster_id"] or None,
                     "profile": order["profile"],
-                    "roles": hostvars[host].get("flexnode_arc_roles"),
+                    # All that we gave is taken back, whatever they are called by now.
+                    "roles": hostvars[host].get("flexnode_arc_roles") if state == "present" else None,
                 }
             )
     return found

@@ -62,7 +62,10 @@ options:
             O(nodes[].principal_id) is not given.
         type: str
       cluster_id:
-        description: Resource id of its AKS cluster, instead of O(cluster_id).
+        description:
+          - Resource id of its AKS cluster, instead of O(cluster_id).
+          - With O(state=absent) and O(nodes[].machine_id) it may be left out. Roles are then looked for all
+            over the subscription of the machine, which needs the right to read role assignments there.
         type: str
       profile:
         description: What its kubelet lives on, instead of O(profile).

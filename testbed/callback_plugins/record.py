@@ -27,11 +27,10 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]
 
     def _record(self, outcome: str, result: Any) -> None:
         data = result._result
-        delegated = data.get("_ansible_delegated_vars") or {}
         line = {
             "outcome": outcome,
             # Where it ran: a task that was delegated to the controller did nothing to the machine.
-            "host": delegated.get("ansible_delegated_host") or result._host.get_name(),
+            "host": result._task.delegate_to or result._host.get_name(),
             "task": result._task.get_name(),
             "action": result._task.action,
             "changed": bool(data.get("changed")),

@@ -81,7 +81,7 @@ def test_lived_in_machine_comes_back(bed: Testbed, lived_in: Machine, tmp_path: 
     before = photograph(lived_in)
     refused = fleet.play("bootstrap", inventory_of(bed, lived_in, tmp_path))
     assert refused.status != 0
-    assert "FLEX-1305" in refused.output
+    assert "foreign-runtime" in refused.output
     touched = differences(before, photograph(lived_in))
     assert [line for line in touched if "/var/lib/aks-flex-node" not in line] == []
 

@@ -10,12 +10,17 @@ from pathlib import Path
 
 import pytest
 
-from ansible_collections.aks.flexnode.plugins.module_utils.node.errors import ProofImpossible
+from ansible_collections.aks.flexnode.plugins.module_utils.node.errors import (
+    PreflightFailed,
+    ProofImpossible,
+)
+from ansible_collections.aks.flexnode.plugins.module_utils.node.host import Host
+from ansible_collections.aks.flexnode.plugins.module_utils.node.preflight.run import run_preflight
 from ansible_collections.aks.flexnode.plugins.module_utils.proof.cluster import connector
-from scripts.docs import error_classes  # with all modules that define errors
+from scripts.docs import every_error
 
 TESTS = Path(__file__).parents[1]
-CODES = {cls.code: cls for cls in error_classes()}
+CODES = {cls.code: cls for cls in every_error()}
 # Code -> the test that shows it: on the testbed where a machine can be brought into that trouble, else on a
 # temporary root or against a real server.
 PROVOKED = {
@@ -38,6 +43,7 @@ PROVOKED = {
     "FLEX-1307": "unit/node/test_resources_paths.py::test_something_else_where_a_directory_belongs",
     "FLEX-1308": "unit/node/test_resources_kernel.py::test_a_kernel_without_the_module",
     "FLEX-1309": "unit/node/test_host.py::test_setting_access_refuses_a_link",
+    "FLEX-1310": "faults/test_every_code.py::test_all_that_stands_against_a_join_is_one_error",
     "FLEX-1401": "e2e/test_errors.py::test_a_held_lease_names_its_owner",
     "FLEX-1402": "unit/node/test_cli.py::test_an_error_as_json",
     "FLEX-1501": "unit/node/test_gates.py::test_a_failed_unit_ends_the_wait_at_once_and_is_quoted",
@@ -60,9 +66,9 @@ PROVOKED = {
     "FLEX-1704": "unit/azure/test_arm.py::test_a_refusal_is_told_in_azures_words",
     "FLEX-1705": "unit/azure/test_arm.py::test_what_stays_busy_is_an_error_in_the_end",
     "FLEX-1706": "unit/azure/test_cluster.py::test_an_answer_without_a_kubeconfig",
-    "FLEX-1707": "unit/azure/test_bootstrap_token.py::"
-    "test_a_binding_of_our_name_that_grants_something_else",
+    "FLEX-1707": "unit/azure/test_bootstrap_token.py::test_a_binding_of_our_name_that_grants_something_else",
     "FLEX-1708": "contract/modules/test_blob.py::test_a_wrong_key_is_told",
+    "FLEX-1709": "contract/modules/test_role_assignment.py::test_a_principal_that_azure_has_not_heard_of_yet",
     "FLEX-1801": "unit/node/test_identity_sources.py::test_a_secret_file_without_a_secret",
     "FLEX-1802": "unit/node/test_identity_sources.py::test_what_entra_refuses_is_explained",
     "FLEX-1803": "unit/node/test_identity_sources.py::test_an_identity_that_is_not_on_this_vm",
@@ -93,10 +99,10 @@ def test_the_test_is_there_and_names_the_code(code: str) -> None:
 
 def test_codes_are_stable_and_documented() -> None:
     """A code is never used twice, and each is in the table that users read."""
-    assert len(CODES) == len(error_classes())
+    assert len(CODES) == len(every_error())
     table = (TESTS.parent / "docs" / "errors.md").read_text(encoding="utf-8")
     assert [code for code in CODES if code not in table] == []
-    assert all(cls.title for cls in error_classes())
+    assert all(cls.title for cls in every_error())
 
 
 def test_a_kubeconfig_that_is_not_there(tmp_path: Path) -> None:
@@ -104,3 +110,14 @@ def test_a_kubeconfig_that_is_not_there(tmp_path: Path) -> None:
         connector(str(tmp_path / "none"), "")
     assert caught.value.where == str(tmp_path / "none")
     assert "kubectl config view" in caught.value.fix
+
+
+def test_all_that_stands_against_a_join_is_one_error(tmp_path: Path) -> None:
+    """A machine without anything, and a document without anything: each error with what mends it."""
+    report = run_preflight(Host(str(tmp_path)), {}, "host")
+    with pytest.raises(PreflightFailed) as caught:
+        report.require()
+    said = str(caught.value)
+    assert len(report.errors) > 3
+    assert [item.id for item in report.errors if f"{item.id}: {item.found}" not in said] == []
+    assert said.count("    fix: ") == len(report.errors)

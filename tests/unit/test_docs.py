@@ -87,7 +87,7 @@ def test_playbooks_that_are_named_exist(page: Path) -> None:
 
 @pytest.mark.parametrize("page", PAGES, ids=named)
 def test_error_codes_exist(page: Path) -> None:
-    known = {cls.code for cls in docs.error_classes()}
+    known = {cls.code for cls in docs.every_error()}
     assert set(re.findall(r"FLEX-\d{4}", text_of(page))) <= known
 
 
@@ -100,7 +100,7 @@ def test_variables_of_the_readme_are_those_of_the_roles() -> None:
         if name.startswith("flexnode_")
     }
     playbooks = "".join(path.read_text() for path in ROOT.glob("playbooks/*.yml"))
-    in_playbooks = set(re.findall(r"\bflexnode_(?:hosts|kubeconfig|proof)\b", playbooks))
+    in_playbooks = set(re.findall(r"\bflexnode_(?:hosts|kubeconfig|proof|url_directory)\b", playbooks))
     in_readme = set(re.findall(r"^\| `(flexnode_\w+)` \|", text_of(ROOT / "README.md"), re.MULTILINE))
     assert in_readme == in_specs | in_playbooks
 
@@ -180,6 +180,15 @@ def test_inventory_with_addresses_gives_documents_that_are_accepted() -> None:
     parse(merge(node_document(), inventory["vars"]["flexnode_config"]))
 
 
+def test_inventory_for_azure_gives_documents_that_are_accepted() -> None:
+    """What Azure adds is a whole document; this goes over it."""
+    inventory = yaml.safe_load((EXAMPLES / "edge_hosts_azure").read_text())["all"]
+    assert inventory["vars"]["flexnode_cluster_id"].startswith("/subscriptions/")
+    for host in inventory["hosts"].values():
+        own = merge(inventory["vars"]["flexnode_config"], host["flexnode_host_config"])
+        check_available(parse(merge(node_document(), own)))
+
+
 @pytest.mark.parametrize("name", ["air_gapped.yml", "proxy.yml", "unknown_version.yml"])
 def test_parts_of_documents_are_accepted(name: str) -> None:
     part = yaml.safe_load((EXAMPLES / name).read_text())
@@ -192,13 +201,15 @@ def test_document_with_everything_is_accepted() -> None:
         check_available(parse(merge(document, instead), pollable=True), pollable=True)
 
 
-def test_inventory_of_the_readme_is_the_example() -> None:
+@pytest.mark.parametrize("page", ["README.md", "docs/azure.md"])
+def test_inventories_of_pages_are_the_examples(page: str) -> None:
     """Same keys, so that whoever copies one or the other gets the same; values may be shortened."""
-    (shown,) = [
-        block for block in YAML_FENCE.findall(text_of(ROOT / "README.md")) if "flexnode_config:" in block
-    ]
-    example = yaml.safe_load((EXAMPLES / "edge_hosts").read_text())["all"]["vars"]
-    assert keys_of(yaml.safe_load(shown)["all"]["vars"]) == keys_of(example)
+    blocks = [block for block in YAML_FENCE.findall(text_of(ROOT / page)) if "flexnode_config:" in block]
+    examples = ["edge_hosts_azure", "edge_hosts"][: len(blocks)]
+    assert blocks
+    for shown, name in zip(blocks, examples, strict=True):
+        example = yaml.safe_load((EXAMPLES / name).read_text())["all"]["vars"]
+        assert keys_of(yaml.safe_load(shown)["all"]["vars"]) == keys_of(example)
 
 
 def keys_of(value: object, at: str = "") -> set[str]:

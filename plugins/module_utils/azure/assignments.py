@@ -68,6 +68,7 @@ class Order:
     principal_id: str = ""
     machine_id: str = ""
     node: str = ""
+    below: bool = False  # also what is below the scope: the cluster is not known
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,9 +220,11 @@ def decide_absent(grant: Grant, existing: Iterable[Existing]) -> Outcome:
 def found_again(order: Order, principal_id: str, existing: Iterable[Existing]) -> list[Grant]:
     """All that we gave a principal at a scope, whatever the roles."""
     return [
-        Grant(principal_id, KNOWN.get(one.role_id, Role(one.role_id, "")), order.scope, order.node)
+        Grant(principal_id, KNOWN.get(one.role_id, Role(one.role_id, "")), one.scope, order.node)
         for one in existing
-        if one.ours and (one.principal_id, one.scope.lower()) == (principal_id, order.scope.lower())
+        if one.ours
+        and one.principal_id == principal_id
+        and (order.below or one.scope.lower() == order.scope.lower())
     ]
 
 
@@ -235,7 +238,14 @@ def orders_of(options: Mapping[str, Any]) -> list[Order]:
     for index, one in enumerate(options["assignments"]):
         orders += _assignment(one, f"assignments[{index}]", problems)
     for index, one in enumerate(options["nodes"]):
-        orders += _node(one, options["cluster_id"] or "", _roles(one, options), f"nodes[{index}]", problems)
+        cluster, at = one["cluster_id"] or options["cluster_id"] or "", f"nodes[{index}]"
+        machine = Registration.parse(one["machine_id"] or "")
+        if options["state"] == "absent" and machine and not cluster:
+            whole = f"/subscriptions/{machine.subscription_id}"
+            principal = one["principal_id"] or ""
+            orders.append(Order(whole, "", principal.lower(), one["machine_id"], one["name"], below=True))
+        else:
+            orders += _node(one, cluster, _roles(one, options), at, problems)
     if problems:
         raise ConfigInvalid(problems)
     return list(dict.fromkeys(orders))
@@ -259,7 +269,7 @@ def _assignment(given: Mapping[str, Any], at: str, problems: list[Problem]) -> l
 
 
 def _node(
-    given: Mapping[str, Any], default: str, roles: Sequence[str], at: str, problems: list[Problem]
+    given: Mapping[str, Any], cluster: str, roles: Sequence[str], at: str, problems: list[Problem]
 ) -> list[Order]:
     principal, machine = given["principal_id"] or "", given["machine_id"] or ""
     if principal:
@@ -268,7 +278,6 @@ def _node(
         problems.append(Problem(f"{at}.principal_id", "not given", "principal_id or machine_id"))
     elif Registration.parse(machine) is None:
         problems.append(Problem(f"{at}.machine_id", repr(machine), "the resource id of an Arc machine"))
-    cluster = given["cluster_id"] or default
     try:
         scope = ArmId.parse(cluster).canonical()
     except ValueError as error:

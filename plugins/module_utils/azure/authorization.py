@@ -43,6 +43,13 @@ class Authorization:
             found = self._client(scope).role_assignments.list_for_scope(scope, filter="atScope()")
             return [_existing(one) for one in found]
 
+    def of(self, principal_id: str, scope: str) -> list[Existing]:
+        """All assignments of a principal at a scope, above and below it."""
+        with explaining(self.login, "GET", f"{scope}/{KIND}/roleAssignments"):
+            wanted = f"principalId eq '{principal_id}'"
+            found = self._client(scope).role_assignments.list_for_scope(scope, filter=wanted)
+            return [_existing(one) for one in found]
+
     def role(self, name: str, scope: str) -> Role:
         """The role of a name, also one of the user's own making."""
         quoted = name.replace("'", "''")

@@ -22,6 +22,8 @@ class Azure(Protocol):
 
     def at(self, scope: str) -> list[Existing]: ...
 
+    def of(self, principal_id: str, scope: str) -> list[Existing]: ...
+
     def role(self, name: str, scope: str) -> Role: ...
 
     def create(self, grant: Grant) -> bool: ...
@@ -45,7 +47,8 @@ class Plan:
 
 def plan_of(azure: Azure, orders: Sequence[Order], *, absent: bool = False) -> Plan:
     """Look everything up that the orders leave open; each question is asked once."""
-    machines = list(dict.fromkeys(order.machine_id for order in orders if order.machine_id))
+    unknown = [order for order in orders if not order.principal_id]
+    machines = list(dict.fromkeys(order.machine_id for order in unknown))
     owners = dict(zip(machines, each(azure.principal_of, machines, str), strict=True))
     gone = [machine for machine, owner in owners.items() if not owner]
     if gone and not absent:
@@ -53,13 +56,19 @@ def plan_of(azure: Azure, orders: Sequence[Order], *, absent: bool = False) -> P
             f"there is no machine {', '.join(gone)}, or it has no identity",
             fix="register it with Azure Arc first; see `azcmagent show` there",
         )
-    scopes = list(dict.fromkeys(order.scope for order in orders))
+    scopes = list(dict.fromkeys(order.scope for order in orders if not order.below))
     existing = dict(zip(scopes, each(azure.at, scopes, str), strict=True))
     roles: dict[tuple[str, str], Role] = {}
     grants: list[Grant] = []
     for order in orders:
         principal = order.principal_id or owners[order.machine_id]
         if not principal:
+            continue
+        if order.below:
+            found = azure.of(principal, order.scope)
+            again = found_again(order, principal, found)
+            existing.update({grant.scope: found for grant in again if grant.scope not in existing})
+            grants += again
             continue
         if not order.role:
             grants += found_again(order, principal, existing[order.scope])

@@ -224,6 +224,12 @@ def test_an_arc_machine_by_its_resource_id(bed: Testbed, azure: Azure, person: C
     (one,) = someone.do(MODULE, **given)["assignments"]
     assert (one["action"], one["principal_id"]) == ("created", made["identity"]["principalId"])
     assert told(someone.do(MODULE, state="absent", **given)) == ["deleted"]
+    # Also where nobody knows any more which cluster it was.
+    someone.do(MODULE, **given)
+    alone: dict[str, Any] = {"nodes": given["nodes"], "state": "absent"}
+    assert someone.run(MODULE, **alone)["error"]["code"] == "FLEX-1702"
+    azure.grant(someone.principal, "Reader", f"/subscriptions/{azure.subscription_id}")
+    assert told(someone.do(MODULE, **alone)) == ["deleted"]
     assert arm(bed, "DELETE", f"{machine}{version}", token).ok
     # Without the machine nobody knows whose roles are meant.
     assert someone.do(MODULE, state="absent", **given)["assignments"] == []

@@ -32,6 +32,10 @@ class FakeAuthorization:
         self.asked.append(f"list {scope}")
         return list(self.existing)
 
+    def of(self, principal_id: str, scope: str) -> list[Existing]:
+        self.asked.append(f"of {principal_id} in {scope}")
+        return [one for one in self.existing if one.principal_id == principal_id]
+
     def role(self, name: str, scope: str) -> Role:
         self.asked.append(f"role {name}")
         if name not in self.own_roles:

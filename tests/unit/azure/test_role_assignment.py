@@ -11,7 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
+from ansible_collections.aks.flexnode.plugins.module_utils import rbac
 from ansible_collections.aks.flexnode.plugins.module_utils.azure.assignments import (
     KNOWN,
     Existing,
@@ -46,7 +48,13 @@ MACHINE = f"{GROUP}/providers/Microsoft.HybridCompute/machines/edge-1"
 OTHER = "22222222-8888-7777-6666-555555555555"
 OWN_ROLE = "33333333-8888-7777-6666-555555555555"
 NODE = {"principal_id": None, "machine_id": None, "cluster_id": None, "profile": None, "roles": None}
-OPTIONS = {"assignments": [], "nodes": [], "cluster_id": CLUSTER, "roles": None, "profile": "certificate"}
+OPTIONS: dict[str, Any] = {
+    "assignments": [],
+    "nodes": [],
+    "cluster_id": CLUSTER,
+    "roles": None,
+    "profile": "certificate",
+}
 
 
 def orders(*nodes: dict[str, Any], state: str = "present", **options: Any) -> list[Order]:
@@ -138,7 +146,7 @@ def test_all_that_is_wrong_is_told_at_once() -> None:
 
 
 def test_a_name_depends_on_what_is_granted_and_never_changes() -> None:
-    assert grant().name == "NAME"
+    assert grant().name == "bb1be2a5-f237-5723-bb5c-96125023dff5"
     assert name_of(f"{CLUSTER.upper()}/", OBJECT.upper(), READER.upper()) == grant().name
     others = [grant("cluster-admin"), grant(principal=OTHER), grant(scope=GROUP)]
     assert len({grant().name, *(one.name for one in others)}) == 4
@@ -250,6 +258,20 @@ def test_a_machine_of_arc_instead_of_its_principal() -> None:
     assert undo(azure, {"machine_id": MACHINE}) == []
 
 
+@pytest.mark.parametrize("principal", [None, OBJECT])
+def test_roles_are_taken_back_where_nobody_knows_the_cluster(principal: str | None) -> None:
+    azure = FakeAuthorization(machines={MACHINE: OBJECT})
+    act(azure, {"principal_id": OBJECT}, {"principal_id": OTHER}, profile="token")
+    azure.existing.append(of_others())
+    node = {"machine_id": MACHINE, "principal_id": principal}
+    assert undo(azure, node, cluster_id=None) == ["deleted"] * 3
+    assert azure.asked[-4] == f"of {OBJECT} in /subscriptions/{SUBSCRIPTION}"
+    assert len(azure.existing) == 4
+    assert undo(azure, node, cluster_id=None) == []
+    with pytest.raises(ConfigInvalid, match="cluster_id"):
+        orders(node, cluster_id=None)
+
+
 def test_what_is_told_of_a_change() -> None:
     created = decide(grant(), [])
     assert created.sentence() == f"give edge-1 the role Reader at {CLUSTER}"
@@ -273,6 +295,14 @@ def test_errors_about_roles_name_the_right_role_and_place() -> None:
     assert granted_scope(f"{GROUP}/providers/Microsoft.Authorization/roleAssignments/x") == GROUP
 
 
+def test_the_bindings_of_the_docs_let_a_kubelet_ask_for_its_certificate_and_nothing_else() -> None:
+    items = yaml.safe_load((ROOT / "docs/examples/identity_rbac.yaml").read_text())["items"]
+    assert [item["roleRef"]["name"] for item in items] == [
+        right.role for right in rbac.RIGHTS if right.group == "system:bootstrappers"
+    ]
+    assert {subject["kind"] for item in items for subject in item["subjects"]} == {"User"}
+
+
 # -- least privilege ----------------------------------------------------------------------------------------
 
 
@@ -293,9 +323,6 @@ def test_the_role_of_the_docs_is_enough_and_no_more() -> None:
     for key in ("rbac-cluster-admin", "cluster-admin"):
         assert not allowed(granted, ROLES[key].permission, data=ROLES[key].data)
     assert allowed(granted, "Microsoft.Authorization/permissions/read")
-    csr = f"{clusters}/certificates.k8s.io/certificatesigningrequests"
-    assert allowed(granted, f"{csr}/write", data=True)
-    assert not any("*" in action for action in (*role["Actions"], *role["DataActions"]))
-    assert not allowed(granted, f"{clusters}/secrets/read", data=True)
-    assert not allowed(granted, f"{clusters}/write")
+    assert role["DataActions"] == []
+    assert not any("*" in action for action in role["Actions"])
     assert set(KNOWN) == {READER, RBAC, ADMIN}

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 
 import pytest
 
@@ -148,6 +149,17 @@ def test_a_refused_token_ends_the_wait_when_the_kubelet_gave_up(
     with pytest.raises(TokenRefused):
         gate(api, pki, machine, seconds=600).pass_(machine.host)
     assert len(machine.clock.naps) == 1
+
+
+@pytest.mark.parametrize("azure", ["", "servicePrincipal"])
+def test_a_token_that_was_used_and_brought_no_certificate(
+    api: FakeApi, pki: Pki, machine: Machine, azure: str
+) -> None:
+    """The API server answers the kubelet as a stranger: it has asked for a certificate, and waits for it."""
+    machine.commands.logs[KUBELET] = 'E1115 err="User \\"system:anonymous\\" cannot get resource"'
+    error = NodeNotReady if azure else TokenRefused
+    with pytest.raises(error):
+        replace(gate(api, pki, machine), azure=azure).pass_(machine.host)
 
 
 def test_a_kubelet_that_keeps_dying_ends_the_wait(api: FakeApi, pki: Pki, machine: Machine) -> None:

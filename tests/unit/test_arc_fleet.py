@@ -1,0 +1,136 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What role arc decides on the controller."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ansible_collections.aks.flexnode.plugins.module_utils.arc_fleet import arc_nodes, arc_order
+
+SUBSCRIPTION = "12345678-1234-1234-1234-123456789abc"
+PLANT = (
+    f"/subscriptions/{SUBSCRIPTION}/resourceGroups/rg/providers/Microsoft.ContainerService"
+    "/managedClusters/plant"
+)
+PRINCIPAL = "99999999-8888-7777-6666-555555555555"
+MACHINE = f"/subscriptions/{SUBSCRIPTION}/resourceGroups/rg/providers/Microsoft.HybridCompute/machines/edge-1"
+
+
+def test_what_the_document_leaves_out_is_the_clusters() -> None:
+    document = {"azure": {"arc": {"enabled": True}, "targetCluster": {"location": "westeurope"}}}
+    order = arc_order(document, PLANT, "edge-1")
+    assert (order["enabled"], order["assign_roles"], order["profile"]) == (True, False, "certificate")
+    assert (order["subscription_id"], order["resource_group"]) == (SUBSCRIPTION, "rg")
+    assert (order["location"], order["node"], order["cluster_id"]) == ("westeurope", "edge-1", PLANT)
+    assert (order["machine_name"], order["tenant_id"], order["proxy"]) == ("", "", "")
+
+
+def test_what_the_document_says_goes_first() -> None:
+    document: dict[str, Any] = {
+        "agent": {"nodeName": "first"},
+        "azure": {
+            "cloud": "AzureChinaCloud",
+            "tenantId": "t",
+            "subscriptionId": "s",
+            "targetCluster": {"resourceId": PLANT.upper()},
+            "arc": {
+                "autoRegister": True,
+                "autoRoleAssignment": True,
+                "machineName": "m",
+                "resourceGroup": "edge",
+                "location": "chinaeast",
+                "tags": {"site": "lab"},
+            },
+        },
+        "kubernetesAuth": {"profile": "token"},
+        "proxy": {"http": "http://p:1", "https": "http://p:2"},
+        "mirror": {"caCert": "PEM"},
+    }
+    order = arc_order(document, "", "edge-1")
+    assert order == {
+        "enabled": True,
+        "assign_roles": True,
+        "node": "first",
+        "cluster_id": order["cluster_id"],
+        "subscription_id": "s",
+        "resource_group": "edge",
+        "machine_name": "m",
+        "location": "chinaeast",
+        "tenant_id": "t",
+        "cloud": "AzureChinaCloud",
+        "resource_manager_endpoint": "",
+        "tags": {"site": "lab"},
+        "proxy": "http://p:2",
+        "ca_cert": "PEM",
+        "profile": "token",
+    }
+    assert order["cluster_id"].lower() == PLANT.lower()
+
+
+def test_the_early_form_is_read_too() -> None:
+    azure = {
+        "subscriptionId": SUBSCRIPTION,
+        "resourceGroup": "rg",
+        "location": "westeurope",
+        "arc": {"enabled": True, "targetCluster": {"name": "plant"}},
+    }
+    order = arc_order({"azure": azure})
+    assert (order["cluster_id"], order["location"]) == (PLANT, "westeurope")
+
+
+@pytest.mark.parametrize("document", [{}, {"azure": {}}, {"azure": {"arc": {"enabled": False}}}])
+def test_who_does_not_ask_for_arc_gets_nothing(document: dict[str, Any]) -> None:
+    assert not arc_order(document)["enabled"]
+    assert arc_order(document)["cluster_id"] == ""
+
+
+def host(
+    *, enabled: bool = True, assign: bool = True, by_us: bool = True, registered: bool = True, **more: Any
+) -> dict[str, Any]:
+    arc = {"enabled": enabled, "autoRoleAssignment": assign}
+    seen = {"resource_id": MACHINE if registered else "", "principal_id": "", "registered_by_us": by_us}
+    return {"arc_order": arc_order({"azure": {"arc": arc}}, PLANT, "edge-1"), "arc_seen": seen, **more}
+
+
+@pytest.mark.parametrize(
+    ("variables", "present", "absent"),
+    [
+        pytest.param(host(), True, True, id="ours"),
+        pytest.param(host(assign=False), False, True, id="roles-by-hand"),
+        pytest.param(host(assign=False, by_us=False), False, False, id="nothing-of-ours"),
+        pytest.param(host(by_us=False), True, True, id="agent-of-others-roles-of-ours"),
+        pytest.param(host(enabled=False), False, True, id="not-any-more"),
+        pytest.param(host(registered=False), False, False, id="not-registered"),
+        pytest.param({**host(), "arc_seen": {"skipped": True}}, False, False, id="skipped"),
+        pytest.param({}, False, False, id="nothing-known"),
+    ],
+)
+def test_whose_roles_are_ours(variables: dict[str, Any], present: bool, absent: bool) -> None:
+    assert bool(arc_nodes(["a"], {"a": variables})) == present
+    assert bool(arc_nodes(["a"], {"a": variables}, "absent")) == absent
+
+
+def test_without_a_cluster_roles_can_only_be_taken_back() -> None:
+    variables = host()
+    variables["arc_order"]["cluster_id"] = ""
+    assert arc_nodes(["a"], {"a": variables}) == []
+    (node,) = arc_nodes(["a"], {"a": variables}, "absent")
+    assert (node["cluster_id"], node["machine_id"]) == (None, MACHINE)
+
+
+def test_what_the_registration_said_counts_more_than_what_was_seen_before() -> None:
+    said = {"resource_id": MACHINE, "principal_id": PRINCIPAL, "registered_by_us": True}
+    variables = host(registered=False, arc_registered=said, flexnode_arc_roles=["AKS Flex Node"])
+    assert arc_nodes(["a"], {"a": variables}, "absent")[0]["roles"] is None
+    assert arc_nodes(["a"], {"a": variables}) == [
+        {
+            "name": "edge-1",
+            "principal_id": PRINCIPAL,
+            "machine_id": MACHINE,
+            "cluster_id": PLANT,
+            "profile": "certificate",
+            "roles": ["AKS Flex Node"],
+        }
+    ]
