@@ -139,9 +139,6 @@ error:
 from ansible.module_utils.basic import AnsibleModule
 
 from ansible_collections.aks.flexnode.plugins.module_utils.given import NEEDED, OPTIONS, obtain_given
-
-# Not called here: importing the command ships it, and the agent component installs what was shipped.
-from ansible_collections.aks.flexnode.plugins.module_utils.node import cli as _cli  # noqa: F401
 from ansible_collections.aks.flexnode.plugins.module_utils.node.errors import FlexNodeError
 from ansible_collections.aks.flexnode.plugins.module_utils.node.host import Host, require_root
 from ansible_collections.aks.flexnode.plugins.module_utils.node.lease import held, new_operation
@@ -151,7 +148,6 @@ from ansible_collections.aks.flexnode.plugins.module_utils.node.operations impor
     has_joined,
     reconcile,
 )
-from ansible_collections.aks.flexnode.plugins.module_utils.node.preflight.run import run_preflight
 
 
 def main() -> None:
@@ -204,6 +200,9 @@ def carry_out(module: AnsibleModule, host: Host) -> dict[str, object]:
     obtained = obtain_given(module, host, purpose=purpose) if given["source"] else None
     document = obtained.document if obtained else given["config"]
     if obtained and given["preflight"] and not has_joined(host, obtained.document):
+        # Here, as a machine that has joined need not read it.
+        from ansible_collections.aks.flexnode.plugins.module_utils.node.preflight.run import run_preflight
+
         # In check mode nothing has been minted yet: a token that is only announced is no fault.
         announced = ["secrets-missing"] if module.check_mode else []
         run_preflight(host, obtained.document, skip=[*given["preflight_skip"], *announced]).require()
@@ -218,6 +217,11 @@ def carry_out(module: AnsibleModule, host: Host) -> dict[str, object]:
         **({"config_version": obtained.version or ""} if obtained else {}),
         **({"node": run.node} if run.node else {}),
     }
+
+
+def shipped() -> None:
+    """Never called: naming the command ships it, and the agent component installs what was shipped."""
+    from ansible_collections.aks.flexnode.plugins.module_utils.node import cli as _cli  # noqa: F401
 
 
 if __name__ == "__main__":
