@@ -82,4 +82,9 @@ options:
       - Seconds between two looks at a long-running operation, where Azure itself names no interval.
     type: int
     default: 5
+  operation_timeout:
+    description:
+      - Seconds that a long-running operation may take.
+    type: int
+    default: 1200
 """

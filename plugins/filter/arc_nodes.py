@@ -26,8 +26,9 @@ options:
     description:
       - V(present) for machines whose configuration wants it (C(azure.arc.autoRoleAssignment)). V(absent) for
         these and for those that were registered by us.
+      - V(surplus) names, for the machines of V(present), the roles that they do not need, to be taken back.
     type: str
-    choices: [present, absent]
+    choices: [present, absent, surplus]
     default: present
 """
 

@@ -11,7 +11,7 @@ version_added: 0.1.0
 description:
   - Turns what the sources answered into the few arguments that M(aks.flexnode.flexnode_config_fetch) takes on
     each machine. The result holds secrets.
-positional: cluster, blob
+positional: cluster, blob, tokens
 options:
   _input:
     description: What M(aks.flexnode.flexnode_config) returned for each node.
@@ -28,6 +28,13 @@ options:
     type: list
     elements: dict
     required: true
+  tokens:
+    description:
+      - What M(aks.flexnode.flexnode_bootstrap_token) returned for each node. It tells in check mode which of
+        them have joined.
+    type: list
+    elements: dict
+    default: []
 """
 
 EXAMPLES = r"""

@@ -8,8 +8,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from .azure.assignments import known_role
+from .node.arc.agent import Registration
+from .node.arc.errors import ArcElsewhere
+from .node.arc.roles import ROLES, needed
 from .node.config.document import merge
 from .node.config.early import early_form
+from .node.config.model import AZURE_METHODS
 from .node.config.values import ArmId
 
 Document = Mapping[str, Any]
@@ -20,7 +25,10 @@ def arc_order(document: Document, cluster_id: str = "", name: str = "") -> dict[
     whole = merge(early_form(document), {})
     azure = _below(whole, "azure")
     arc, cluster = _below(azure, "arc"), _below(azure, "targetCluster")
-    proxy, auth = _below(whole, "proxy"), _below(whole, "kubernetesAuth")
+    proxy, purposes = _below(whole, "proxy"), _purposes(whole)
+    # What the kubelet lives on matters here only where that is Arc's identity.
+    lives = _below(whole, "kubernetesAuth").get("profile") == "token" and "kubernetes" in purposes
+    profile = "token" if lives else "certificate"
     target = cluster.get("resourceId") or cluster_id
     try:
         home: ArmId | None = ArmId.parse(target)
@@ -42,34 +50,82 @@ def arc_order(document: Document, cluster_id: str = "", name: str = "") -> dict[
         "tags": dict(_below(arc, "tags")),
         "proxy": proxy.get("https") or proxy.get("http") or "",
         "ca_cert": _below(whole, "mirror").get("caCert") or "",
-        "profile": auth.get("profile") or "certificate",
+        "profile": profile,
+        "roles": list(needed(profile, monitored=bool(whole.get("continuousMonitoring")), purposes=purposes)),
     }
+
+
+def _purposes(document: Document) -> tuple[str, ...]:
+    """What Arc's identity serves, as node.config.auth decides it: the node, the kubelet, or both."""
+    azure, auth = _below(document, "azure"), _below(document, "kubernetesAuth")
+    chosen = auth.get("method")
+    node = _below(document, "azureAuth").get("method") or (chosen if chosen in AZURE_METHODS else "arc")
+    if chosen:
+        kubelet = chosen
+    elif _below(azure, "bootstrapToken") and not auth.get("useAzureAuth"):
+        kubelet = "bootstrapToken"
+    else:
+        kubelet = None if auth.get("useAzureAuth") is False else node
+    return tuple(name for name, method in (("azure", node), ("kubernetes", kubelet)) if method == "arc")
 
 
 def arc_nodes(
     hosts: Iterable[str], hostvars: Mapping[str, Document], state: str = "present"
 ) -> list[Document]:
-    """The machines whose roles are ours to give, or to take back: as flexnode_role_assignment takes them."""
+    """The machines whose roles are ours to give, or to take back: as flexnode_role_assignment takes them.
+
+    Whom roles are given to, Azure says: a machine could name any principal. `surplus` is what a machine no
+    longer needs, once it has become what it was told.
+    """
     found: list[Document] = []
     for host in hosts:
         order, seen = hostvars[host].get("arc_order") or {}, _latest(hostvars[host])
         ours = order.get("assign_roles") or (state == "absent" and seen.get("registered_by_us"))
-        known = seen.get("principal_id") or seen.get("resource_id")
+        trusted = state == "absent"
+        known = seen.get("resource_id") or (trusted and seen.get("principal_id"))
         # Without a cluster, roles are looked for all over the machine's subscription.
         where = order.get("cluster_id") or (state == "absent" and seen.get("resource_id"))
         if ours and known and where and (order["enabled"] or state == "absent"):
+            if not trusted:
+                _as_ordered(host, order, seen["resource_id"])
+            roles = _roles(order, hostvars[host].get("flexnode_arc_roles"), state)
+            if roles == []:
+                continue
             found.append(
                 {
                     "name": order["node"],
-                    "principal_id": seen.get("principal_id") or None,
+                    "principal_id": (trusted and seen.get("principal_id")) or None,
                     "machine_id": seen.get("resource_id") or None,
                     "cluster_id": order["cluster_id"] or None,
                     "profile": order["profile"],
-                    # All that we gave is taken back, whatever they are called by now.
-                    "roles": hostvars[host].get("flexnode_arc_roles") if state == "present" else None,
+                    "roles": roles,
                 }
             )
     return found
+
+
+def _roles(order: Document, chosen: list[str] | None, state: str) -> list[str] | None:
+    wanted = list(order["roles"] if chosen is None else chosen)
+    if state == "present":
+        return wanted
+    if state == "absent":
+        return None  # all that we gave is taken back, whatever they are called by now
+    kept = {role.id for role in map(known_role, wanted) if role}
+    return [key for key, role in ROLES.items() if role.id not in kept]
+
+
+def _as_ordered(host: str, order: Document, resource_id: str) -> None:
+    """Refuse a machine that says it is another one: it would get that one roles."""
+    said = Registration.parse(resource_id)
+    wanted = [order["subscription_id"], order["resource_group"], order["machine_name"]]
+    is_ = [said.subscription_id, said.resource_group, said.machine_name] if said else ["", "", ""]
+    if said is None or any(name and name.lower() != it.lower() for name, it in zip(wanted, is_, strict=True)):
+        raise ArcElsewhere(
+            f"{host} says that it is {resource_id}, which is not what was ordered",
+            where="/".join(name or "*" for name in wanted),
+            why="roles are given to the machine that was ordered, and to no other",
+            fix="look at `azcmagent show` on it, and correct azure.arc or the registration",
+        )
 
 
 def _latest(variables: Document) -> Document:

@@ -18,7 +18,7 @@ from .node.clock import Clock
 from .node.errors import ApiUnreachable
 from .node.kube import KubeClient, ready_condition
 from .node.secret import REDACTED, Secret
-from .rbac import BASE, missing_rights
+from .rbac import BASE, Right, missing_rights
 from .together import each
 
 Json = dict[str, Any]
@@ -113,6 +113,10 @@ class TokenClient(KubeClient):
             raise
         return True
 
+    def read(self, path: str, name: str) -> Json | None:
+        """An object, None where there is none."""
+        return self._call("GET", f"{path}/{quote(name, safe='')}")
+
     def delete_token(self, identifier: str) -> bool:
         """Delete a token; False where there was none."""
         return self._call("DELETE", f"{SECRETS}/{PREFIX}{quote(identifier, safe='')}") is not None
@@ -141,7 +145,7 @@ class Minted:
 
 
 def joined_nodes(nodes: Mapping[str, Mapping[str, Any]], names: Iterable[str]) -> set[str]:
-    """Those that have joined: there is a Node, and it is Ready."""
+    """Those that have joined: there is a Node, and it is Ready. One that is not may have been reinstalled."""
     return {name for name in names if name in nodes and ready_condition(nodes[name])[0]}
 
 
@@ -187,8 +191,12 @@ def _created(client: TokenClient, node: str, clock: Clock, hours: float) -> Toke
 
 
 def _grant(client: TokenClient, done: Minted, *, check: bool) -> None:
-    """Create the rights that are missing."""
-    for right in missing_rights(client.bindings()):
+    """Create the rights that are missing; nothing is bound where a name is taken for something else."""
+    missing = missing_rights(client.bindings())
+    for right in missing:
+        for path, body in right.objects:
+            _compare(right, body, client.read(path, body["metadata"]["name"]))
+    for right in missing:
         done.actions.append(f"bind {right.role} to {right.group}")
         done.diff.append(
             {
@@ -199,14 +207,39 @@ def _grant(client: TokenClient, done: Minted, *, check: bool) -> None:
             }
         )
         for path, body in right.objects if not check else ():
-            if not client.create(path, body) and body["kind"] == "ClusterRoleBinding":
-                raise BindingConflict(
-                    "a ClusterRoleBinding of this name is there, but grants something else",
-                    where=right.name,
-                    why=f"it should bind {right.role} to {right.group}",
-                    fix=f"look at it (kubectl describe clusterrolebinding {right.name}), delete it if it is "
-                    "nobody's, and run this again; docs/examples/rbac.yaml shows what it should be",
-                )
+            if not client.create(path, body):  # another run at the same time
+                _compare(right, body, client.read(path, body["metadata"]["name"]))
+
+
+def _compare(right: Right, wanted: Json, found: Json | None) -> None:
+    """Refuse an object that has the name of ours and is not the same."""
+    if found is None or _granted(found) == _granted(wanted):
+        return
+    kind, name = wanted["kind"], wanted["metadata"]["name"]
+    raise BindingConflict(
+        f"a {kind} of this name is there, but grants something else",
+        where=name,
+        why=f"it should bind {right.role} to {right.group}"
+        if kind == "ClusterRoleBinding"
+        else f"its rules should be {list(right.rules)}",
+        fix=f"look at it (kubectl describe {kind.lower()} {name}), delete it if it is "
+        "nobody's, and run this again; docs/examples/rbac.yaml shows what it should be",
+    )
+
+
+def _granted(body: Json) -> Json:
+    """What a role or a binding grants, whatever else is written about it."""
+    return {
+        "rules": [_sorted(rule) for rule in body.get("rules") or ()],
+        "role": {key: (body.get("roleRef") or {}).get(key) for key in ("kind", "name")},
+        "subjects": sorted(
+            (str(one.get("kind")), str(one.get("name"))) for one in body.get("subjects") or ()
+        ),
+    }
+
+
+def _sorted(rule: Mapping[str, Any]) -> Json:
+    return {key: sorted(values) for key, values in rule.items() if values}
 
 
 def revoke(client: TokenClient, names: Iterable[str], identifiers: Iterable[str], *, check: bool) -> Minted:

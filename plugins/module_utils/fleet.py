@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -13,6 +14,11 @@ from .node.secret import REDACTED
 
 Document = Mapping[str, Any]
 Answers = Iterable[Mapping[str, Any]]  # of a module: one a node, with its name
+RESOLVED = (
+    "rp",
+    "cluster",
+    "blob",
+)  # sources that are resolved here; what they answer is told apart by names
 
 
 def node_documents(
@@ -22,11 +28,16 @@ def node_documents(
     documents: bool = True,
 ) -> list[dict[str, Any]]:
     """The hosts (of some sources), each with the name of its Node, its cluster and its own settings."""
-    found = [
-        of_host(host, hostvars[host])
-        for host in hosts
-        if not sources or hostvars[host].get("flexnode_config_source", "inline") in sources
-    ]
+    by_host = {host: hostvars[host].get("flexnode_config_source", "inline") for host in hosts}
+    counting = {*sources, *RESOLVED} if sources else set(by_host.values())
+    everyone = [(of_host(host, hostvars[host]), of) for host, of in by_host.items() if of in counting]
+    names = Counter(node["name"] for node, _source in everyone)
+    if twice := sorted(name for name, hosts_of_it in names.items() if hosts_of_it > 1):
+        raise ValueError(
+            f"several hosts of this run are Node {', '.join(twice)}: give each an agent.nodeName, or run a"
+            " cluster at a time (-l)"
+        )
+    found = [node for node, source in everyone if not sources or source in sources]
     return found if documents else [{"name": n["name"], "cluster_id": n["cluster_id"]} for n in found]
 
 
@@ -65,19 +76,24 @@ def with_clusters(nodes: Answers, clusters: Answers, tokens: Answers) -> list[di
     return completed
 
 
-def handed_over(rp: Answers, cluster: Answers, blob: Answers) -> dict[str, dict[str, Any]]:
+def handed_over(
+    rp: Answers, cluster: Answers, blob: Answers, tokens: Answers = ()
+) -> dict[str, dict[str, Any]]:
     """By the name of its Node: how each machine gets its configuration."""
+    joined = {answer["name"] for answer in tokens if answer.get("joined")}
     return {
-        **{node["name"]: _issued(node) for node in rp},
+        **{node["name"]: _announced(node.get("config_url"), bool(node.get("joined"))) for node in rp},
         **{node["name"]: {"source": "inline", "document": node["document"]} for node in cluster},
-        **{node["name"]: {**_address(node.get("url")), "durable": True} for node in blob},
+        **{
+            node["name"]: {**_announced(node.get("url"), node["name"] in joined), "durable": True}
+            for node in blob
+        },
     }
 
 
-def _issued(node: Mapping[str, Any]) -> dict[str, Any]:
+def _announced(url: str | None, joined: bool) -> dict[str, Any]:
     """In check mode an address is only announced; a node that has joined can be compared without it."""
-    url = node.get("config_url")
-    return {"source": "stored"} if url == REDACTED and node.get("joined") else _address(url)
+    return {"source": "stored"} if url == REDACTED and joined else _address(url)
 
 
 def _address(url: str | None) -> dict[str, Any]:

@@ -5,12 +5,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
-from .node.config.document import loads, secrets_of
+from .node.config.document import loads, restore_secrets, secrets_of
+from .node.config.parse import parse
 from .node.host import Host
-from .node.http_client import HttpClient
+from .node.http_client import HttpClient, Proxies
 from .node.operations import Obtained, obtain
+from .node.proxy import proxies
 from .node.sources import Inline, Source, Stored, Url
 from .node.state import store_of
 
@@ -33,7 +36,8 @@ def obtain_given(module: Any, host: Host, *, purpose: str = "join") -> Obtained:
     source: Source = Inline(document)
     if given["source"] == "url":
         ca = given["url_ca_cert"] or ""
-        source = Url(given["url"], HttpClient(ca_pem=ca, clock=host.clock), ca)
+        client = HttpClient(ca_pem=ca, proxies=given_proxies(host, document), clock=host.clock)
+        source = Url(given["url"], client, ca)
     elif given["source"] == "stored":
         source = Stored(store_of(host))
     obtained = obtain(
@@ -48,3 +52,15 @@ def obtain_given(module: Any, host: Host, *, purpose: str = "join") -> Obtained:
     for warning in obtained.warnings:
         module.warn(warning)
     return obtained
+
+
+def given_proxies(host: Host, document: Mapping[str, Any]) -> Proxies | None:
+    """The proxy of the document that is given: the way to the rest of it."""
+    if not document.get("proxy"):
+        return None
+    # No document without a version; the way to it does not depend on which.
+    part: Mapping[str, Any] = {"proxy": document["proxy"], "kubernetes": {"version": "1.0.0"}}
+    stored, _whole = store_of(host).remembered()
+    if stored:  # a password that is only marked is there
+        part = restore_secrets(part, stored)
+    return proxies(parse(part, purpose="prepare", pollable=True))

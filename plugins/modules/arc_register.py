@@ -260,11 +260,12 @@ from ansible_collections.aks.flexnode.plugins.module_utils.node.arc.registration
     unregister,
 )
 from ansible_collections.aks.flexnode.plugins.module_utils.node.arc.roles import (
-    NEEDED,
+    PROFILES,
     ROLES,
     Grants,
     Missing,
     missing_roles,
+    needed,
     wait_for_roles,
 )
 from ansible_collections.aks.flexnode.plugins.module_utils.node.config.azure import CLOUDS
@@ -295,7 +296,7 @@ def main() -> None:
             "services_seconds": {"type": "int", "default": 120},
             "local_only": {"type": "bool", "default": False},
             "cluster_id": {"type": "str"},
-            "profile": {"type": "str", "choices": list(NEEDED), "default": "certificate"},
+            "profile": {"type": "str", "choices": list(PROFILES), "default": "certificate"},
             "roles": {"type": "list", "elements": "str", "choices": list(ROLES)},
             "wait_roles_seconds": {"type": "int", "default": 0},
             "resource_manager_endpoint": {"type": "str"},
@@ -327,11 +328,11 @@ def carry_out(module: AnsibleModule, host: Host) -> dict[str, object]:
     told: list[str] = []
     if given["state"] == "absent":
         outcome = unregister(
-            host, store, token, local_only=given["local_only"], check=module.check_mode, tell=told.append
+            host, token, local_only=given["local_only"], check=module.check_mode, tell=told.append
         )
         return {**answer(outcome, told), "remains": outcome.remains}
     if given["state"] == "query":
-        outcome = query(host, store)
+        outcome = query(host)
     else:
         outcome = register(
             host,
@@ -393,10 +394,10 @@ def lacking(module: AnsibleModule, host: Host, arm: str, told: list[str]) -> lis
     identity = own_identity(host)
     proxy = str(given["proxy"] or "")
     grants = Grants(identity, arm, HttpClient(proxies=Proxies(proxy, proxy), clock=host.clock))
-    needed = given["roles"] if given["roles"] is not None else NEEDED[given["profile"]]
+    roles = given["roles"] if given["roles"] is not None else needed(given["profile"])
 
     def look() -> list[Missing]:
-        return missing_roles(grants, identity, given["cluster_id"], needed)
+        return missing_roles(grants, identity, given["cluster_id"], roles)
 
     if given["state"] == "present" and given["wait_roles_seconds"] and not module.check_mode:
         wait_for_roles(look, host.clock, given["wait_roles_seconds"], told.append)

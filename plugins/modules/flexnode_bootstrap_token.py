@@ -12,6 +12,9 @@ version_added: 0.1.0
 description:
   - Mints a bootstrap token in the cluster for each node that is not Ready, and deletes it after the join. A
     token that was minted for the same node before is replaced.
+  - A Node that exists and is not Ready gets one too. Its machine may only be off, but it may as well have
+    been reinstalled, which nothing in the cluster tells; then it needs a token. One that is not needed is
+    deleted after the run, or expires.
   - The rights that joining machines need are bound where no binding grants them yet. A token may ask for a
     kubelet's certificate and have it approved, and nothing else; C(system:node) is never bound to anything.
   - The API server is reached with an administrator's credential of the AKS cluster or, where its local

@@ -129,7 +129,7 @@ nodes:
       elements: str
       sample: [versions.kubernetes]
     joined:
-      description: Whether its Node was Ready before.
+      description: Whether it had joined before. It has, too, where its Node is not Ready at the moment.
       type: bool
       sample: false
     config_version:
@@ -211,7 +211,7 @@ def main() -> None:
     try:
         members = members_of(given["nodes"], given["cluster_id"] or "")
         login = login_of(module, {"azure-mgmt-core": ARM_ERROR})
-        arm = Arm(login, given["api_version"], given["poll_interval"])
+        arm = Arm(login, given["api_version"], given["poll_interval"], given["operation_timeout"])
         if given["state"] == "absent":
             outcomes = keep_absent(lambda cluster: FlexNodes(arm, cluster), members, check=check)
         else:

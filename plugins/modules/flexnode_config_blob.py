@@ -33,7 +33,9 @@ options:
         type: str
         required: true
       cluster_id:
-        description: Not used here. It may stand so that the same list serves other modules too.
+        description:
+          - Resource id of its AKS cluster, where O(nodes[].document) does not name it. What is stored for a
+            node of another cluster is neither replaced nor removed.
         type: str
       document:
         description:
@@ -142,8 +144,8 @@ nodes:
       sample: [there is none]
     url:
       description:
-        - Address of the bundle, a secret. Only where it is valid. In check mode V(<minted at apply>) where it
-          would be made.
+        - Address of the bundle, a secret. Only where it is valid. In check mode V(<minted at apply>) where
+          it, or what it shows, would be made.
       type: str
       sample: https://plant.blob.core.windows.net/flexnode-edge-1/config.json?si=...
     url_expires:
@@ -228,8 +230,16 @@ def main() -> None:
         )
         clock = SystemClock()
         outcomes = each(
-            lambda pair: keep(storage, pair[0], pair[1], given, clock, check=module.check_mode),
-            list(zip(names, documents, strict=True)),
+            lambda pair: keep(
+                storage,
+                pair[0],
+                pair[1]["document"],
+                given,
+                clock,
+                check=module.check_mode,
+                cluster_id=pair[1]["cluster_id"] or "",
+            ),
+            list(zip(names, given["nodes"], strict=True)),
             lambda pair: pair[0],
         )
     except FAILURES as error:

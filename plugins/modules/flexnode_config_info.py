@@ -141,7 +141,9 @@ def main() -> None:
         members = members_of([{"name": name} for name in names or ["any"]], given["cluster_id"])
         cluster: ArmId = members[0].cluster
         login = login_of(module, {"azure-mgmt-core": ARM_ERROR})
-        nodes = FlexNodes(Arm(login, given["api_version"], given["poll_interval"]), cluster)
+        nodes = FlexNodes(
+            Arm(login, given["api_version"], given["poll_interval"], given["operation_timeout"]), cluster
+        )
         found = each(nodes.get, names, str) if names else list(nodes.list())
     except FAILURES as error:
         module.fail_json(msg=str(error), error=error.as_dict())

@@ -248,7 +248,7 @@ from ansible_collections.aks.flexnode.plugins.module_utils.azure.authorization i
     Authorization,
 )
 from ansible_collections.aks.flexnode.plugins.module_utils.azure.granting import give, looked, plan_of, take
-from ansible_collections.aks.flexnode.plugins.module_utils.node.arc.roles import NEEDED
+from ansible_collections.aks.flexnode.plugins.module_utils.node.arc.roles import PROFILES
 from ansible_collections.aks.flexnode.plugins.module_utils.node.clock import SystemClock
 from ansible_collections.aks.flexnode.plugins.module_utils.together import FAILURES
 
@@ -263,7 +263,7 @@ def main() -> None:
         "principal_id": text,
         "machine_id": text,
         "cluster_id": text,
-        "profile": {"type": "str", "choices": list(NEEDED)},
+        "profile": {"type": "str", "choices": list(PROFILES)},
         "roles": roles,
     }
     module = AnsibleModule(
@@ -272,7 +272,7 @@ def main() -> None:
             "assignments": {"type": "list", "elements": "dict", "default": [], "options": single},
             "nodes": {"type": "list", "elements": "dict", "default": [], "options": node},
             "cluster_id": {"type": "str"},
-            "profile": {"type": "str", "choices": list(NEEDED), "default": "certificate"},
+            "profile": {"type": "str", "choices": list(PROFILES), "default": "certificate"},
             "roles": roles,
             "state": {"type": "str", "choices": ["present", "absent", "query"], "default": "present"},
             "principal_seconds": {"type": "int", "default": 300},

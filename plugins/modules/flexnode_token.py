@@ -100,7 +100,7 @@ nodes:
       elements: str
       sample: [it was asked for]
     joined:
-      description: Whether its Node is Ready.
+      description: Whether it had joined before. It has, too, where its Node is not Ready at the moment.
       type: bool
       sample: false
     config_version:
@@ -154,7 +154,7 @@ def main() -> None:
         named = [{"name": name} for name in given["names"]]
         members = members_of([*given["nodes"], *named], given["cluster_id"] or "")
         login = login_of(module, {"azure-mgmt-core": ARM_ERROR})
-        arm = Arm(login, given["api_version"], given["poll_interval"])
+        arm = Arm(login, given["api_version"], given["poll_interval"], given["operation_timeout"])
         outcomes = regenerate(lambda cluster: FlexNodes(arm, cluster), members, check=module.check_mode)
     except FAILURES as error:
         module.fail_json(msg=str(error), error=error.as_dict())

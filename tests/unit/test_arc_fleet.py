@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from ansible_collections.aks.flexnode.plugins.module_utils.arc_fleet import arc_nodes, arc_order
+from ansible_collections.aks.flexnode.plugins.module_utils.node.arc.errors import ArcElsewhere
 
 SUBSCRIPTION = "12345678-1234-1234-1234-123456789abc"
 PLANT = (
@@ -65,6 +66,7 @@ def test_what_the_document_says_goes_first() -> None:
         "proxy": "http://p:2",
         "ca_cert": "PEM",
         "profile": "token",
+        "roles": ["reader", "rbac-cluster-admin", "cluster-admin"],
     }
     assert order["cluster_id"].lower() == PLANT.lower()
 
@@ -91,7 +93,8 @@ def host(
 ) -> dict[str, Any]:
     arc = {"enabled": enabled, "autoRoleAssignment": assign}
     seen = {"resource_id": MACHINE if registered else "", "principal_id": "", "registered_by_us": by_us}
-    return {"arc_order": arc_order({"azure": {"arc": arc}}, PLANT, "edge-1"), "arc_seen": seen, **more}
+    order = arc_order({"azure": {"arc": arc}, "continuousMonitoring": True}, PLANT, "edge-1")
+    return {"arc_order": order, "arc_seen": seen, **more}
 
 
 @pytest.mark.parametrize(
@@ -127,10 +130,99 @@ def test_what_the_registration_said_counts_more_than_what_was_seen_before() -> N
     assert arc_nodes(["a"], {"a": variables}) == [
         {
             "name": "edge-1",
-            "principal_id": PRINCIPAL,
+            "principal_id": None,
             "machine_id": MACHINE,
             "cluster_id": PLANT,
             "profile": "certificate",
             "roles": ["AKS Flex Node"],
         }
     ]
+
+
+def test_roles_go_to_whom_azure_names_and_not_to_whom_the_machine_does() -> None:
+    said = {"resource_id": MACHINE, "principal_id": PRINCIPAL, "registered_by_us": True}
+    (node,) = arc_nodes(["a"], {"a": host(arc_registered=said)})
+    assert (node["principal_id"], node["machine_id"]) == (None, MACHINE)
+    only_a_principal = {"resource_id": "", "principal_id": PRINCIPAL, "registered_by_us": True}
+    assert arc_nodes(["a"], {"a": host(arc_registered=only_a_principal)}) == []
+    (node,) = arc_nodes(["a"], {"a": host(arc_registered=said)}, "absent")
+    assert node["principal_id"] == PRINCIPAL
+
+
+@pytest.mark.parametrize(
+    "claimed",
+    [
+        MACHINE.replace("/rg/", "/other/"),
+        MACHINE.replace(SUBSCRIPTION, "22345678-1234-1234-1234-123456789abc"),
+        MACHINE.replace("edge-1", "edge-2"),
+        "/subscriptions/x",
+    ],
+)
+@pytest.mark.parametrize("state", ["present", "surplus"])
+def test_a_machine_that_says_it_is_another_one_is_refused(claimed: str, state: str) -> None:
+    said = {"resource_id": claimed, "principal_id": "", "registered_by_us": True}
+    variables = host(arc_registered=said)
+    variables["arc_order"]["machine_name"] = "EDGE-1"
+    with pytest.raises(ArcElsewhere, match="not what was ordered"):
+        arc_nodes(["a"], {"a": variables}, state)
+
+
+PRINCIPAL_OF_A_SITE = {"clientId": "c", "clientTenant": "t"}
+TOKENS = {"profile": "token"}
+ALL = ["reader", "rbac-cluster-admin", "cluster-admin"]
+
+
+@pytest.mark.parametrize(
+    ("document", "profile", "roles"),
+    [
+        pytest.param({}, "certificate", [], id="nothing-to-follow"),
+        pytest.param({"continuousMonitoring": True}, "certificate", ["reader"], id="follows"),
+        pytest.param({"kubernetesAuth": TOKENS}, "token", ALL, id="tokens"),
+        pytest.param({"kubernetesAuth": {**TOKENS, "method": "arc"}}, "token", ALL, id="chosen"),
+        pytest.param(
+            {
+                "azure": {"servicePrincipal": PRINCIPAL_OF_A_SITE},
+                "kubernetesAuth": {**TOKENS, "method": "servicePrincipal"},
+                "azureAuth": {"method": "arc"},
+                "continuousMonitoring": True,
+            },
+            "certificate",
+            ["reader"],
+            id="kubelet-by-principal",
+        ),
+        pytest.param(
+            {"azure": {"bootstrapToken": {"token": "a.b"}}, "kubernetesAuth": TOKENS},
+            "certificate",
+            [],
+            id="kubelet-by-bootstrap-token",
+        ),
+        pytest.param(
+            {
+                "azure": {"servicePrincipal": PRINCIPAL_OF_A_SITE},
+                "kubernetesAuth": {**TOKENS, "method": "arc"},
+                "azureAuth": {"method": "servicePrincipal"},
+            },
+            "token",
+            ["rbac-cluster-admin", "cluster-admin"],
+            id="node-by-principal",
+        ),
+        pytest.param(
+            {"azure": {"servicePrincipal": PRINCIPAL_OF_A_SITE}, "kubernetesAuth": TOKENS},
+            "token",
+            ALL,
+            id="principal-only-registers",
+        ),
+    ],
+)
+def test_arcs_identity_gets_what_it_serves(document: dict[str, Any], profile: str, roles: list[str]) -> None:
+    whole = {**document, "azure": {**document.get("azure", {}), "arc": {"enabled": True}}}
+    order = arc_order(whole, PLANT)
+    assert (order["profile"], order["roles"]) == (profile, roles)
+
+
+def test_what_is_no_longer_needed_is_surplus() -> None:
+    assert arc_nodes(["a"], {"a": host()}, "surplus")[0]["roles"] == ["rbac-cluster-admin", "cluster-admin"]
+    chosen = host(flexnode_arc_roles=["Reader", "AKS Flex Node", "cluster-admin"])
+    assert arc_nodes(["a"], {"a": chosen}, "surplus")[0]["roles"] == ["rbac-cluster-admin"]
+    assert arc_nodes(["a"], {"a": host(assign=False)}, "surplus") == []
+    assert arc_nodes(["a"], {"a": host(flexnode_arc_roles=ALL)}, "surplus") == []

@@ -56,6 +56,19 @@ def test_a_host_without_a_source_is_inline_and_without_a_filter_all_count() -> N
     assert len(node_documents(HOSTVARS, HOSTVARS)) == 3
 
 
+@pytest.mark.parametrize("other", ["rp", "cluster", "blob"])
+def test_hosts_that_would_be_the_same_node_are_refused(other: str) -> None:
+    shared = {"agent": {"nodeName": "twin"}}
+    hostvars: dict[str, dict[str, Any]] = {
+        "a": {"flexnode_config_source": "rp", "flexnode_cluster_id": PLANT, "flexnode_config": shared},
+        "b": {"flexnode_config_source": other, "flexnode_config": shared},
+        "c": {"flexnode_config_source": "inline", "flexnode_config": shared},
+    }
+    with pytest.raises(ValueError, match="several hosts of this run are Node twin: give each an agent"):
+        node_documents(hostvars, hostvars, ["rp"])
+    assert len(node_documents(["a", "c"], hostvars, ["rp"])) == 1, "what is resolved elsewhere is no matter"
+
+
 @pytest.mark.parametrize("source", ["rp", "blob"])
 def test_a_file_that_would_not_count_is_refused(source: str) -> None:
     hostvars = {"a": {"flexnode_config_source": source, "flexnode_config_file": "node.yml"}}
@@ -102,7 +115,12 @@ def test_every_source_hands_over_in_its_way() -> None:
             {"name": "to-be", "config_url": REDACTED, "joined": False},
         ],
         [node("second", kubernetes={"version": "1.34.4"})],
-        [{"name": "third", "url": "https://y/1"}, {"name": "fourth", "url": REDACTED}],
+        [
+            {"name": "third", "url": "https://y/1"},
+            {"name": "fourth", "url": REDACTED},
+            {"name": "fifth", "url": REDACTED},
+        ],
+        [{"name": "fourth", "joined": False}, {"name": "fifth", "joined": True}],
     )
     assert handed == {
         "new": {"source": "url", "url": "https://x/1"},
@@ -112,6 +130,7 @@ def test_every_source_hands_over_in_its_way() -> None:
         "second": {"source": "inline", "document": {"kubernetes": {"version": "1.34.4"}}},
         "third": {"source": "url", "url": "https://y/1", "durable": True},
         "fourth": {"source": "pending", "durable": True},
+        "fifth": {"source": "stored", "durable": True},
     }
 
 

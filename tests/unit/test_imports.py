@@ -56,8 +56,8 @@ LAYERS = {
     "watched",
     "follow": f"{PLAIN} config host http_client leave operations sources state watched",
     "poll": f"{PLAIN} host http_client lease program state watched follow",
-    "preflight": f"{PLAIN} arc available catalogue config facts foreign host http_client identity proxy "
-    "resources sources state",
+    "preflight": f"{PLAIN} arc available catalogue components config facts foreign host http_client identity "
+    "proxy resources sources state",
     "cli": f"{PLAIN} arc config facts host http_client identity lease program sources operations leave "
     "preflight state status poll",
 }

@@ -37,6 +37,7 @@ AZURE: Mapping[str, Mapping[str, Any]] = {
 PREVIEW: Mapping[str, Mapping[str, Any]] = {
     "api_version": {"type": "str", "default": API_VERSION},
     "poll_interval": {"type": "int", "default": 5},
+    "operation_timeout": {"type": "int", "default": 1200},
 }
 
 

@@ -32,13 +32,21 @@ AGENT = "aks.flexnode"
 # All that we do can be repeated: a lost answer to a POST costs a token that nobody has seen.
 RETRIED = frozenset(("GET", "PUT", "POST", "DELETE"))
 MOST_PAGES = 1000
+OPERATION_SECONDS = 1200.0
 
 
 class Arm:
     """Resources by their path, JSON in and JSON out."""
 
-    def __init__(self, login: Login, api_version: str, poll_interval: float) -> None:
-        self._login, self._version, self._interval = login, api_version, poll_interval
+    def __init__(
+        self,
+        login: Login,
+        api_version: str,
+        poll_interval: float,
+        operation_timeout: float = OPERATION_SECONDS,
+    ) -> None:
+        self._login, self._version = login, api_version
+        self._interval, self._limit = poll_interval, operation_timeout
         options = login.client_options
         base = login.endpoints.resource_manager
         self._client: Any = ARMPipelineClient(
@@ -88,6 +96,15 @@ class Arm:
         with self.explaining(method, path):
             polling: Any = ARMPolling(timeout=self._interval)
             poller: Any = LROPoller(self._client, initial, _content, polling)
+            poller.wait(self._limit)
+            if not poller.done():
+                raise AzureUnavailable(
+                    "an operation does not end",
+                    where=f"{method} {path}",
+                    why=f"still running after {self._limit:.0f} s",
+                    fix="look at the resource and at https://status.azure.com, then run this again; "
+                    "operation_timeout waits longer",
+                )
             return first, poller.result() or first
 
     def _send(

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..node.arc.agent import Registration
-from ..node.arc.roles import NEEDED, ROLES
+from ..node.arc.roles import ROLES, needed
 from ..node.config.formats import guid
 from ..node.config.setting import Refused
 from ..node.config.values import ArmId
@@ -257,7 +257,7 @@ def _roles(node: Mapping[str, Any], options: Mapping[str, Any]) -> Sequence[str]
         if given is not None:
             return list(given)
     # What is taken back is all that we gave: the profile may have been another one then.
-    return [""] if options["state"] == "absent" else NEEDED[node["profile"] or options["profile"]]
+    return [""] if options["state"] == "absent" else needed(node["profile"] or options["profile"])
 
 
 def _assignment(given: Mapping[str, Any], at: str, problems: list[Problem]) -> list[Order]:

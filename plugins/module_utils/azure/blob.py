@@ -41,6 +41,7 @@ try:
     from azure.core.exceptions import AzureError, HttpResponseError, ResourceNotFoundError
     from azure.storage.blob import (
         AccessPolicy,
+        BlobClient,
         BlobServiceClient,
         ContentSettings,
         ExponentialRetry,
@@ -50,6 +51,8 @@ except ImportError:
     BLOB_ERROR = traceback.format_exc()
 
 Json = dict[str, Any]
+# A new policy may take Azure half a minute; until then its address is refused.
+ACTIVE_SECONDS, ACTIVE_PAUSE = 60.0, 2.0
 
 
 class Account:
@@ -64,6 +67,7 @@ class Account:
                 fix="give an https:// address as account_url",
             )
         options = {k: v for k, v in transport_options(ca_bundle).items() if not k.startswith("retry_")}
+        self._options = options
         try:
             credential = AzureNamedKeyCredential(self.name, key.reveal())
             self._client: Any = BlobServiceClient(
@@ -129,6 +133,22 @@ class Account:
             protocol="https",
         )
         return f"{self.url}/{container}/{BLOB}?{signature}"
+
+    def await_access(self, node: str, address: str, clock: Clock) -> None:
+        """Wait until an address that was just made is let in."""
+        container = container_of(node)
+        until = clock.monotonic() + ACTIVE_SECONDS
+        with self._explaining(container), BlobClient.from_blob_url(address, **self._options) as client:
+            while not _let_in(client):
+                if clock.monotonic() >= until:
+                    raise StorageRefuses(
+                        "the new address is refused",
+                        where=f"{shown_url(self.url)}/{container}",
+                        why=f"HTTP 403, still after {ACTIVE_SECONDS:.0f} s",
+                        fix="check that the account allows shared access signatures, and its firewall; "
+                        "then run this again",
+                    )
+                clock.sleep(ACTIVE_PAUSE)
 
     def _bundle(self, container: str) -> tuple[Json | None, str]:
         with self._explaining(container):
@@ -245,13 +265,14 @@ def keep(
     clock: Clock,
     *,
     check: bool,
+    cluster_id: str = "",
 ) -> Outcome:
     """Have one node's bundle as the options say."""
     now, stored = float(int(clock.now())), account.stored(node)
     if options["state"] == "absent":
-        plan = decide_absent(stored)
+        plan = decide_absent(stored, cluster_id=cluster_id)
     elif options["state"] == "tombstone":
-        plan = decide_tombstone(stored, now=now)
+        plan = decide_tombstone(stored, now=now, cluster_id=cluster_id)
     else:
         remove = options["token"] == "remove"  # noqa: S105 - a choice
         plan = decide_present(
@@ -261,12 +282,23 @@ def keep(
             now=now,
             days=options["days"],
             new_policy=f"{PREFIX}{secrets.token_hex(8)}",  # a revoked address must not come to life again
+            cluster_id=cluster_id,
         )
-    made = check and plan.policy is not None and plan.policy != stored.policy and plan.set_policies
     etag = stored.etag if check or not plan.changes else account.apply(node, stored, plan)
-    url = "" if plan.policy is None else REDACTED if made else account.address(node, plan.policy)
+    url = _announced(account, node, stored, plan, check=check)
+    fresh = plan.policy is not None and (stored.policy is None or plan.policy.name != stored.policy.name)
+    if fresh and not check:
+        account.await_access(node, url, clock)
     version = str(plan.after.get("configVersion") or "")
     return Outcome(node, plan, url, "" if check and plan.content is not None else version, etag)
+
+
+def _announced(account: Account, node: str, stored: Stored, plan: Plan, *, check: bool) -> str:
+    """The address; in check mode only announced where it, or what it shows, is yet to be made."""
+    if plan.policy is None:
+        return ""
+    made = (plan.set_policies and plan.policy != stored.policy) or plan.content is not None
+    return REDACTED if check and made else account.address(node, plan.policy)
 
 
 def advice(status: int | None, code: str) -> str:
@@ -279,6 +311,17 @@ def advice(status: int | None, code: str) -> str:
     if status in (409, 412):
         return "someone else changes it at the same time: run this again in a minute"
     return ""
+
+
+def _let_in(client: Any) -> bool:
+    """Whether an address is answered."""
+    try:
+        client.get_blob_properties()
+    except HttpResponseError as error:
+        if error.status_code == 403:
+            return False
+        raise
+    return True
 
 
 def _policies(stored: Stored, policy: Policy | None) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from ..node.config.document import canonical, merge, redact
 from ..node.config.parse import parse
 from ..node.errors import ConfigInvalid, Problem
 from ..node.secret import REDACTED
+from .errors import StorageRefuses
 
 Json = dict[str, Any]
 Kind = Literal["created", "updated", "unchanged", "deleted", "tombstoned"]
@@ -52,6 +53,13 @@ class Stored:
     def version(self) -> str:
         """The number of what is there."""
         return str((self.bundle or {}).get("configVersion") or "")
+
+    @property
+    def cluster(self) -> str:
+        """The cluster whose node it is for; empty where it says none."""
+        bundle = self.bundle or {}
+        config = bundle.get("config")
+        return cluster_of(config if isinstance(config, Mapping) else {}) or str(bundle.get("clusterId") or "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +110,30 @@ def checked(name: str, document: Mapping[str, Any]) -> list[Problem]:
     return []
 
 
+def cluster_of(config: Mapping[str, Any]) -> str:
+    """The resource id of the cluster that a configuration is for."""
+    azure = merge({}, config).get("azure")
+    target = azure.get("targetCluster") if isinstance(azure, Mapping) else None
+    return str(target.get("resourceId") or "") if isinstance(target, Mapping) else ""
+
+
+def refuse_stranger(stored: Stored, cluster_id: str) -> None:
+    """A container is named by its node alone, so it may be that of a node of another cluster."""
+    theirs = stored.cluster
+    if theirs and cluster_id and _plain(theirs) != _plain(cluster_id):
+        raise StorageRefuses(
+            "this bundle belongs to a node of another cluster",
+            where=theirs,
+            why=f"this run is for {cluster_id}",
+            fix="another storage account or another agent.nodeName; to move the machine: "
+            "unbootstrap it first",
+        )
+
+
+def _plain(cluster_id: str) -> str:
+    return cluster_id.strip("/").lower()
+
+
 def without_token(config: Mapping[str, Any]) -> Json:
     """The configuration with a mark where its bootstrap token was: the machine knows it, nobody else need."""
     plain = merge({}, config)
@@ -123,8 +155,10 @@ def decide_present(
     now: float,
     days: float,
     new_policy: str,
+    cluster_id: str = "",
 ) -> Plan:
     """What `present` does. With `remove_token` only the token goes; the document stays as it is stored."""
+    refuse_stranger(stored, cluster_of(document or {}) or cluster_id)
     known = None if stored.tombstone else (stored.bundle or {}).get("config")
     if remove_token:
         if known is None:
@@ -163,16 +197,20 @@ def decide_present(
     )
 
 
-def decide_tombstone(stored: Stored, *, now: float) -> Plan:
+def decide_tombstone(stored: Stored, *, now: float, cluster_id: str = "") -> Plan:
     """What `tombstone` does: the node reads it at its next poll and leaves. It needs its address for that."""
+    refuse_stranger(stored, cluster_id)
     if stored.bundle is None or stored.tombstone:
         return Plan(policy=stored.policy)
     content = {"tombstone": True, "configVersion": next_version(stored.version, now)}
+    if stored.cluster:
+        content["clusterId"] = stored.cluster  # it is still the bundle of a node of that cluster
     return Plan("tombstoned", ("it is to leave",), content, policy=stored.policy, before=stored.bundle)
 
 
-def decide_absent(stored: Stored) -> Plan:
+def decide_absent(stored: Stored, *, cluster_id: str = "") -> Plan:
     """What `absent` does: the address is void and the bundle is gone. The node works on."""
+    refuse_stranger(stored, cluster_id)
     if stored.bundle is None and stored.policy is None:
         return Plan()
     return Plan(

@@ -98,6 +98,7 @@ def existing_of(nodes: Nodes, names: Iterable[str], *, details: bool) -> dict[st
                     seen.provisioning_state or found[name].provisioning_state,
                     seen.joined or found[name].joined,
                     seen.known,
+                    seen.ready or found[name].ready,
                 )
     return found
 
@@ -193,25 +194,30 @@ def keep_absent(
 
 def regenerate(connect: Callable[[ArmId], Nodes], members: Sequence[Member], *, check: bool) -> list[Outcome]:
     """Issue a new token and address for each, whatever its state."""
-    outcomes: list[Outcome] = []
     action = Action("regenerated", ("it was asked for",))
+    found: dict[tuple[str, ArmId], tuple[Nodes, FlexNode]] = {}
+    missing: list[Member] = []
     for cluster, belonging in by_cluster(members).items():
         nodes = connect(cluster)
         existing = existing_of(nodes, (member.name for member in belonging), details=False)
-        if missing := sorted({member.name for member in belonging} - set(existing)):
-            raise NotInAzure(
-                f"there is no flexNodeConfig {', '.join(missing)}",
-                where=cluster.canonical(),
-                fix="create it first: ansible-playbook aks.flexnode.config_put",
-            )
+        for member in belonging:
+            if member.name in existing:
+                found[member.key] = nodes, existing[member.name]
+            else:
+                missing.append(member)
+    if missing:  # all of it, and before any token is spent
+        raise NotInAzure(
+            f"there is no flexNodeConfig {', '.join(sorted(member.name for member in missing))}",
+            where=", ".join(sorted({member.cluster.canonical() for member in missing})),
+            fix="create it first: ansible-playbook aks.flexnode.config_put",
+        )
 
-        def act(member: Member, nodes: Nodes = nodes, existing: Mapping[str, FlexNode] = existing) -> Outcome:
-            found = existing[member.name]
-            issued = Issued(found.config_version, REDACTED) if check else nodes.regenerate(member.name)
-            return Outcome(member, action, _told(issued, found), joined=found.joined)
+    def act(member: Member) -> Outcome:
+        nodes, known = found[member.key]
+        issued = Issued(known.config_version, REDACTED) if check else nodes.regenerate(member.name)
+        return Outcome(member, action, _told(issued, known), joined=known.joined)
 
-        outcomes += each(act, belonging, lambda member: member.name)
-    return outcomes
+    return each(act, members, lambda member: member.name)
 
 
 def described(resource: Mapping[str, Any], cluster: ArmId) -> Json:
@@ -228,7 +234,7 @@ def described(resource: Mapping[str, Any], cluster: ArmId) -> Json:
         "config_version": node.config_version,
         "applied_config_version": str(status.get("appliedConfigVersion") or ""),
         "provisioning_state": node.provisioning_state,
-        "ready": node.joined,
+        "ready": node.ready,
         "reason": str(ready.get("reason") or ""),
         "last_seen": str(status.get("lastSeen") or ""),
         "status": status,

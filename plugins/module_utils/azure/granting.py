@@ -57,7 +57,8 @@ def plan_of(azure: Azure, orders: Sequence[Order], *, absent: bool = False) -> P
             fix="register it with Azure Arc first; see `azcmagent show` there",
         )
     scopes = list(dict.fromkeys(order.scope for order in orders if not order.below))
-    existing = dict(zip(scopes, each(azure.at, scopes, str), strict=True))
+    lists = zip(scopes, each(azure.at, scopes, str), strict=True)
+    existing = {scope: list(found) for scope, found in lists}
     roles: dict[tuple[str, str], Role] = {}
     grants: list[Grant] = []
     for order in orders:
@@ -67,7 +68,9 @@ def plan_of(azure: Azure, orders: Sequence[Order], *, absent: bool = False) -> P
         if order.below:
             found = azure.of(principal, order.scope)
             again = found_again(order, principal, found)
-            existing.update({grant.scope: found for grant in again if grant.scope not in existing})
+            for scope in dict.fromkeys(grant.scope for grant in again):
+                there = existing.setdefault(scope, [])
+                there += [one for one in found if one not in there]
             grants += again
             continue
         if not order.role:

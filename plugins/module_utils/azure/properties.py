@@ -27,6 +27,8 @@ SECRETS = ("clientSecret",)
 PARTS = ("continuousMonitoring", "azureAuth", "kubernetesAuth", "versions", "nodeConfig")
 # The provider adds labels of its own, which no document may set.
 AKS_PREFIX = "kubernetes.azure.com/"
+# Why a Node is not Ready, where there is none: the machine has left, and its last status is history.
+GONE = ("NodeNotFound", "NotJoined")
 
 
 def properties_of(document: Mapping[str, Any]) -> Json:
@@ -123,6 +125,9 @@ def _differences(path: str, wanted: Any, known: Any) -> Iterator[str]:
         names = set(wanted)
         if path == "nodeConfig":
             names |= {"labels", "taints"} & set(below)
+        elif not path and "nodeConfig" in below:
+            wanted = {"nodeConfig": {}, **wanted}  # without the last label or taint, the part is left out
+            names.add("nodeConfig")
         for name in names:
             yield from _differences(f"{path}.{name}" if path else name, wanted.get(name), below.get(name))
     elif path.startswith("versions."):
@@ -146,26 +151,37 @@ class FlexNode:
     provisioning_state: str = ""
     joined: bool = False
     known: Mapping[str, Any] | None = None
+    ready: bool = False
 
     @classmethod
     def of(cls, resource: Mapping[str, Any]) -> FlexNode:
         """Read an entry of a list, or one resource."""
         properties = _part(resource, "properties")
+        status = _part(properties, "status")
         return cls(
             name=str(resource.get("name", "")).rpartition("/")[2],
             config_version=str(properties.get("configVersion", "")),
             provisioning_state=str(properties.get("provisioningState", "")),
-            joined=is_ready(_part(properties, "status")),
+            joined=has_joined(status),
             known=known_properties(resource),
+            ready=is_ready(status),
         )
 
 
 def is_ready(status: Mapping[str, Any]) -> bool:
-    """Whether a node has joined: its Node is Ready."""
-    return any(
-        condition.get("type") == "Ready" and str(condition.get("status")).lower() == "true"
-        for condition in status.get("conditions") or ()
-    )
+    """Whether its Node is Ready."""
+    return any(str(condition.get("status")).lower() == "true" for condition in _readiness(status))
+
+
+def has_joined(status: Mapping[str, Any]) -> bool:
+    """Whether a node has joined and not left: one that is not Ready now has its credentials all the same."""
+    if any(condition.get("reason") in GONE for condition in _readiness(status)):
+        return False
+    return is_ready(status) or bool(status.get("appliedConfigVersion") or status.get("lastSeen"))
+
+
+def _readiness(status: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    return [condition for condition in status.get("conditions") or () if condition.get("type") == "Ready"]
 
 
 @dataclass(frozen=True, slots=True)

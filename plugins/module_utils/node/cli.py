@@ -138,6 +138,12 @@ def parser() -> argparse.ArgumentParser:
         metavar="N",
         help="how long pods may take to leave (60; 0: no drain)",
     )
+    gone.add_argument(
+        "--access-token-stdin",
+        action="store_true",
+        help="read an access token to remove the Arc registration with from standard input; absent: "
+        "azure.servicePrincipal",
+    )
     return top
 
 
@@ -305,7 +311,7 @@ def show_arc(options: argparse.Namespace, host: Host) -> int:
         with held(host, new_operation(), f"{COMMAND} arc register"):
             outcome = arc_registered(host, store, config, say, from_stdin=options.access_token_stdin)
     else:
-        outcome = query(host, store_of(host))
+        outcome = query(host)
     seen = outcome.as_dict()
     if options.json:
         show(json.dumps(seen, indent=2))
@@ -322,7 +328,7 @@ def arc_registered(
 ) -> Outcome:
     """Registered with Azure Arc as configured."""
     given = Secret(sys.stdin.readline().strip()) if from_stdin else None
-    known = query(host, store).status.registration is not None
+    known = query(host).status.registration is not None
     token = given or (None if known else installer_token(config, host))
     return register(host, store, order_of(config, gather(host).hostname), token, tell=say)
 
@@ -336,10 +342,11 @@ def show_version(options: argparse.Namespace, host: Host) -> int:
 def leave_cluster(options: argparse.Namespace, host: Host) -> int:
     """Give the machine back; the exit status says whether all of it could be."""
     say = speaker(host)
+    given = Secret(sys.stdin.readline().strip()) if options.access_token_stdin else None
     with held(host, new_operation(), f"{COMMAND} unbootstrap"):
         document = remembered(host)  # leaving forgets it
         report = leave(host, drain_seconds=options.drain_seconds, tell=say)
-        report.remains += arc_left(host, document, say)
+        report.remains += arc_left(host, document, say, given)
     for line in report.complaints:
         complain(line)
     show("this machine was not a node" if not report.changed else "this machine is no longer a node")
@@ -354,15 +361,16 @@ def remembered(host: Host) -> Mapping[str, Any] | None:
         return None
 
 
-def arc_left(host: Host, document: Mapping[str, Any] | None, say: Say) -> list[str]:
+def arc_left(
+    host: Host, document: Mapping[str, Any] | None, say: Say, given: Secret | None = None
+) -> list[str]:
     """Take back the registration with Azure Arc, if it was ours; what has to stay, and why."""
-    store = store_of(host)
     try:
-        if "registration" not in Record(host, store).read() or not query(host, store).ours:
+        if "registration" not in Record(host).read() or not query(host).ours:
             return []
         config = parse(document, purpose="prepare", pollable=True) if document else None
-        token = installer_token(config, host) if config else None
-        return unregister(host, store, token, tell=say).remains
+        token = given or (installer_token(config, host) if config else None)
+        return unregister(host, token, tell=say).remains
     except FlexNodeError as error:
         return [f"registration with Azure Arc: {error.what}: {error.why}. {error.fix}"]
 

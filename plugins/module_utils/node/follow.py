@@ -36,7 +36,7 @@ NOT_FOLLOWED = 3  # exit status: the new document was refused, or did not work
 
 def follow(host: Host, store: Store, watched: Watched, news: News, say: Say) -> int:
     """Make the machine what the bundle says. The caller holds the lease."""
-    before = store.current_config()
+    before, _whole = store.remembered()
     before_version = store.config_version()
     watched = replace(watched, etag=news.etag, digest=news.digest, not_before=0.0, settled=False)
     try:

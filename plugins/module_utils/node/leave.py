@@ -99,9 +99,12 @@ def leave(host: Host, *, drain_seconds: float = 60, check: bool = False, tell: L
 
 
 def stored_config(store: Store, report: Left, *, was_node: bool) -> NodeConfig | None:
-    """The configuration, if it can still be read; the journal does not need it."""
+    """What this machine is, if that can still be read; the journal does not need it.
+
+    Not what it was told last: that may have failed, and name the Node or the cluster of another machine.
+    """
     try:
-        document = store.current_config()
+        document = store.applied_config() or store.current_config()
         purpose: Purpose = "join" if was_node else "prepare"
         return parse(document, purpose=purpose, pollable=True) if document else None
     except FlexNodeError as error:

@@ -77,12 +77,12 @@ def obtain(
     durable: the address of the source stays valid, and can be asked again.
     """
     known = store_of(host)
-    stored = known.current_config()
+    stored, whole = known.remembered()  # a damaged document is healed from its source
     warnings: list[str] = []
     try:
         fetched = source.fetch()
     except ConfigUnreachable as error:
-        if stored is None or not has_joined(host, stored):
+        if not whole or stored is None or not has_joined(host, stored):
             raise
         # Its token and its address have served: a node that works goes on without them.
         why = f"{error.what} ({error.where}): {error.why}"
@@ -105,7 +105,8 @@ def obtain(
     store = store_of(host, config.paths.data_dir)
     if purpose != "prepare":
         check_token(config, store, host)
-    changed = stored is None or canonical(stored) != canonical(document)
+        check_name(config, store, stored, host)
+    changed = not whole or stored is None or canonical(stored) != canonical(document)
     if not check:
         store.set_current_config(document, fetched.version)
         # After the document: an address must not claim that something was seen which is not here.
@@ -141,11 +142,14 @@ def following(
 
 
 def has_joined(host: Host, document: Mapping[str, Any]) -> bool:
-    """Whether the kubelet of a stored document has a certificate of its own."""
+    """Whether the kubelet of a stored document has a certificate of its own, or has shown its tokens."""
     try:
-        return host.exists(kubelet_identity(parse(document, purpose="prepare", pollable=True)))
+        config = parse(document, purpose="prepare", pollable=True)
     except ConfigInvalid:
         return False
+    if lives_on_tokens(config):  # its kubeconfig is our own work, from before the join
+        return store_of(host, config.paths.data_dir).applied_if_whole() is not None
+    return host.exists(kubelet_identity(config))
 
 
 def check_secrets(document: Mapping[str, Any], store: Store) -> None:
@@ -172,6 +176,24 @@ def check_token(config: NodeConfig, store: Store, host: Host) -> None:
         )
 
 
+def check_name(config: NodeConfig, store: Store, stored: Mapping[str, Any] | None, host: Host) -> None:
+    """A Node can't be renamed: the kubelet's certificate and all its pods go by its name."""
+    document: Mapping[str, Any] | None = store.applied_if_whole()
+    if document is None and stored and has_joined(host, stored):
+        document = stored
+    try:
+        joined = parse(document, purpose="prepare", pollable=True) if document else config
+    except ConfigInvalid:
+        return
+    if joined.node_name == config.node_name:
+        return
+    facts = gather(host)
+    name, wish = node_name(joined, facts), node_name(config, facts)
+    if name != wish:
+        accepted = f"{name}, as long as this machine is that Node; unbootstrap first to rename it"
+        raise ConfigInvalid([Problem("agent.nodeName", shown(wish), accepted)])
+
+
 @dataclass(slots=True)
 class Reconciled:
     """What a run did, or would do."""
@@ -195,11 +217,12 @@ def stored_document(host: Host, given: Mapping[str, Any] | None) -> tuple[Store,
     """
     data_dir = ((given or {}).get("paths") or {}).get("dataDir")
     store = store_of(host, data_dir)
-    stored = store.current_config()
     if given is None:
+        stored = store.current_config()
         if stored is None:
             raise ConfigMissing("no configuration is stored on this machine", where=store.directory)
         return store, stored
+    stored, _whole = store.remembered()
     return store, restore_secrets(given, stored) if stored else given
 
 

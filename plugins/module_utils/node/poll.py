@@ -49,26 +49,27 @@ def tick(host: Host, say: Say, chat: Say, *, hand_over: bool = False) -> int:
     hand_over: let a service of its own follow it, which outlives this one and may change all of the machine.
     """
     store = store_of(host)
-    watched = Watched.of(store.source())
-    if watched is None:
+    seen = Watched.of(store.source())
+    if seen is None:
         raise ConfigMissing(
             "this machine follows no address",
             where=store.directory,
             why="its configuration did not come from a durable URL",
             fix=f"{COMMAND} join --config-url URL --durable",
         )
-    wait = watched.not_before - host.clock.now()
+    wait = seen.not_before - host.clock.now()
     if 0 < wait <= LONGEST:
         chat(f"the server asked to be left alone for another {wait:.0f} s")
         return 0
+    watched = wanting(store, seen)
     try:
         try:
             news = look(host, watched)
         except HttpFailure as failure:
-            not_seen(host, store, watched, failure, say)
+            not_seen(host, store, seen, failure, say)
             return 0
         if news is None or watched.knows(news, host.clock.now()):
-            quiet(host, store, watched, news)
+            quiet(host, store, seen, news)
             chat("nothing new")
             return 0
         if hand_over:
@@ -76,13 +77,22 @@ def tick(host: Host, say: Say, chat: Say, *, hand_over: bool = False) -> int:
             say(f"there is a new configuration: {APPLY_SERVICE} follows it")
             return 0
         with held(host, new_operation(), f"{COMMAND} poll", patience=0):
-            if store.source() == watched.as_dict():  # nobody has changed it since we asked
+            if Watched.of(store.source()) == seen:  # nobody has changed it since we asked
                 from .follow import follow
 
                 return follow(host, store, watched, news, say)
     except LeaseHeld as error:
         say(f"{error.what}: {error.why}; the next look will tell")
     return 0
+
+
+def wanting(store: Store, seen: Watched) -> Watched:
+    """What to ask with: a machine whose own document is gone or damaged wants it in full, new or not."""
+    document, whole = store.remembered()
+    if whole and document is not None:
+        return seen
+    # Refused once more, it still leads back to what was applied.
+    return replace(seen, settled=False, blocked=None if document else seen.blocked)
 
 
 def look(host: Host, watched: Watched) -> News | None:
@@ -113,30 +123,35 @@ def ask(host: Host, watched: Watched, context: SSLContext | None) -> Response:
     return client.request("GET", watched.url, headers=headers)
 
 
-def not_seen(host: Host, store: Store, watched: Watched, failure: HttpFailure, say: Say) -> None:
+def not_seen(host: Host, store: Store, seen: Watched, failure: HttpFailure, say: Say) -> None:
     """Told and remembered; the machine works on with what it has, whatever the server says."""
     message = f"{failure.url}: {failure.reason}"
     pause = min(failure.retry_after, LONGEST)
-    later = replace(watched, not_before=host.clock.now() + pause) if pause else watched
-    if report(host, store, later, ConfigUnreachable.code, message):
+    later = replace(seen, not_before=host.clock.now() + pause) if pause else seen
+    if report(host, store, seen, later, ConfigUnreachable.code, message):
         say(f"{ConfigUnreachable.code}: {message}; this machine goes on with the configuration it has")
 
 
-def quiet(host: Host, store: Store, watched: Watched, news: News | None) -> None:
+def quiet(host: Host, store: Store, seen: Watched, news: News | None) -> None:
     """Nothing new: no write, unless an earlier trouble is over or the same content has got a new ETag."""
-    if news and watched.settled and news.digest == watched.digest:
-        watched = replace(watched, etag=news.etag)
-    blocked = watched.blocked
-    report(host, store, watched, blocked.code if blocked else "", blocked.message if blocked else "")
+    same = news and seen.settled and news.digest == seen.digest
+    watched = replace(seen, etag=news.etag) if news and same else seen
+    blocked = seen.blocked
+    report(host, store, seen, watched, blocked.code if blocked else "", blocked.message if blocked else "")
 
 
-def report(host: Host, store: Store, watched: Watched, code: str, message: str) -> bool:
-    """Remember what is wrong, or that nothing is; True if that is news. What is known is not written."""
+def report(host: Host, store: Store, seen: Watched, watched: Watched, code: str, message: str) -> bool:
+    """Remember what is wrong, or that nothing is; True if that is news. What is known is not written.
+
+    seen: the address as it was read before the look. If it was changed or removed since, so was its trouble.
+    """
     before = store.monitoring()
     since = before["since"] if before.get("code") == code else stamp(host.clock)
     now = {"ok": False, "code": code, "message": message, "since": since} if code else {}
-    if now != before or store.source() != watched.as_dict():
+    if now != before or watched != seen:
         with held(host, new_operation(), f"{COMMAND} poll", patience=0):
+            if Watched.of(store.source()) != seen:
+                return False
             store.set_source(watched.as_dict())
             store.set_monitoring(now)
     return now != before

@@ -53,7 +53,14 @@ class Stored:
         """Read it; its secrets are in it."""
         document = self.store.current_config()
         if document is None:
-            raise ConfigMissing("no configuration is stored on this machine", where=self.store.directory)
+            raise ConfigMissing(
+                "no configuration is stored on this machine",
+                where=self.store.directory,
+                why="it has never been a node, has left, or was reinstalled since",
+                fix="give it a new one. Of a flexNodeConfig resource: ansible-playbook "
+                "aks.flexnode.config_tokens -i INVENTORY -l HOST, then bootstrap or `aks-flex-node join` "
+                "with the new address. Else: run bootstrap with a new configuration",
+            )
         return Fetched(document, self.store.config_version())
 
 

@@ -61,6 +61,13 @@ class Store:
         """The document this machine was told to follow, secrets included."""
         return self._read("current-config.json")
 
+    def remembered(self) -> tuple[dict[str, Any] | None, bool]:
+        """The current document, and True; False: it is damaged, and this is what was applied, if anything."""
+        try:
+            return self.current_config(), True
+        except StateCorrupt:
+            return self.applied_if_whole(), False
+
     def set_current_config(self, document: Mapping[str, Any], version: str | None) -> bool:
         """Remember the document; True if it was news."""
         changed = self._write("current-config.json", document)
@@ -80,6 +87,13 @@ class Store:
     def applied_config(self) -> dict[str, Any] | None:
         """The document that was last applied with success."""
         return self._read("applied-config.json")
+
+    def applied_if_whole(self) -> dict[str, Any] | None:
+        """The same, for those who can do without it."""
+        try:
+            return self.applied_config()
+        except StateCorrupt:
+            return None
 
     def set_applied_config(self, document: Mapping[str, Any]) -> None:
         """Remember what the machine now is."""

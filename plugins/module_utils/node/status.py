@@ -75,7 +75,7 @@ def _observe(
     if not joining:
         return
     if config.azure.arc.enabled:
-        seen = query(host, store).as_dict()
+        seen = query(host).as_dict()
         status["arc"] = {
             "status": seen["agent_status"] or "NotInstalled",
             "resourceId": seen["resource_id"],

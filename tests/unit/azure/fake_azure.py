@@ -213,7 +213,9 @@ class FakeAzure:
 
     def _resource(self, name: str, *, whole: bool = True, state: str = "Succeeded") -> dict[str, Any]:
         condition = {"type": "Ready", "status": str(name in self.ready), "reason": "KubeletReady"}
-        status = {"conditions": [condition], "appliedConfigVersion": str(self.version)}
+        status: dict[str, Any] = {"conditions": [condition]}
+        if name in self.ready:
+            status["appliedConfigVersion"] = str(self.version)
         properties: dict[str, Any] = {"provisioningState": state, "configVersion": str(self.version)}
         if whole:
             properties["config"] = document_of(self.nodes[name])

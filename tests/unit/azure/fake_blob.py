@@ -26,6 +26,7 @@ class FakeBlob:
     blobs: dict[str, bytes] = field(default_factory=dict)
     writes: int = 0
     refuse: tuple[int, str] | None = None
+    inactive: int = 0  # how often an address is refused, though its policy is there
     server: Server = field(default_factory=lambda: Server(""))
 
     @property
@@ -43,6 +44,8 @@ class FakeBlob:
         """One request."""
         if self.refuse:
             return failure(*self.refuse)
+        if "sig" in parse_qs(urlsplit(request.path).query):
+            return self._by_address(request)
         assert request.headers["Authorization"].startswith(f"SharedKey {ACCOUNT}:")
         parts = urlsplit(request.path)
         container, _slash, blob = parts.path.removeprefix(f"/{ACCOUNT}/").partition("/")
@@ -52,6 +55,17 @@ class FakeBlob:
         if container not in self.policies:
             return failure(404, "ContainerNotFound")
         return self._blob(request, f"{container}/{blob}")
+
+    def _by_address(self, request: Request) -> Answer:
+        assert "Authorization" not in request.headers
+        assert request.method == "HEAD"
+        parts = urlsplit(request.path)
+        name = parts.path.removeprefix(f"/{ACCOUNT}/")
+        (policy,) = parse_qs(parts.query)["si"]
+        if self.inactive > 0 or policy not in self.policy_ids(name.partition("/")[0]):
+            self.inactive -= 1
+            return Answer(b"", 403, {"x-ms-error-code": "AuthenticationFailed"})
+        return Answer(b"", 200 if name in self.blobs else 404, {"ETag": self.etag, "Last-Modified": DATE})
 
     def _container(self, request: Request, name: str, *, acl: bool) -> Answer:
         if request.method == "PUT" and not acl:

@@ -26,6 +26,7 @@ class FakeCluster:
     nodes: dict[str, dict[str, Any]] = field(default_factory=dict)
     objects: dict[str, dict[str, Any]] = field(default_factory=dict)  # path/name -> object
     refuse: dict[str, int] = field(default_factory=dict)  # the beginning of a request -> a status
+    meanwhile: dict[str, dict[str, Any]] = field(default_factory=dict)  # what another run makes at that time
     bearers: set[str] = field(default_factory=set)
     server: Server = field(default_factory=lambda: Server(""))
 
@@ -71,6 +72,7 @@ class FakeCluster:
         if request.method == "POST":
             body = json.loads(request.body)
             place = f"{path}/{body['metadata']['name']}"
+            self.objects |= self.meanwhile
             if place in self.objects:
                 return answer_json({"kind": "Status", "message": "already exists"}, 409)
             self.objects[place] = body
@@ -78,6 +80,10 @@ class FakeCluster:
         if request.method == "DELETE":
             found = self.objects.pop(path, None)
             return answer_json(found or {"message": "not found"}, 200 if found else 404)
+        if path in self.objects:
+            return answer_json(self.objects[path])
+        if path.startswith(f"{RBAC}/clusterrole") and path.count("/") > 4:
+            return answer_json({"kind": "Status", "message": "not found"}, 404)
         return self._list(path, parse_qs(urlsplit(request.path).query))
 
     def _list(self, path: str, query: dict[str, list[str]]) -> Answer:

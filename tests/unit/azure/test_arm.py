@@ -19,7 +19,7 @@ from ansible_collections.aks.flexnode.plugins.module_utils.azure.flexnode import
 from ansible_collections.aks.flexnode.plugins.module_utils.azure.login import Login, settings_of, sign_in
 from ansible_collections.aks.flexnode.plugins.module_utils.node.config.values import ArmId
 from tests.unit.azure.fake_azure import CLIENT, CLUSTER, OBJECT, VERSION, FakeAzure, Fault, refusal
-from tests.unit.node.servers import Answer
+from tests.unit.node.servers import Answer, answer_json
 
 BUSY = refusal(429, "TooManyRequests", "Slow down.", Retry_After="1")
 ONE = r"/flexNodeConfig/edge-1"
@@ -82,6 +82,16 @@ def test_a_long_operation_is_followed_to_its_end(azure: FakeAzure, nodes: FlexNo
     assert azure.asked("GET /operations/") == 2
     # Its end is the resource, which never shows the address.
     assert (azure.asked("POST .*/regenerateToken"), bool(issued.config_url)) == (1, True)
+
+
+def test_an_operation_that_does_not_end_is_an_error(azure: FakeAzure, login: Login) -> None:
+    azure.slow_put = True
+    azure.faults = [Fault("GET /operations/", answer_json({"name": "1", "status": "InProgress"}), 10**6)]
+    impatient = Arm(login, VERSION, poll_interval=0.05, operation_timeout=0.5)
+    with pytest.raises(AzureUnavailable, match="does not end") as caught:
+        FlexNodes(impatient, ArmId.parse(CLUSTER)).put("edge-1", {}, need_url=True)
+    assert f"PUT {CLUSTER}/flexNodeConfig/edge-1" in str(caught.value)
+    azure.faults.clear()  # the SDK's thread ends, too
 
 
 def test_one_that_does_not_exist_is_none(nodes: FlexNodes) -> None:

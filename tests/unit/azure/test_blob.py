@@ -19,6 +19,7 @@ from ansible_collections.aks.flexnode.plugins.module_utils.azure.errors import (
     StorageRefuses,
 )
 from ansible_collections.aks.flexnode.plugins.module_utils.node.secret import Secret
+from tests.unit.azure.fake_azure import CLUSTER
 from tests.unit.azure.fake_blob import ACCOUNT, KEY, FakeBlob
 from tests.unit.node.fakes import FakeClock
 from tests.unit.node.servers import Pki
@@ -42,9 +43,44 @@ def storage(blob: FakeBlob, pki: Pki, tmp_path: Path) -> Account:
     return account(blob.url, KEY, "", ca_bundle=str(bundle))
 
 
-def run(storage: Account, document: Any = TOKEN_JOIN, *, check: bool = False, **options: Any) -> Outcome:
+def run(
+    storage: Account,
+    document: Any = TOKEN_JOIN,
+    *,
+    check: bool = False,
+    clock: FakeClock | None = None,
+    cluster_id: str = "",
+    **options: Any,
+) -> Outcome:
     given = {"state": "present", "token": "keep", "days": 365, **options}
-    return keep(storage, "edge-1", document, given, FakeClock(), check=check)
+    return keep(storage, "edge-1", document, given, clock or FakeClock(), check=check, cluster_id=cluster_id)
+
+
+def test_a_new_address_is_waited_for(blob: FakeBlob, storage: Account) -> None:
+    clock, blob.inactive = FakeClock(), 3
+    run(storage, clock=clock)
+    assert clock.naps == [2.0, 2.0, 2.0]
+    run(storage, OTHER, clock=clock)
+    assert sum(request.method == "HEAD" for request in blob.server.requests) == 4, "only for a new policy"
+
+
+def test_an_address_that_stays_refused_is_an_error(blob: FakeBlob, storage: Account) -> None:
+    clock, blob.inactive = FakeClock(), 1000
+    with pytest.raises(StorageRefuses, match="new address is refused") as caught:
+        run(storage, clock=clock)
+    assert sum(clock.naps) == 60
+    assert "sig=" not in str(caught.value)
+
+
+@pytest.mark.parametrize("options", [{"state": "absent"}, {"state": "tombstone"}, {"token": "remove"}])
+def test_what_belongs_to_a_node_of_another_cluster_stays(
+    blob: FakeBlob, storage: Account, options: dict[str, Any]
+) -> None:
+    run(storage)
+    before = dict(blob.blobs)
+    with pytest.raises(StorageRefuses, match="another cluster"):
+        run(storage, {}, cluster_id=f"{CLUSTER}-2", **options)
+    assert blob.blobs == before
 
 
 def test_a_bundle_is_written_once(blob: FakeBlob, storage: Account) -> None:
@@ -119,7 +155,8 @@ def test_check_mode_writes_nothing(blob: FakeBlob, storage: Account) -> None:
     assert (planned.plan.kind, planned.url) == ("created", "<minted at apply>")
     assert (blob.policies, blob.blobs) == ({}, {})
     first = run(storage)
-    assert run(storage, OTHER, check=True).url == first.url
+    assert run(storage, check=True).url == first.url
+    assert run(storage, OTHER, check=True).url == "<minted at apply>", "what it shows is yet to be made"
     assert run(storage, check=True, state="absent").plan.kind == "deleted"
     assert CONFIG in blob.blobs
     assert {request.method for request in blob.server.requests[-2:]} == {"GET"}

@@ -120,6 +120,37 @@ def test_a_binding_of_our_name_that_grants_something_else(cluster: FakeCluster, 
     assert cluster.tokens == {}
 
 
+def placed(right: rbac.Right) -> dict[str, Any]:
+    return {f"{path}/{body['metadata']['name']}": body for path, body in right.objects}
+
+
+def test_two_runs_at_once_make_the_same_rights(cluster: FakeCluster, client: TokenClient) -> None:
+    for right in rbac.RIGHTS:
+        # As an API server tells it: with more about it than what it grants.
+        cluster.meanwhile |= {
+            place: {**body, "metadata": {**body["metadata"], "uid": "1"}}
+            for place, body in placed(right).items()
+        }
+    assert set(run(client, "edge-1").nodes[0]) >= {"token"}
+
+
+def test_what_another_run_made_is_looked_at(cluster: FakeCluster, client: TokenClient) -> None:
+    (place,) = placed(rbac.RIGHTS[0])
+    cluster.meanwhile = {place: {**rbac.RIGHTS[0].binding, "subjects": []}}
+    with pytest.raises(BindingConflict, match="flexnode-bootstrap"):
+        run(client, "edge-1")
+
+
+@pytest.mark.parametrize("check", [True, False])
+def test_a_role_of_our_name_with_other_rules(cluster: FakeCluster, client: TokenClient, check: bool) -> None:
+    rules = [{"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]}]
+    stranger = {"kind": "ClusterRole", "metadata": {"name": "flexnode-self-delete"}, "rules": rules}
+    cluster.objects[f"{RBAC}/clusterroles/flexnode-self-delete"] = stranger
+    with pytest.raises(BindingConflict, match="a ClusterRole of this name"):
+        run(client, "edge-1", check=check)
+    assert cluster.asked("POST") == 0, "nothing is bound before"
+
+
 def test_check_mode_changes_nothing(cluster: FakeCluster, client: TokenClient) -> None:
     planned = run(client, "edge-1", check=True)
     assert planned.nodes[0]["token"] == "<minted at apply>"

@@ -24,11 +24,14 @@ from ansible_collections.aks.flexnode.plugins.module_utils.azure.bundle import (
     shown,
     without_token,
 )
+from ansible_collections.aks.flexnode.plugins.module_utils.azure.errors import StorageRefuses
 from tests.unit.node.test_config_samples import TOKEN, TOKEN_JOIN
 
 NOW, DAYS = 1_700_000_000.0, 100
 FRESH = Policy("flexnode-1", NOW + DAYS * DAY)
 JOINED = without_token(TOKEN_JOIN)
+HOME = TOKEN_JOIN["azure"]["targetCluster"]["resourceId"]
+AWAY = f"{HOME}-2"
 OTHER = {**TOKEN_JOIN, "kubernetes": {"version": "1.34.5"}}
 
 
@@ -111,9 +114,31 @@ def test_taking_the_token_out(found: Stored, kind: str) -> None:
 def test_tombstone() -> None:
     plan = decide_tombstone(stored(), now=NOW)
     assert (plan.kind, plan.policy, plan.set_policies) == ("tombstoned", FRESH, False)
-    assert plan.content == {"tombstone": True, "configVersion": str(int(NOW))}
+    assert plan.content == {"tombstone": True, "configVersion": str(int(NOW)), "clusterId": HOME}
     assert decide_tombstone(TOMB, now=NOW).kind == "unchanged"
     assert decide_tombstone(Stored(), now=NOW).kind == "unchanged"
+
+
+LEFT = Stored(True, bundle={"tombstone": True, "configVersion": "17", "clusterId": HOME}, policy=FRESH)
+
+
+@pytest.mark.parametrize("found", [stored(), LEFT], ids=["bundle", "tombstone"])
+def test_a_bundle_of_another_cluster_is_left_alone(found: Stored) -> None:
+    moved = {**TOKEN_JOIN, "azure": {**TOKEN_JOIN["azure"], "targetCluster": {"resourceId": AWAY}}}
+    with pytest.raises(StorageRefuses, match="another cluster") as caught:
+        present(found, moved)
+    assert "unbootstrap it first" in str(caught.value)
+    with pytest.raises(StorageRefuses, match="another cluster"):
+        decide_tombstone(found, now=NOW, cluster_id=AWAY)
+    with pytest.raises(StorageRefuses, match="another cluster"):
+        decide_absent(found, cluster_id=AWAY)
+
+
+@pytest.mark.parametrize("cluster_id", ["", HOME, HOME.upper(), f"{HOME}/"])
+def test_a_bundle_of_the_same_cluster_or_of_nobody_is_ours(cluster_id: str) -> None:
+    assert decide_absent(stored(), cluster_id=cluster_id).kind == "deleted"
+    assert decide_absent(stored({"kubernetes": {}}), cluster_id=cluster_id).kind == "deleted"
+    assert decide_tombstone(stored(), now=NOW, cluster_id=cluster_id).kind == "tombstoned"
 
 
 def test_absent() -> None:

@@ -119,6 +119,26 @@ def test_regenerating_what_is_not_there(connect: Connect) -> None:
         regenerate(connect, TEN[:2], check=False)
 
 
+def test_no_token_is_spent_before_all_are_known_to_exist(azure: FakeAzure, connect: Connect) -> None:
+    present(connect, TEN[:1])
+
+    class Empty:
+        """Another cluster, without any."""
+
+        def list(self) -> list[Any]:
+            return []
+
+    field = ArmId.parse(CLUSTER.replace("plant", "field"))
+    members = [TEN[0], Member("edge-8", field, DOCUMENT), TEN[1]]
+
+    def either(cluster: ArmId) -> Any:
+        return Empty() if cluster == field else connect(cluster)
+
+    with pytest.raises(NotInAzure, match="edge-1, edge-8"):
+        regenerate(either, members, check=False)
+    assert azure.asked("regenerateToken") == 0
+
+
 def test_one_cause_for_all_is_one_error(azure: FakeAzure, connect: Connect) -> None:
     azure.forbidden = "PUT"
     with pytest.raises(PermissionMissing):

@@ -144,6 +144,20 @@ def test_labels_that_the_provider_added_are_no_difference() -> None:
     assert differences({}, {"nodeConfig": {}}) == []
 
 
+@pytest.mark.parametrize(
+    ("node", "path"),
+    [
+        ({"labels": {"site": "lab"}}, "nodeConfig.labels"),
+        ({"taints": ["a=b:NoExecute"]}, "nodeConfig.taints"),
+    ],
+)
+def test_taking_the_last_label_or_taint_away_is_a_difference(node: dict[str, Any], path: str) -> None:
+    known = known_properties({"properties": {"config": document_of({"nodeConfig": node})}})
+    assert known is not None
+    assert differences(properties_of({}), known) == [path]
+    assert differences(properties_of({"node": node}), known) == []
+
+
 WANTED = properties_of(WHOLE)
 SAME = FlexNode("edge-1", "17", "Succeeded", True, WANTED)
 NEW = FlexNode("edge-1", "17", "Succeeded", False, WANTED)
@@ -199,7 +213,23 @@ def test_nothing_shown_is_a_secret() -> None:
 )
 def test_joined_is_ready(conditions: list[dict[str, Any]], joined: bool) -> None:
     resource = {"name": "plant/edge-1", "properties": {"status": {"conditions": conditions}}}
-    assert FlexNode.of(resource) == FlexNode("edge-1", joined=joined)
+    assert FlexNode.of(resource) == FlexNode("edge-1", joined=joined, ready=joined)
+
+
+@pytest.mark.parametrize(
+    ("reason", "told", "joined"),
+    [
+        ("KubeletNotReady", {"lastSeen": "2026-02-26T15:30:45Z"}, True),
+        ("KubeletNotReady", {"appliedConfigVersion": "16"}, True),
+        ("KubeletNotReady", {}, False),
+        ("NodeNotFound", {"lastSeen": "2026-02-26T15:30:45Z", "appliedConfigVersion": "16"}, False),
+    ],
+    ids=["seen", "applied", "never", "has-left"],
+)
+def test_a_node_that_is_not_ready_may_have_joined(reason: str, told: dict[str, str], joined: bool) -> None:
+    condition = {"type": "Ready", "status": "Unknown", "reason": reason}
+    found = FlexNode.of({"name": "edge-1", "properties": {"status": {"conditions": [condition], **told}}})
+    assert (found.joined, found.ready) == (joined, False)
 
 
 def test_problems_are_found_before_azure_is_asked() -> None:

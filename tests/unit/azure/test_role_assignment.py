@@ -35,7 +35,7 @@ from ansible_collections.aks.flexnode.plugins.module_utils.azure.errors import (
     role_for,
 )
 from ansible_collections.aks.flexnode.plugins.module_utils.azure.granting import give, looked, plan_of, take
-from ansible_collections.aks.flexnode.plugins.module_utils.node.arc.roles import NEEDED, ROLES, allowed
+from ansible_collections.aks.flexnode.plugins.module_utils.node.arc.roles import ROLES, allowed, needed
 from ansible_collections.aks.flexnode.plugins.module_utils.node.errors import ConfigInvalid
 from tests.unit.azure.fake_authorization import FakeAuthorization, forbidden
 from tests.unit.azure.fake_azure import CLUSTER, OBJECT, SUBSCRIPTION
@@ -114,7 +114,7 @@ def test_a_role_of_ones_own_making_must_be_asked_for() -> None:
 @pytest.mark.parametrize(
     ("node", "options", "roles"),
     [
-        ({}, {}, list(NEEDED["certificate"])),
+        ({}, {}, list(needed("certificate"))),
         ({}, {"profile": "token"}, ["reader", "rbac-cluster-admin", "cluster-admin"]),
         ({"profile": "token"}, {}, ["reader", "rbac-cluster-admin", "cluster-admin"]),
         ({}, {"roles": ["AKS Flex Node"], "profile": "token"}, ["AKS Flex Node"]),
@@ -318,11 +318,20 @@ def test_the_role_of_the_docs_is_enough_and_no_more() -> None:
         }
     ]
     clusters = "Microsoft.ContainerService/managedClusters"
-    for needed in (f"{clusters}/read", f"{clusters}/flexNodeConfig/read", ROLES["reader"].permission):
-        assert allowed(granted, needed)
+    for action in (f"{clusters}/read", f"{clusters}/flexNodeConfig/read", ROLES["reader"].permission):
+        assert allowed(granted, action)
     for key in ("rbac-cluster-admin", "cluster-admin"):
         assert not allowed(granted, ROLES[key].permission, data=ROLES[key].data)
     assert allowed(granted, "Microsoft.Authorization/permissions/read")
     assert role["DataActions"] == []
     assert not any("*" in action for action in role["Actions"])
     assert set(KNOWN) == {READER, RBAC, ADMIN}
+
+
+def test_all_machines_lose_their_roles_where_nobody_knows_the_cluster() -> None:
+    other = f"{MACHINE}2"
+    azure = FakeAuthorization(machines={MACHINE: OBJECT, other: OTHER})
+    act(azure, {"principal_id": OBJECT}, {"principal_id": OTHER}, profile="token")
+    nodes = ({"machine_id": MACHINE}, {"machine_id": other})
+    assert undo(azure, *nodes, cluster_id=None) == ["deleted"] * 6
+    assert azure.existing == []

@@ -150,7 +150,7 @@ def serving(answer: Callable[[Request], Answer], context: ssl.SSLContext | None 
             self.wfile.write(given.body if given.cut is None else given.body[: given.cut])
             self.close_connection = True
 
-        do_GET = do_POST = do_PATCH = do_DELETE = do_PUT = do_CONNECT = handle_one
+        do_GET = do_HEAD = do_POST = do_PATCH = do_DELETE = do_PUT = do_CONNECT = handle_one
 
         def log_message(self, format: str, *args: Any) -> None:
             pass

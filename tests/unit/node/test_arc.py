@@ -19,12 +19,7 @@ from typing import Any
 import pytest
 
 from ansible_collections.aks.flexnode.plugins.module_utils.node.arc import agent, registration
-from ansible_collections.aks.flexnode.plugins.module_utils.node.arc.agent import (
-    HANDOVER,
-    Order,
-    Registration,
-    tag_list,
-)
+from ansible_collections.aks.flexnode.plugins.module_utils.node.arc.agent import Order, Registration, tag_list
 from ansible_collections.aks.flexnode.plugins.module_utils.node.arc.errors import (
     ArcElsewhere,
     ArcFailed,
@@ -41,12 +36,12 @@ from ansible_collections.aks.flexnode.plugins.module_utils.node.arc.registration
     unregister,
 )
 from ansible_collections.aks.flexnode.plugins.module_utils.node.arc.roles import (
-    NEEDED,
     ROLES,
     Grants,
     Missing,
     allowed,
     missing_roles,
+    needed,
     wait_for_roles,
 )
 from ansible_collections.aks.flexnode.plugins.module_utils.node.errors import (
@@ -57,9 +52,13 @@ from ansible_collections.aks.flexnode.plugins.module_utils.node.errors import (
 )
 from ansible_collections.aks.flexnode.plugins.module_utils.node.host import Completed, Host
 from ansible_collections.aks.flexnode.plugins.module_utils.node.http_client import HttpClient
-from ansible_collections.aks.flexnode.plugins.module_utils.node.identity.errors import IdentityRefused
+from ansible_collections.aks.flexnode.plugins.module_utils.node.identity.cache import HANDOVER
+from ansible_collections.aks.flexnode.plugins.module_utils.node.identity.errors import (
+    IdentityRefused,
+    TokenSourceUnreachable,
+)
 from ansible_collections.aks.flexnode.plugins.module_utils.node.identity.token import AccessToken
-from ansible_collections.aks.flexnode.plugins.module_utils.node.secret import Secret
+from ansible_collections.aks.flexnode.plugins.module_utils.node.secret import REDACTED, Secret
 from ansible_collections.aks.flexnode.plugins.module_utils.node.state import Store
 from tests.unit.node.fakes import FakeClock, Machine
 from tests.unit.node.servers import Answer, Pki, Request, answer_json, serving
@@ -116,7 +115,7 @@ class Site:
         return register(self.host, self.store, order, token, **more)
 
     def unregister(self, token: Secret | None = TOKEN, **more: Any) -> registration.Outcome:
-        return unregister(self.host, self.store, token, **more)
+        return unregister(self.host, token, **more)
 
     def agent_calls(self, command: str) -> list[dict[str, Any]]:
         log = self.machine.root / "agent.log"
@@ -283,13 +282,13 @@ def test_a_run_that_was_killed_in_the_middle(site: Site) -> None:
 def test_a_record_that_can_not_be_read_is_told(site: Site) -> None:
     site.machine.put("/var/lib/aks-flex-node/arc.json", "[")
     with pytest.raises(StateCorrupt):
-        query(site.host, site.store)
+        query(site.host)
 
 
 def test_an_agent_that_says_nonsense(site: Site) -> None:
     site.trouble(show={"code": 61, "text": "himds is down"})
     with pytest.raises(ArcFailed) as raised:
-        query(site.host, site.store)
+        query(site.host)
     assert "systemctl restart himdsd" in raised.value.fix
 
 
@@ -467,11 +466,11 @@ Arm = Callable[[Callable[[Request], Answer]], list[Missing]]
 
 @pytest.fixture
 def arm(pki: Pki) -> Callable[..., tuple[list[Missing], list[Request]]]:
-    def ask(answer: Callable[[Request], Answer], needed: Sequence[str] = NEEDED["token"]) -> Any:
+    def ask(answer: Callable[[Request], Answer], roles: Sequence[str] = needed("token")) -> Any:
         with serving(answer, pki.server_context()) as server:
             client = HttpClient(ca_pem=pki.ca_pem, attempts=1)
             grants = Grants(Somebody(), server.url, client)
-            return missing_roles(grants, Somebody(), CLUSTER, needed), server.requests
+            return missing_roles(grants, Somebody(), CLUSTER, roles), server.requests
 
     return ask
 
@@ -552,3 +551,93 @@ def test_a_role_that_is_never_granted() -> None:
         wait_for_roles(lambda: [READER], clock, 1800, lambda _: None)
     assert sum(clock.naps) == pytest.approx(1800)
     assert READER.command in raised.value.fix
+
+
+# -- ours, and others' -------------------------------------------------------------------------------------
+
+
+def test_the_record_has_one_place_wherever_the_data_is(site: Site) -> None:
+    register(site.host, Store(site.host, "/srv/flex"), ORDER, TOKEN)
+    assert site.machine.path("/var/lib/aks-flex-node/arc.json").exists()
+    assert not site.machine.path("/srv/flex/arc.json").exists()
+    assert query(site.host).ours
+
+
+def test_the_same_name_is_not_the_same_machine(site: Site) -> None:
+    site.register()
+    site.is_registered(vmId="another-vm-id")
+    gone = site.unregister()
+    assert not gone.changed
+    assert "somebody else" in gone.remains[0]
+    assert site.agent_calls("disconnect") == []
+
+
+@pytest.mark.parametrize("unpacked", [False, True])
+def test_a_package_that_dpkg_did_not_install_is_not_ours(site: Site, pki: Pki, unpacked: bool) -> None:
+    site.installed = False
+    broken = Completed(("dpkg",), 1, "", "dependency problems\n")
+
+    class Half(list[Completed]):
+        def pop(self, index: Any = -1) -> Completed:
+            site.installed = unpacked
+            return super().pop(index)
+
+    site.dpkg = Half([broken])
+    with serving(lambda _: Answer(PACKAGE), pki.server_context()) as server, pytest.raises(ArcPackageFailed):
+        site.register(package_=served(pki, server.url))
+    site.installed = True  # somebody else mends it
+    site.register()
+    site.unregister()
+    assert site.installed != unpacked
+
+
+def test_an_agent_of_others_keeps_its_proxy(site: Site) -> None:
+    site.is_registered(proxy="http://theirs:3128")
+    assert not site.register(proxy="http://ours:3128").changed
+    assert agent.proxy_of(site.host) == "http://theirs:3128"
+
+
+def test_the_proxy_that_was_there_is_put_back(site: Site) -> None:
+    (site.machine.root / "agent.json").write_text(json.dumps({"proxy": "http://theirs:3128"}))
+    site.register(proxy="http://first:3128")
+    site.register(proxy="http://ours:3128")
+    assert site.unregister().actions[-1] == "give the Arc agent its proxy back: http://theirs:3128"
+    assert agent.proxy_of(site.host) == "http://theirs:3128"
+    assert not site.unregister().changed
+
+
+def test_a_proxy_that_somebody_changed_since_stays(site: Site) -> None:
+    site.register(proxy="http://ours:3128")
+    agent.set_proxy(site.host, "http://newer:3128")
+    site.unregister()
+    assert agent.proxy_of(site.host) == "http://newer:3128"
+
+
+def test_a_proxy_that_is_only_marked_is_refused(site: Site) -> None:
+    with pytest.raises(ArcFailed, match="can't use this proxy"):
+        site.register(proxy=REDACTED)
+    assert agent.proxy_of(site.host) == ""
+
+
+def test_a_wait_for_roles_outlasts_troubles_that_pass() -> None:
+    clock, told = FakeClock(), list[str]()
+    answers: list[Exception] = [ArmUnusable("no answer"), TokenSourceUnreachable("no token")]
+
+    def look() -> list[Missing]:
+        if answers:
+            raise answers.pop(0)
+        return []
+
+    wait_for_roles(look, clock, 60, told.append)
+    assert len(told) == 2
+    answers.append(ArmUnusable("no answer"))
+    with pytest.raises(ArmUnusable):
+        wait_for_roles(look, clock, 0, told.append)
+
+
+def test_what_each_profile_needs() -> None:
+    assert needed("certificate", monitored=False) == ()
+    assert needed("certificate") == ("reader",)
+    assert needed("token", monitored=False) == tuple(ROLES)
+    assert needed("token", purposes=["kubernetes"]) == ("rbac-cluster-admin", "cluster-admin")
+    assert needed("token", purposes=["azure"]) == ("reader",)

@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pytest
 
+from ansible_collections.aks.flexnode.plugins.module_utils.node import cli
 from ansible_collections.aks.flexnode.plugins.module_utils.node.cli import main
 from ansible_collections.aks.flexnode.plugins.module_utils.node.components.agent import resources
 from ansible_collections.aks.flexnode.plugins.module_utils.node.config.parse import parse
@@ -27,6 +28,7 @@ from ansible_collections.aks.flexnode.plugins.module_utils.node.engine import (
 )
 from ansible_collections.aks.flexnode.plugins.module_utils.node.facts import gather
 from ansible_collections.aks.flexnode.plugins.module_utils.node.fetch import Fetcher
+from ansible_collections.aks.flexnode.plugins.module_utils.node.host import Host
 from ansible_collections.aks.flexnode.plugins.module_utils.node.http_client import HttpClient
 from ansible_collections.aks.flexnode.plugins.module_utils.node.lease import held
 from ansible_collections.aks.flexnode.plugins.module_utils.node.program import (
@@ -36,6 +38,7 @@ from ansible_collections.aks.flexnode.plugins.module_utils.node.program import (
     VERSION,
     sources,
 )
+from ansible_collections.aks.flexnode.plugins.module_utils.node.secret import Secret
 from ansible_collections.aks.flexnode.plugins.module_utils.node.state import DATA_DIR
 from tests.unit.node.fakes import Machine
 from tests.unit.node.servers import Pki, answer_json, serving
@@ -261,3 +264,20 @@ def test_who_is_not_root_is_told_so(debian: Machine) -> None:
     program = debian.root / os.readlink(installed(debian)).lstrip("/")
     done = run_python("-c", NOBODY, str(program.parent))
     assert (done.returncode, json.loads(done.stdout)["error"]["code"]) == (1, "FLEX-1306")
+
+
+def test_leaving_with_a_token_for_the_registration(
+    site: Site, capsys: Captured, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given: list[Secret | None] = []
+
+    def left(_host: Host, _document: object, _say: object, token: Secret | None = None) -> list[str]:
+        given.append(token)
+        return []
+
+    monkeypatch.setattr(cli, "arc_left", left)
+    monkeypatch.setattr("sys.stdin", io.StringIO("t0ken\n"))
+    assert main(["unbootstrap", "--access-token-stdin"], site.machine.host) == 0
+    assert main(["unbootstrap"], site.machine.host) == 0
+    assert given == [Secret("t0ken"), None]
+    assert "t0ken" not in capsys.readouterr().out

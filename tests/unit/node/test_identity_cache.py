@@ -8,6 +8,8 @@ from __future__ import annotations
 import json
 import os
 import stat
+import threading
+import time
 from base64 import urlsafe_b64encode
 from dataclasses import dataclass, field
 from email.message import Message
@@ -17,6 +19,7 @@ import pytest
 
 from ansible_collections.aks.flexnode.plugins.module_utils.node.errors import FlexNodeError
 from ansible_collections.aks.flexnode.plugins.module_utils.node.host import Host
+from ansible_collections.aks.flexnode.plugins.module_utils.node.identity import cache
 from ansible_collections.aks.flexnode.plugins.module_utils.node.identity.cache import (
     DIRECTORY,
     Cached,
@@ -303,3 +306,32 @@ def test_claims_of_what_is_no_token(token: str, expected: dict[str, object]) -> 
 def test_claims() -> None:
     payload = urlsafe_b64encode(json.dumps({"oid": "who"}).encode()).rstrip(b"=").decode()
     assert claims(Secret(f"head.{payload}.signature")) == {"oid": "who"}
+
+
+def test_a_hurried_refresh_has_one_limit_and_serves_the_kept_token(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert site.token() == "token-1"
+    site.clock.sleep(3500)
+    never = threading.Event()
+    monkeypatch.setattr(cache, "HURRY_SECONDS", 0.05)
+    monkeypatch.setattr(site.source, "issue", lambda audience, hurry: never.wait(5))
+    start = time.monotonic()
+    assert site.token() == "token-1"
+    assert time.monotonic() - start < 2
+    never.set()
+
+
+def test_a_life_longer_than_a_day_is_not_believed() -> None:
+    assert answered({"access_token": "t", "expires_in": "31000000"}).seconds == 86400
+
+
+def test_forgetting_leaves_nothing_of_the_installers(machine: Machine) -> None:
+    left = [
+        machine.put(f"/run/aks-flex-node/{name}", "{}", 0o600)
+        for name in ("azcmagent.json", ".azcmagent.json.0123456789ab")
+    ]
+    other = machine.put("/run/aks-flex-node/lock", "")
+    forget_tokens(machine.host)
+    assert not any(path.exists() for path in left)
+    assert other.exists()

@@ -16,10 +16,11 @@ from urllib.parse import parse_qsl
 import pytest
 
 from ansible_collections.aks.flexnode.plugins.module_utils.node.cli import main
-from ansible_collections.aks.flexnode.plugins.module_utils.node.errors import Forbidden
+from ansible_collections.aks.flexnode.plugins.module_utils.node.errors import Forbidden, NodeNotReady
 from ansible_collections.aks.flexnode.plugins.module_utils.node.gates import explained_log, refused
 from ansible_collections.aks.flexnode.plugins.module_utils.node.identity.errors import IdentityRefused
 from ansible_collections.aks.flexnode.plugins.module_utils.node.leave import leave
+from ansible_collections.aks.flexnode.plugins.module_utils.node.operations import has_joined
 from tests.unit.node.fake_api import a_node
 from tests.unit.node.fakes import Machine
 from tests.unit.node.servers import Answer, Pki, Request, Server, answer_json, serving
@@ -109,6 +110,21 @@ def test_profile_token(edge: Edge) -> None:
     restarts = edge.site.machine.commands.times("systemctl", "restart")
     assert not edge.join("token").changed
     assert edge.site.machine.commands.times("systemctl", "restart") == restarts
+
+
+def test_a_kubeconfig_that_we_wrote_is_no_proof_of_a_join(
+    edge: Edge, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    host, store = edge.site.machine.host, edge.site.machine.store
+    with monkeypatch.context() as patched:
+        patched.setitem(globals(), "registers", lambda _: None)
+        with pytest.raises(NodeNotReady):
+            edge.join("token", upgrade={"gateSeconds": 10})
+    assert edge.site.machine.path(f"{DIRECTORY}/token-kubeconfig").exists()
+    assert not has_joined(host, store.current_config() or {})
+    registers(edge)
+    edge.join("token")
+    assert has_joined(host, store.current_config() or {})
 
 
 def test_an_identity_that_gets_no_token_stops_it_before_anything_is_touched(edge: Edge) -> None:

@@ -6,11 +6,14 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import datetime
 import hashlib
 import json
 import os
 import socket
+import threading
+import time
 import urllib.parse
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -44,6 +47,7 @@ from ansible_collections.aks.flexnode.plugins.module_utils.node.identity.errors 
 )
 from ansible_collections.aks.flexnode.plugins.module_utils.node.identity.himds import TOKENS, ArcMetadata
 from ansible_collections.aks.flexnode.plugins.module_utils.node.identity.imds import InstanceMetadata
+from ansible_collections.aks.flexnode.plugins.module_utils.node.identity.local_http import NoAnswer, ask
 from ansible_collections.aks.flexnode.plugins.module_utils.node.identity.service_principal import (
     Proof,
     SecretFile,
@@ -593,8 +597,8 @@ def test_who_a_token_is_for(azure: dict[str, Any], purpose: Any, audience: str) 
 def test_the_agents_own_environment_counts(machine: Machine) -> None:
     config = parse(joining({"azure": {"arc": {"enabled": True}, "tenantId": TENANT, **AT}}))
     environment = {"IDENTITY_ENDPOINT": "http://localhost:9/t"}
-    assert source_of("arc", config, machine.host, environment).key == "arc\0http://localhost:9/t"
-    assert source_of("arc", config, machine.host, {}).key.endswith(":40342/metadata/identity/oauth2/token")
+    assert source_of("arc", config, machine.host, environment).key.startswith("arc\0http://localhost:9/t\0")
+    assert ":40342/metadata/identity/oauth2/token" in source_of("arc", config, machine.host, {}).key
 
 
 def test_a_secret_that_is_only_marked_is_none(machine: Machine) -> None:
@@ -604,3 +608,44 @@ def test_a_secret_that_is_only_marked_is_none(machine: Machine) -> None:
     )
     with pytest.raises(CredentialUnusable):
         proof_of(config, machine.host)
+
+
+# -- what nobody may get away with -------------------------------------------------------------------------
+
+
+def test_a_token_without_a_challenge_is_refused(machine: Machine) -> None:
+    with arc(machine, lambda _: GOOD) as (identity, _), pytest.raises(ChallengeInvalid, match="refused"):
+        Cached(identity, machine.host).token(AKS)
+    assert not machine.path("/run/aks-flex-node/tokens").exists()
+
+
+@pytest.mark.parametrize("change", [{"vmId": "2"}, {"resourceId": "/b"}, {"resourceName": "b"}])
+def test_a_machine_that_is_registered_anew_is_somebody_else(machine: Machine, change: dict[str, str]) -> None:
+    known = {"vmId": "1", "resourceId": "/a", "resourceName": "a"}
+    file, identity = "/var/opt/azcmagent/agentconfig.json", ArcMetadata(machine.host)
+    machine.put(file, json.dumps(known))
+    before = identity.key
+    assert identity.key == before
+    machine.put(file, json.dumps({**known, **change}))
+    assert identity.key != before
+    machine.put(file, "[")
+    assert identity.key
+
+
+@pytest.mark.parametrize("first", [b"HTTP/1.1 200 OK\r\nContent-Length: 999\r\n\r\n", b"HTTP/1.1 200 OK\r\n"])
+def test_an_answer_that_comes_byte_by_byte_has_one_limit(first: bytes) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def drip() -> None:
+            connection, _ = server.accept()
+            with connection, contextlib.suppress(OSError):
+                connection.sendall(first)
+                for _ in range(40):
+                    time.sleep(0.05)
+                    connection.sendall(b"x")
+
+        threading.Thread(target=drip, daemon=True).start()
+        start = time.monotonic()
+        with pytest.raises(NoAnswer, match=r"within 0\.2 s"):
+            ask(f"http://127.0.0.1:{server.getsockname()[1]}/x", {}, 0.2)
+        assert time.monotonic() - start < 1

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.aks.flexnode.plugins.module_utils.node.config.document import redact
+from ansible_collections.aks.flexnode.plugins.module_utils.node.config.document import merge, redact
 from ansible_collections.aks.flexnode.plugins.module_utils.node.errors import (
     ApiUnreachable,
     ConfigInvalid,
@@ -35,7 +35,7 @@ from ansible_collections.aks.flexnode.plugins.module_utils.node.operations impor
     stored_document,
 )
 from ansible_collections.aks.flexnode.plugins.module_utils.node.secret import REDACTED
-from ansible_collections.aks.flexnode.plugins.module_utils.node.sources import Inline
+from ansible_collections.aks.flexnode.plugins.module_utils.node.sources import Inline, Stored
 from ansible_collections.aks.flexnode.plugins.module_utils.node.state import DATA_DIR, POINTER
 from ansible_collections.aks.flexnode.plugins.module_utils.node.status import status_of
 from tests.unit.node.fake_api import a_node, a_pod
@@ -100,6 +100,51 @@ def test_preparing_needs_no_cluster(site: Site) -> None:
     with pytest.raises(ConfigInvalid):
         obtain(site.machine.host, Inline(document), {})
     assert obtain(site.machine.host, Inline(document), {}, purpose="prepare").changed
+
+
+@pytest.mark.parametrize("applied", ["", "{"], ids=["applied", "both"])
+def test_a_damaged_document_is_healed_from_its_source(site: Site, applied: str) -> None:
+    site.join()
+    host, path = site.machine.host, f"{DATA_DIR}/current-config.json"
+    whole = site.machine.text(path)
+    site.machine.put(path, whole[:100], 0o600)
+    if applied:
+        site.machine.put(f"{DATA_DIR}/applied-config.json", applied, 0o600)
+    with pytest.raises(StateCorrupt):
+        obtain(host, Stored(site.machine.store), {})
+    public = obtain(host, Inline(site.document), {}, check=True).public
+    assert stored_document(host, public)[1]["kubernetes"] == site.document["kubernetes"]
+    assert obtain(host, Inline(site.document), {}).changed
+    assert site.machine.text(path) == whole
+
+
+def test_a_marked_secret_of_a_damaged_document_is_taken_from_what_was_applied(site: Site) -> None:
+    site.join()
+    site.machine.put(f"{DATA_DIR}/current-config.json", "{", 0o600)
+    obtain(site.machine.host, Inline(redact(site.document)), {})
+    assert (site.machine.store.current_config() or {})["azure"]["bootstrapToken"]["token"] == TOKEN
+
+
+@pytest.mark.parametrize("ready", [True, False])
+def test_a_node_keeps_its_name(site: Site, ready: bool) -> None:
+    host, other = site.machine.host, {"agent": {"nodeName": "edge-2"}}
+    if ready:
+        site.join()
+    else:  # its certificate has the name already
+        obtain(host, Inline(site.document), {})
+        site.machine.put(IDENTITY)
+    before = site.machine.snapshot("/var")
+    for check in (True, False):
+        with pytest.raises(ConfigInvalid, match="edge-1, as long as this machine is that Node; unbootstrap"):
+            obtain(host, Inline(site.document), other, check=check)
+    assert site.machine.snapshot("/var") == before
+    assert obtain(host, Inline(site.document), {"agent": {"nodeName": "edge-1"}}).changed
+    assert obtain(host, Inline(site.document), other, purpose="prepare").changed
+
+
+def test_before_the_join_a_name_may_change(site: Site) -> None:
+    obtain(site.machine.host, Inline(site.document), {})
+    assert obtain(site.machine.host, Inline(site.document), {"agent": {"nodeName": "edge-2"}}).changed
 
 
 # -- which document counts ---------------------------------------------------------------------------------
@@ -364,11 +409,23 @@ def test_without_an_api_server_the_machine_is_given_back_all_the_same(site: Site
     assert site.machine.snapshot("/etc", "/opt", "/usr") == before
 
 
+def test_leaving_goes_by_what_the_machine_is_not_by_what_it_was_told_last(site: Site) -> None:
+    site.join()
+    told = merge(site.document, {"agent": {"nodeName": "edge-2"}})
+    told["node"]["kubelet"]["serverURL"] = "https://127.0.0.1:1"
+    site.machine.store.set_current_config(told, None)  # and never applied
+    site.api.nodes["edge-2"] = a_node("edge-2")
+    report = leave(site.machine.host)
+    assert (report.node, report.node_remains) == ("edge-1", "")
+    assert set(site.api.nodes) == {"edge-2"}
+
+
 @pytest.mark.parametrize("damage", [b"{", b'{"unknown": 1}'])
 def test_a_damaged_configuration_does_not_stop_the_way_back(site: Site, damage: bytes) -> None:
     before = site.machine.snapshot("/etc", "/opt", "/usr")
     site.join()
-    site.machine.put(f"{DATA_DIR}/current-config.json", damage)
+    for name in ("current", "applied"):
+        site.machine.put(f"{DATA_DIR}/{name}-config.json", damage)
     report = leave(site.machine.host)
     assert any("Node may still exist" in line for line in report.remains)
     assert site.machine.snapshot("/etc", "/opt", "/usr") == before

@@ -289,6 +289,85 @@ def test_a_run_that_was_cut_off_is_completed_by_a_look(joined: Followed) -> None
     assert joined.followed()["settled"]
 
 
+@pytest.mark.parametrize("status", [304, 503])
+def test_what_was_pushed_during_a_look_is_not_overwritten(joined: Followed, status: int) -> None:
+    """304 ends an earlier trouble, 503 is a new one: both would write."""
+    store = joined.machine.store
+    if status == 304:
+        store.set_monitoring({"ok": False, "code": "FLEX-1103", "message": "away", "since": ""})
+    pushed = {**joined.followed(), "url": "https://elsewhere.example/x"}
+    before = joined.trouble()
+
+    def meanwhile(_: Request) -> Answer:
+        store.set_source(pushed)
+        return Answer(status=status)
+
+    with serving(meanwhile, joined.pki.server_context()) as server:
+        store.set_source({**joined.followed(), "url": server.url})
+        assert joined.poll() == 0
+    assert joined.followed() == pushed
+    assert joined.trouble() == before
+
+
+@pytest.mark.parametrize("status", [429, 503])
+def test_a_machine_that_left_during_a_look_stays_as_it_was_left(joined: Followed, status: int) -> None:
+    def meanwhile(_: Request) -> Answer:
+        leave(joined.machine.host)
+        return Answer(status=status, headers={"Retry-After": "120"} if status == 429 else {})
+
+    with serving(meanwhile, joined.pki.server_context()) as server:
+        joined.machine.store.set_source({**joined.followed(), "url": server.url})
+        assert joined.poll() == 0
+    assert not joined.machine.path(DATA_DIR).exists()
+
+
+@pytest.mark.parametrize("hand_over", [False, True])
+def test_a_damaged_document_is_healed_from_the_address(joined: Followed, hand_over: bool) -> None:
+    whole = joined.machine.text(f"{DATA_DIR}/current-config.json")
+    joined.machine.put(f"{DATA_DIR}/current-config.json", whole[:100], 0o600)
+    if hand_over:
+        assert joined.poll("--hand-over") == 0
+        assert joined.machine.commands.calls[-1][-1] == "aks-flex-node-apply.service"
+    assert joined.poll() == 0
+    assert all("If-None-Match" not in request.headers for request in joined.blob.server.requests)
+    assert joined.machine.text(f"{DATA_DIR}/current-config.json") == whole
+    assert (joined.followed()["settled"], joined.trouble()) == (True, {})
+    before = joined.machine.snapshot("/")
+    assert joined.poll() == 0
+    assert joined.machine.snapshot("/") == before
+
+
+def test_a_damaged_document_and_a_new_one_that_is_refused(joined: Followed) -> None:
+    joined.machine.put(f"{DATA_DIR}/current-config.json", "{", 0o600)
+    joined.blob.publish({"node": {"maxPods": -1}})
+    assert joined.poll() == 3
+    assert joined.machine.store.current_config() == joined.machine.store.applied_config()
+
+
+def test_a_damaged_document_beside_one_that_was_refused_before(joined: Followed) -> None:
+    joined.blob.publish({"node": {"maxPods": -1}})
+    assert joined.poll() == 3
+    joined.machine.put(f"{DATA_DIR}/current-config.json", "{", 0o600)
+    assert joined.poll() == 3
+    assert joined.machine.store.current_config() == joined.machine.store.applied_config()
+    before = joined.machine.snapshot("/")
+    assert joined.poll() == 0
+    assert joined.machine.snapshot("/") == before
+
+
+def test_a_document_that_is_gone_is_fetched_again(joined: Followed) -> None:
+    joined.machine.path(f"{DATA_DIR}/current-config.json").unlink()
+    assert joined.poll() == 0
+    assert joined.machine.store.current_config() == joined.machine.store.applied_config()
+
+
+def test_another_name_for_the_node_is_not_followed(joined: Followed) -> None:
+    joined.blob.publish({"agent": {"nodeName": "edge-2"}})
+    assert joined.poll() == 3
+    assert joined.trouble()["code"] == "FLEX-1101"
+    assert "nodeName" not in joined.machine.text(f"{DATA_DIR}/current-config.json")
+
+
 def test_a_machine_that_follows_nothing_says_so(debian: Machine, capsys: Captured) -> None:
     assert main(["poll"], debian.host) == 1
     assert "FLEX-1104" in capsys.readouterr().err

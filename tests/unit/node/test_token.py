@@ -256,8 +256,11 @@ def test_a_tombstone_is_no_configuration_to_join_with(site: Site, pki: Pki) -> N
 
 def test_the_stored_document_with_something_over_it(site: Site) -> None:
     host = site.machine.host
-    with pytest.raises(ConfigMissing):
+    with pytest.raises(ConfigMissing) as caught:
         obtain(host, Stored(site.machine.store), {})
+    assert "reinstalled" in caught.value.why
+    for way in ("ansible-playbook aks.flexnode.config_tokens", "bootstrap", "aks-flex-node join"):
+        assert way in caught.value.fix
     obtain(host, Inline({"config": site.document, "configVersion": "17"}), {})
     got = obtain(host, Stored(site.machine.store), {"node": {"maxPods": 50, "labels": {"site": None}}})
     assert (got.version, got.document["node"]["maxPods"], got.changed) == ("17", 50, True)

@@ -12,13 +12,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..host import Completed, Host
-from ..identity.cache import RUN_DIR
+from ..identity.cache import HANDOVER, RUN_DIR
 from ..resources.units import RUNNING, unit_states
 from ..secret import Secret
 from .errors import ArcFailed, ArcMissing
 
 COMMAND = "azcmagent"
-HANDOVER = f"{RUN_DIR}/azcmagent.json"  # on a tmpfs, for root alone, gone after the call
 SECONDS = 600.0  # a registration takes half a minute, and several behind a slow line
 NOT_FOUND = 127
 CLOUDS = {"AzurePublicCloud": "AzureCloud"}  # the agent's own name, where it is not ours
@@ -180,7 +179,7 @@ def disconnect(host: Host, token: Secret | None) -> None:
 
 
 def handed_over(host: Host, command: str, options: Mapping[str, object]) -> Completed:
-    """Run a command of the agent's with its options in a file of root's, which is there while it runs."""
+    """Run a command of the agent's with its options in a file: on a tmpfs, root's alone, gone afterwards."""
     host.make_directories(RUN_DIR, 0o700)
     try:
         host.write(HANDOVER, json.dumps(options).encode(), 0o600, durable=False)

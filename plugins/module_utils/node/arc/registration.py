@@ -17,14 +17,16 @@ from ..http_client import HttpClient
 from ..identity.cache import Cached, forget_tokens
 from ..identity.himds import ArcMetadata
 from ..resources.units import RUNNING
-from ..secret import Secret
-from ..state import Store
+from ..secret import REDACTED, Secret
+from ..state import DATA_DIR, Store
 from . import agent, package
-from .agent import Order, Registration, Status
-from .errors import ArcElsewhere, ArcFailed, ArcMissing, ArcUnhealthy
+from .agent import Order, Status
+from .errors import ArcElsewhere, ArcFailed, ArcMissing, ArcPackageFailed, ArcUnhealthy
 from .roles import principal_of
 
-RECORD = "arc.json"  # outlives the node's own files: who leaves the cluster may still be registered by us
+# It outlives the node's own files: who leaves the cluster may still be registered by us. So it has one place,
+# wherever paths.dataDir puts those: when they are gone, nothing tells where they were.
+RECORD = f"{DATA_DIR}/arc.json"
 LOOK_EVERY = 1.0
 
 Tell = Callable[[str], None]
@@ -72,13 +74,16 @@ class Outcome:
 class Record:
     """What we did to Arc on this machine; others' agents and registrations are none of our business."""
 
-    def __init__(self, host: Host, store: Store) -> None:
+    def __init__(self, host: Host) -> None:
         self._host = host
-        self._directory = store.directory
-        self._path = f"{store.directory}/{RECORD}"
+        self._directory, self._path = DATA_DIR, RECORD
 
     def read(self) -> dict[str, Any]:
-        """`package`: digest of the package we installed; `registration`: the resource we made."""
+        """What we did.
+
+        `package`: digest of the package we installed; `registration` and `vm_id`: the resource we made;
+        `proxy`: the one we told the agent, `proxy_before`: what it had before.
+        """
         content = self._host.read(self._path)
         try:
             found = json.loads(content) if content else {}
@@ -103,10 +108,12 @@ class Record:
         self._host.make_directories(self._directory, 0o700)
         self._host.write(self._path, (json.dumps(record, indent=1, sort_keys=True) + "\n").encode(), 0o600)
 
-    def made(self, registration: Registration | None) -> bool:
-        """Whether we made this registration."""
-        ours = str(self.read().get("registration", ""))
-        return registration is not None and registration.resource_id.lower() == ours.lower()
+    def made(self, seen: Status) -> bool:
+        """Whether we made this registration: the same name may have been given to another one since."""
+        did = self.read()
+        ours, vm_id = str(did.get("registration", "")), str(did.get("vm_id", ""))
+        named = seen.registration is not None and seen.registration.resource_id.lower() == ours.lower()
+        return named and (not vm_id or not seen.vm_id or vm_id.lower() == seen.vm_id.lower())
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,10 +125,10 @@ class Package:
     client: HttpClient
 
 
-def query(host: Host, store: Store) -> Outcome:
+def query(host: Host) -> Outcome:
     """What this machine is in Azure Arc."""
     seen = agent.status(host)
-    outcome = Outcome(seen, ours=Record(host, store).made(seen.registration))
+    outcome = Outcome(seen, ours=Record(host).made(seen))
     if seen.installed:
         outcome.services = agent.services(host)
     return outcome
@@ -140,14 +147,15 @@ def register(
     tell: Tell = silent,
 ) -> Outcome:
     """Have the agent, registered as ordered and at work. Registered as something else is an error."""
-    if proxy and urllib.parse.urlsplit(proxy).username:
+    # One that is only marked has a user and password: those are what is left out.
+    if proxy and (REDACTED in proxy or urllib.parse.urlsplit(proxy).username):
         raise ArcFailed(
             "the Arc agent can't use this proxy",
             where="proxy",
             why="it does not support a user and password",
             fix="let the proxy know this machine by its address, and leave user and password out",
         )
-    record, outcome = Record(host, store), query(host, store)
+    record, outcome = Record(host), query(host)
     known = outcome.status.registration
     if known and not known.same(order.registration):
         raise ArcElsewhere(
@@ -174,12 +182,17 @@ def register(
     if package_ and not outcome.status.installed:
         file = package.fetch(host, package_.client, package_.url, package_.sha256, store.cache)
         record.note(package=package_.sha256)
-        package.install(host, file)
+        try:
+            package.install(host, file)
+        except ArcPackageFailed:
+            if not there(host):  # whoever installs it now is somebody else
+                record.note(package=None)
+            raise
         host.remove(file)
-    if proxy is not None and agent.set_proxy(host, proxy):
-        _do(outcome, tell, f"tell the Arc agent its proxy: {proxy or 'none'}")
+    if proxy is not None and (known is None or outcome.ours):  # else it is of who registered it
+        _tell_proxy(host, record, proxy, outcome, tell)
     if known is None and token is not None:
-        record.note(registration=order.registration.resource_id)
+        record.note(registration=order.registration.resource_id, vm_id=None)
         forget_tokens(host)  # of whoever this machine was before
         try:
             agent.connect(host, order, token)
@@ -187,17 +200,38 @@ def register(
             if agent.status(host).registration is None:
                 record.note(registration=None)
             raise
-    done = healthy(host, store, services_seconds, tell)
+        record.note(vm_id=agent.status(host).vm_id or None)
+    done = healthy(host, services_seconds, tell)
     done.actions = outcome.actions
     return done
 
 
-def healthy(host: Host, store: Store, seconds: float, tell: Tell = silent) -> Outcome:
+def there(host: Host) -> bool:
+    """Whether there is an agent; one that can't answer is one."""
+    try:
+        return agent.status(host).installed
+    except ArcFailed:
+        return True
+
+
+def _tell_proxy(host: Host, record: Record, proxy: str, outcome: Outcome, tell: Tell) -> None:
+    """Tell the agent our proxy; what it had before is noted first."""
+    now = agent.proxy_of(host)
+    if now == proxy:
+        return
+    did = record.read()
+    before = did.get("proxy_before", now) if did.get("proxy") == now else now
+    record.note(proxy=proxy, proxy_before=before)
+    agent.set_proxy(host, proxy)
+    _do(outcome, tell, f"tell the Arc agent its proxy: {proxy or 'none'}")
+
+
+def healthy(host: Host, seconds: float, tell: Tell = silent) -> Outcome:
     """Wait until the agent is connected and its services run."""
     deadline = host.clock.monotonic() + seconds
     told = False
     while True:
-        outcome = query(host, store)
+        outcome = query(host)
         idle = [name for name, state in outcome.services.items() if state not in RUNNING]
         if outcome.status.connected and not idle:
             return outcome
@@ -220,7 +254,6 @@ def healthy(host: Host, store: Store, seconds: float, tell: Tell = silent) -> Ou
 
 def unregister(
     host: Host,
-    store: Store,
     token: Secret | None,
     *,
     local_only: bool = False,
@@ -228,7 +261,7 @@ def unregister(
     tell: Tell = silent,
 ) -> Outcome:
     """Take back what we did, and only that: the registration that we made, the package we installed."""
-    record, outcome = Record(host, store), query(host, store)
+    record, outcome = Record(host), query(host)
     did, known = record.read(), outcome.status.registration
     if known and not outcome.ours:
         outcome.remains.append(f"{known.resource_id}: somebody else registered it")
@@ -247,6 +280,12 @@ def unregister(
             agent.disconnect(host, token)
             forget_tokens(host)
     # Whoever registered this machine with our agent since needs it.
+    if outcome.status.installed and (outcome.ours or known is None) and "proxy" in did:
+        before = str(did.get("proxy_before", ""))
+        if not did.get("package") and before != did["proxy"] == agent.proxy_of(host):
+            _do(outcome, tell, f"give the Arc agent its proxy back: {before or 'none'}")
+            if not check:
+                agent.set_proxy(host, before)
     ours_to_remove = bool(did.get("package")) and outcome.status.installed and (outcome.ours or known is None)
     if ours_to_remove:
         _do(outcome, tell, "remove the Arc agent")
@@ -254,9 +293,13 @@ def unregister(
             package.purge(host)
     if not check:
         record.note(
-            registration=None, **({"package": None} if ours_to_remove or not outcome.status.installed else {})
+            registration=None,
+            vm_id=None,
+            proxy=None,
+            proxy_before=None,
+            **({"package": None} if ours_to_remove or not outcome.status.installed else {}),
         )
-        seen = query(host, store)
+        seen = query(host)
         outcome.status, outcome.services, outcome.ours = seen.status, seen.services, seen.ours
     return outcome
 

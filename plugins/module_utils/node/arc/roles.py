@@ -16,7 +16,7 @@ from typing import Any
 
 from ..clock import Clock
 from ..http_client import HttpClient, HttpFailure
-from ..identity.errors import IdentityRefused
+from ..identity.errors import IdentityRefused, TokenSourceUnreachable
 from ..identity.token import Identity, claims
 from .errors import ArmUnusable, RolesMissing
 
@@ -66,12 +66,23 @@ ROLES = {
         ),
     )
 }
+PROFILES = ("certificate", "token")
 # The seeds' three roles let the kubelet live on its Azure identity. With a certificate it needs none of them:
 # what obtains one is bound in the cluster. Reader lets the node follow its configuration.
-NEEDED: Mapping[str, tuple[str, ...]] = {
-    "certificate": ("reader",),
-    "token": ("reader", "rbac-cluster-admin", "cluster-admin"),
-}
+FOLLOWS = ("reader",)
+ACTS = ("rbac-cluster-admin", "cluster-admin")
+
+
+def needed(
+    profile: str, *, monitored: bool = True, purposes: Iterable[str] = ("azure", "kubernetes")
+) -> tuple[str, ...]:
+    """The roles of an identity on the cluster, by what it serves: the node itself, the kubelet, or both.
+
+    A kubelet with a certificate needs none, and then the node asks Azure only where it is monitored.
+    """
+    lives = profile == "token"
+    roles = {"azure": FOLLOWS if lives or monitored else (), "kubernetes": ACTS if lives else ()}
+    return tuple(key for purpose in roles if purpose in purposes for key in roles[purpose])
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,7 +199,20 @@ def wait_for_roles(look: Callable[[], list[Missing]], clock: Clock, seconds: flo
     """Wait until nothing is missing; say what is, when that changes and once a minute. Ends with the list."""
     start = clock.monotonic()
     pause, told, told_at = PAUSE, "", start
-    while missing := look():
+    while True:
+        try:
+            missing = look()
+        except (ArmUnusable, TokenSourceUnreachable) as trouble:  # it may pass, as the wait does
+            if clock.monotonic() - start >= seconds:
+                raise
+            if str(trouble.what) != told:
+                tell(f"{trouble.what}: {trouble.why}")
+            told = str(trouble.what)
+            clock.sleep(min(pause, max(seconds - (clock.monotonic() - start), 0.1)))
+            pause = min(pause * 1.5, LONGEST_PAUSE)
+            continue
+        if not missing:
+            return
         names = ", ".join(one.role.name for one in missing)
         now = clock.monotonic()
         if now - start >= seconds:

@@ -9,17 +9,22 @@ import contextlib
 import hashlib
 import json
 import os
+import queue
 import stat
+import threading
 from dataclasses import dataclass
 
 from ..errors import FlexNodeError
 from ..host import Host
 from ..secret import Secret
+from .errors import TokenSourceUnreachable
 from .token import ASK_AGAIN, AccessToken, Issued, Source, margin
 
 RUN_DIR = "/run/aks-flex-node"  # a tmpfs: no token ever reaches a disk, and a boot ends them all
 DIRECTORY = f"{RUN_DIR}/tokens"
+HANDOVER = f"{RUN_DIR}/azcmagent.json"  # the installer's token, while the Arc agent is told
 MOST = 64 << 10
+HURRY_SECONDS = 8.0  # for all of a refresh, names and connections included, while there is a good token
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,12 +63,33 @@ class Cached:
         if kept and kept.remaining_at_worst(self._host) > margin(kept.seconds):
             return self._of(kept)
         try:
-            issued = self._source.issue(audience, hurry=kept is not None)
+            issued = self._hurried(audience) if kept else self._source.issue(audience, hurry=False)
         except FlexNodeError:
             if kept is None or kept.remaining(self._host) <= 0:
                 raise
             return self._of(kept)
         return self._of(self._keep(audience, issued))
+
+    def _hurried(self, audience: str) -> Issued:
+        """A new token within one limit. The thread dies with the process: a resolver that hangs does not."""
+        done: queue.SimpleQueue[Issued | Exception] = queue.SimpleQueue()
+
+        def ask() -> None:
+            try:
+                done.put(self._source.issue(audience, hurry=True))
+            except Exception as error:  # noqa: BLE001 - raised again below, in the thread that asked
+                done.put(error)
+
+        threading.Thread(target=ask, name="token", daemon=True).start()
+        try:
+            answer = done.get(timeout=HURRY_SECONDS)
+        except queue.Empty:
+            raise TokenSourceUnreachable(
+                f"no new token for the {self.name}", why=f"no answer within {HURRY_SECONDS:g} s"
+            ) from None
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
 
     def _of(self, kept: Kept) -> AccessToken:
         now, left = self._host.clock.now(), kept.remaining(self._host)
@@ -110,6 +136,10 @@ class Cached:
 def forget_tokens(host: Host) -> None:
     """Drop every token: this machine is about to be somebody else, or nobody."""
     host.remove_tree(DIRECTORY)
+    directory, _slash, handover = HANDOVER.rpartition("/")
+    for name in host.names(directory):  # a run that was killed leaves the installer's, or a part of it
+        if handover in name:
+            host.remove(f"{directory}/{name}")
 
 
 def private_file(host: Host, path: str) -> bytes | None:

@@ -10,6 +10,7 @@ what it names is taken for what it must be and nothing else.
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import stat
@@ -25,6 +26,8 @@ from .token import Issued, read_answer
 ENDPOINT = "http://127.0.0.1:40342/metadata/identity/oauth2/token"
 API_VERSION = "2020-06-01"
 TOKENS = "/var/opt/azcmagent/tokens"
+REGISTERED = "/var/opt/azcmagent/agentconfig.json"  # as whom the agent is registered
+WHO = ("vmId", "resourceId", "subscriptionId", "resourceGroup", "resourceName")
 MOST = 4096  # bytes of a challenge
 TIMEOUT = 10.0
 HURRY_TIMEOUT = 5.0
@@ -49,8 +52,13 @@ class ArcMetadata:
 
     @property
     def key(self) -> str:
-        """One machine, one identity."""
-        return f"arc\0{self._endpoint}"
+        """The registration: a machine that is registered anew is somebody else."""
+        try:
+            known = json.loads(self._host.text(REGISTERED) or "{}")
+            who = [str(known.get(name) or "") for name in WHO]
+        except (OSError, ValueError, AttributeError):
+            who = []
+        return "\0".join(("arc", self._endpoint, *who))
 
     def issue(self, audience: str, *, hurry: bool) -> Issued:
         """A new token, after the challenge; the agent keeps a cache of its own."""
@@ -88,6 +96,8 @@ class ArcMetadata:
     def _answered(self, url: str, timeout: float) -> Reply:
         """Both steps of the challenge. A file that was used is gone, so each attempt makes both."""
         first = ask(url, HEADERS, timeout)
+        if first.status == 200:  # only the agent can make the file that it names: this proves who answers
+            raise _invalid("a token comes without a challenge", "expected: HTTP 401")
         if first.status != 401:
             return first
         secret = self._challenge(first)

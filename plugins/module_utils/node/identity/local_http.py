@@ -5,7 +5,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import http.client
+import socket
+import threading
 import urllib.parse
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -28,18 +31,38 @@ class Reply:
 
 
 def ask(url: str, headers: Mapping[str, str], timeout: float) -> Reply:
-    """One GET."""
+    """One GET; `timeout` is for all of it, also for an answer that comes byte by byte."""
     parts = urllib.parse.urlsplit(url)
     connection = http.client.HTTPConnection(parts.hostname or "", parts.port or 80, timeout=timeout)
+    late = threading.Event()
+    opened: list[socket.socket] = []
+
+    def end() -> None:
+        late.set()
+        for sock in opened:
+            with contextlib.suppress(OSError):
+                sock.shutdown(socket.SHUT_RDWR)
+
+    timer = threading.Timer(timeout, end)
+    timer.daemon = True
+    timer.start()
     try:
+        connection.connect()
+        opened.append(connection.sock)
+        if late.is_set():
+            raise TimeoutError
         connection.request("GET", f"{parts.path}?{parts.query}", headers=dict(headers))
         answer = connection.getresponse()
-        return Reply(answer.status, answer.headers, answer.read(MOST))
-    except TimeoutError as error:
-        raise NoAnswer(f"no answer within {timeout:g} s") from error
-    except OSError as error:
-        raise NoAnswer(error.strerror or str(error)) from error
-    except http.client.HTTPException as error:
+        body = answer.read(MOST)
+        if late.is_set():
+            raise TimeoutError
+        return Reply(answer.status, answer.headers, body)
+    except (OSError, http.client.HTTPException) as error:
+        if late.is_set() or isinstance(error, TimeoutError):
+            raise NoAnswer(f"no answer within {timeout:g} s") from error
+        if isinstance(error, OSError):
+            raise NoAnswer(error.strerror or str(error)) from error
         raise NoAnswer(f"the answer broke off ({type(error).__name__})") from error
     finally:
+        timer.cancel()
         connection.close()

@@ -8,6 +8,7 @@ from __future__ import annotations
 import base64
 import email.utils
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timezone
@@ -21,7 +22,7 @@ from .errors import TokenSourceUnreachable
 AHEAD = 300.0  # seconds before its end at which a token is replaced
 FRACTION = 5  # of a short life: a token of 30 s is replaced 6 s before its end
 ASK_AGAIN = 30.0  # seconds, while a token lives on because its source is down
-LONGEST = 366 * 86400.0
+LONGEST = 86400.0  # Azure's own live a day at most: whoever says more is not believed
 EXEC_API = "client.authentication.k8s.io/v1"
 
 
@@ -83,7 +84,7 @@ def read_answer(body: bytes, headers: Message, clock: Clock, where: str) -> Issu
         answer: dict[str, Any] = json.loads(body)
         value = answer["access_token"]
         seconds = _life(answer, headers, clock)
-        if not isinstance(value, str) or not value or not seconds < LONGEST:
+        if not isinstance(value, str) or not value or not math.isfinite(seconds):
             raise ValueError("it holds no token")
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise TokenSourceUnreachable(
@@ -99,7 +100,7 @@ def read_answer(body: bytes, headers: Message, clock: Clock, where: str) -> Issu
             why=f"it ended {-seconds:.0f} s ago by the clock of whoever gave it",
             fix="check the clock there and here (timedatectl), then run this again",
         )
-    return Issued(Secret(value), seconds)
+    return Issued(Secret(value), min(seconds, LONGEST))
 
 
 def _life(answer: Mapping[str, Any], headers: Message, clock: Clock) -> float:

@@ -8,8 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from ..arc.roles import NEEDED, ROLES, Role, allowed
+from ..arc.roles import ROLES, Role, allowed, needed
 from ..config.model import NodeConfig
+from ..identity.choice import PURPOSES as SERVES
+from ..identity.choice import Purpose, method_for
 
 Grant = Mapping[str, Any]  # what one role assignment allows, as ARM lists it
 PURPOSES = {
@@ -20,15 +22,22 @@ PURPOSES = {
 
 
 def needed_roles(config: NodeConfig) -> tuple[Role, ...]:
-    """What the machine's own identity needs on the cluster; none where it has no identity in Azure."""
-    kubelet, azure = config.kubernetes_auth, config.azure_auth.method
-    if azure is None and kubelet.method in (None, "bootstrapToken"):
-        return ()
-    # A token for the join, or a certificate: then the identity only follows the configuration, if even that.
-    lives_on_it = kubelet.method != "bootstrapToken" and kubelet.profile == "token"
-    if not lives_on_it and not config.continuous_monitoring:
-        return ()
-    return tuple(ROLES[key] for key in NEEDED["token" if lives_on_it else "certificate"])
+    """What the machine needs on the cluster, whichever of its identities has it."""
+    found = needed_by(config)
+    return tuple(role for role in ROLES.values() if any(role in roles for roles in found.values()))
+
+
+def needed_by(config: NodeConfig) -> dict[Purpose, tuple[Role, ...]]:
+    """What the identity of each purpose needs on the cluster; none where there is none in Azure."""
+    kubelet = method_for(config, "kubernetes")
+    profile = config.kubernetes_auth.profile if kubelet else "certificate"
+    return {
+        purpose: tuple(
+            ROLES[key] for key in needed(profile, monitored=config.continuous_monitoring, purposes=(purpose,))
+        )
+        for purpose in SERVES
+        if method_for(config, purpose)
+    }
 
 
 def missing_roles(granted: Sequence[Grant], needed: Iterable[Role]) -> tuple[Role, ...]:

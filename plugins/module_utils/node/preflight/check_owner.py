@@ -30,8 +30,10 @@ def ports(now: Situation) -> Iterator[Outcome]:
     """The node's ports are free, or its own."""
     machine, wanted = now.machine, ports_of(now.config)
     taken: dict[int, Listener] = {}
+    # What is taken over is stopped, and its ports are ours then.
+    adopted = {path.rpartition("/")[2] for path in machine.foreign} if now.config.takeover else set()
     for listener in machine.listeners:
-        ours = OURS.get(listener.owner) in machine.ours
+        ours = OURS.get(listener.owner) in machine.ours or OURS.get(listener.owner) in adopted
         if listener.port in wanted and not ours:
             taken.setdefault(listener.port, listener)
     for port, listener in sorted(taken.items()):

@@ -6,13 +6,14 @@
 from __future__ import annotations
 
 import urllib.parse
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
+from ..arc.roles import ROLES, Role
 from ..catalogue import skew as version_skew
 from ..config.values import Version
-from .azure_roles import PURPOSES, assignment_command, missing_roles, needed_roles
+from .azure_roles import PURPOSES, assignment_command, missing_roles, needed_by
 from .finding import Outcome, Unchecked, error, listed, warning
-from .seen import Situation, Source
+from .seen import Access, Situation, Source
 
 SLIGHT, GRAVE = 30.0, 300.0  # seconds; Kubernetes dates certificates back by five minutes
 SET_CLOCK = (
@@ -157,19 +158,29 @@ def proxies(now: Situation) -> Iterator[Outcome]:
 
 
 def azure(now: Situation) -> Iterator[Outcome]:
-    """The machine's own identity: a token, and every role that it lacks."""
-    config, access = now.config, now.reached.access
-    if config.kubernetes_auth.method in (None, "bootstrapToken") and config.azure_auth.method is None:
+    """The machine's own identities: a token, and every role that each lacks for what it serves."""
+    needed, found = needed_by(now.config), now.reached.access
+    if not needed:
         return
-    needed = needed_roles(config)
-    if access is None:
+    if found is None:
         waits = now.reached.access_waits_for or "no identity is at hand here"
         yield Unchecked("azure-token", waits)
-        if needed:
+        if any(needed.values()):
             yield Unchecked("azure-role", waits)
         return
+    told: list[Access] = []
+    for access in found.values():
+        if any(access is one for one in told):
+            continue  # one identity that serves both
+        told.append(access)
+        served = {role for purpose, roles in needed.items() if found[purpose] is access for role in roles}
+        yield from _identity(now, access, [role for role in ROLES.values() if role in served])
+
+
+def _identity(now: Situation, access: Access, needed: Sequence[Role]) -> Iterator[Outcome]:
     if access.failure:
-        method = config.azure_auth.method or config.kubernetes_auth.method
+        config = now.config
+        method = access.method or config.azure_auth.method or config.kubernetes_auth.method
         yield error(
             "azure-token",
             f"no token for the identity {method}: {access.failure}",
@@ -188,7 +199,7 @@ def azure(now: Situation) -> Iterator[Outcome]:
             "azure-role",
             f"the identity {access.principal_id or 'of this machine'} has no role {role.name} on the cluster",
             f"it {PURPOSES[role.key]}",
-            assignment_command(role, access.principal_id, str(config.cluster_id)),
+            assignment_command(role, access.principal_id, str(now.config.cluster_id)),
         )
 
 

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from ..arc.roles import Grants
@@ -49,25 +49,41 @@ def own_identity(config: NodeConfig, host: Host, method: str) -> Identity:
     return Fresh(source_of(method, config, host, os.environ), host.clock)
 
 
-def ask_azure(config: NodeConfig, host: Host, identify: Identify, client: HttpClient) -> Access:
-    """Get the tokens that the node will live on, and read what they are good for."""
-    found: dict[Purpose, Identity] = {}
-    principal = ""
+def ask_azure(
+    config: NodeConfig, host: Host, identify: Identify, client: HttpClient
+) -> dict[Purpose, Access]:
+    """Get the tokens that the node will live on, and read what each identity is good for."""
+    served: dict[str, list[Purpose]] = {}
     for purpose in PURPOSES:
         if method := method_for(config, purpose):
-            try:
-                found[purpose] = identify(config, host, method)
-                token = found[purpose].token(audience_for(config, purpose))
-            except FlexNodeError as error:
-                return Access(told(error), error.fix)
-            principal = str(claims(token.value).get("oid") or "")
-    if "azure" not in found:
-        return Access(principal_id=principal, why_unread="no identity for Azure itself is configured")
+            served.setdefault(method, []).append(purpose)
+    found: dict[Purpose, Access] = {}
+    for method, purposes in served.items():
+        found.update(dict.fromkeys(purposes, _access(config, host, identify, client, method, purposes)))
+    return found
+
+
+def _access(
+    config: NodeConfig,
+    host: Host,
+    identify: Identify,
+    client: HttpClient,
+    method: str,
+    purposes: Sequence[Purpose],
+) -> Access:
+    principal = ""
     try:
-        granted = Grants(found["azure"], config.azure.resource_manager, client).at(str(config.cluster_id))
+        identity = identify(config, host, method)
+        for purpose in purposes:
+            token = identity.token(audience_for(config, purpose))
+            principal = str(claims(token.value).get("oid") or "")
     except FlexNodeError as error:
-        return Access(principal_id=principal, why_unread=told(error))
-    return Access(principal_id=principal, granted=tuple(granted))
+        return Access(told(error), error.fix, method=method)
+    try:
+        granted = Grants(identity, config.azure.resource_manager, client).at(str(config.cluster_id))
+    except FlexNodeError as error:
+        return Access(principal_id=principal, why_unread=told(error), method=method)
+    return Access(principal_id=principal, granted=tuple(granted), method=method)
 
 
 def told(error: FlexNodeError) -> str:

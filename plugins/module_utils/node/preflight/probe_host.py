@@ -10,6 +10,7 @@ import platform
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
+from ..components.exec_plugin import lives_on_tokens
 from ..config.model import NodeConfig
 from ..errors import FlexNodeError
 from ..facts import memory_of, os_release
@@ -97,6 +98,7 @@ def with_records(machine: Machine, host: Host, config: NodeConfig | None) -> Mac
         store: Store = store_of(host)
         entries = store.journal.entries()
         foreign, join = foreign_units(host, store), store.join()
+        applied = store.applied_config() is not None
     except FlexNodeError as trouble:
         return replace(machine, state_trouble=f"{trouble.where}: {trouble.why}")
     ours = frozenset(
@@ -104,7 +106,9 @@ def with_records(machine: Machine, host: Host, config: NodeConfig | None) -> Mac
         for entry in entries
         if entry.name.endswith(".service") and entry.origin.get("is") == "absent"
     )
-    joined = identity_there and KUBELET in ours
+    # A kubelet that lives on tokens has no certificate: that the configuration was applied tells instead.
+    has_identity = identity_there or bool(applied and config and lives_on_tokens(config))
+    joined = has_identity and KUBELET in ours
     return replace(
         machine,
         foreign=tuple(foreign),

@@ -36,7 +36,7 @@ def ask_api(server: ApiServer, clock: Clock, seconds: float = PATIENCE) -> ApiAn
     name, port = parts.hostname or "", parts.port or 443
     try:
         found = socket.getaddrinfo(name, port, type=socket.SOCK_STREAM)
-    except OSError as error:
+    except (OSError, UnicodeError) as error:  # a label that is empty or too long is no name at all
         return ApiAnswer("dns", said(error))
     addresses = tuple(dict.fromkeys(str(item[4][0]) for item in found))
     try:
@@ -67,13 +67,16 @@ def ask_api(server: ApiServer, clock: Clock, seconds: float = PATIENCE) -> ApiAn
 
 
 def connect(addresses: Iterable[str], port: int, seconds: float) -> socket.socket:
-    """A connection to the first address that takes one."""
-    trouble = OSError("it has no address")
-    for address in list(addresses)[:3]:
+    """A connection to the first address that takes one, within `seconds` for all of them."""
+    trouble, tried = OSError("it has no address"), list(addresses)[:3]
+    for address in tried:
         try:
-            return socket.create_connection((address, port), seconds)
+            connection = socket.create_connection((address, port), seconds / len(tried))
         except OSError as error:
             trouble = error
+        else:
+            connection.settimeout(seconds)
+            return connection
     raise trouble
 
 
@@ -112,6 +115,8 @@ def ask_file(client: HttpClient, url: str, names: tuple[str, ...], clock: Clock)
             failure.tls,
             missing=400 <= failure.status < 500 and failure.status != 407,
         )
+    except UnicodeError as error:
+        return Source(names, shown(url), said(error))
 
 
 def ask_registries(
@@ -135,6 +140,8 @@ def ask_registry(client: HttpClient, url: str, image: str) -> Source:
     except HttpFailure as failure:
         refused = 400 <= failure.status < 500 and failure.status != 407
         return Source((image,), failure.url, "" if refused else failure.reason, failure.advice, failure.tls)
+    except UnicodeError as error:
+        return Source((image,), shown(url), said(error))
 
 
 def ask_proxies(config: NodeConfig, seconds: float = PATIENCE) -> dict[str, Callable[[], Source]]:
@@ -151,7 +158,7 @@ def ask_proxy(name: str, address: Secret, seconds: float) -> Source:
     try:
         with socket.create_connection((parts.hostname or "", parts.port or default), seconds):
             return Source((name,), url)
-    except OSError as error:
+    except (OSError, UnicodeError) as error:
         return Source((name,), url, said(error))
 
 
@@ -179,6 +186,8 @@ def said(error: Exception) -> str:
     """What went wrong in a few words."""
     if isinstance(error, ssl.SSLCertVerificationError):
         return f"its certificate is not trusted: {error.verify_message}"
+    if isinstance(error, UnicodeError):
+        return "it is not the name of a host"
     if isinstance(error, TimeoutError):
         return "no answer in time"
     return (error.strerror if isinstance(error, OSError) else "") or str(error) or type(error).__name__

@@ -13,6 +13,7 @@ from ..errors import ConfigInvalid, NotInCatalogue
 from ..facts import ARCHITECTURES
 from ..host import Host
 from ..http_client import HttpClient
+from ..identity.choice import PURPOSES, Purpose, method_for
 from ..layout import version_dir
 from ..proxy import proxies
 from ..resources.tree import Manifest
@@ -24,7 +25,9 @@ from .seen import Access, ApiAnswer, Machine, Reached, Source
 from .together import together
 
 SECONDS = 15.0  # for everything together; most answer within one
-STEPS = 3  # of a connection, each with a limit of its own: connect, TLS, answer
+# Of a connection, each with a limit of its own: connect, TLS, answer. One more is for the resolver, which has
+# none: so whatever is late for everything is late because of it.
+STEPS = 4
 LATE = "no answer in time"
 TUNNEL = "/sys/class/net/tun0"
 ARC_AGENT = "/var/opt/azcmagent/agentconfig.json"  # there while the machine is registered
@@ -42,7 +45,7 @@ def reach(
     """Ask everybody; whoever does not answer within `seconds` gave no answer."""
     patience = min(PATIENCE, seconds / STEPS)
     api_waits, access_waits = first_comes(host, config, stage)
-    asked: dict[str, Callable[[], ApiAnswer | Access | Source]] = {}
+    asked: dict[str, Callable[[], ApiAnswer | dict[Purpose, Access] | Source]] = {}
     if config.node.kubelet.server_url and not api_waits:
         asked[API] = lambda: ask_api(config.api_server, host.clock, patience)
     if identify is not None and not access_waits and uses_azure(config):
@@ -72,13 +75,13 @@ def reach(
     if API in late:  # every step has a limit but the resolver's
         api = ApiAnswer("dns", LATE)
     if AZURE in late:
-        access = Access(LATE)
+        access = {purpose: Access(LATE) for purpose in PURPOSES if method_for(config, purpose)}
     return Reached(
         api if isinstance(api, ApiAnswer) else None,
         sources([*files, "mirror.caCert"]),
         sources(list(registries)),
         sources(list(named)),
-        access if isinstance(access, Access) else None,
+        access if isinstance(access, dict) else None,
         api_waits,
         access_waits,
     )

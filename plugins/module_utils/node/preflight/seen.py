@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from ..config.addresses import Address, Network
 from ..config.model import NodeConfig
+from ..identity.choice import Purpose
 from .azure_roles import Grant
 
 
@@ -74,7 +75,7 @@ class Machine:
     foreign: tuple[str, ...]  # unit files of other owners' runtimes
     ours: frozenset[str]  # names of units that we placed
     processes: frozenset[str]  # names of container software that runs
-    joined: bool  # the kubelet that we placed has a certificate of its own
+    joined: bool  # the kubelet that we placed has a certificate of its own, or lives on tokens
     identity_left: str  # a kubelet's certificate that is not ours
     cni_files: tuple[str, ...]
     nameservers: tuple[Address, ...]
@@ -118,13 +119,14 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """What the machine's Azure identity got; `failure` is set where it got no token."""
+    """What one of the machine's Azure identities got; `failure` is set where it got no token."""
 
     failure: str = ""
     advice: str = ""
     principal_id: str = ""
     granted: tuple[Grant, ...] | None = None  # None: what it may do could not be read
     why_unread: str = ""
+    method: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +137,7 @@ class Reached:
     sources: tuple[Source, ...] = ()
     registries: tuple[Source, ...] = ()
     proxies: tuple[Source, ...] = ()
-    access: Access | None = None
+    access: Mapping[Purpose, Access] | None = None  # of the identity that serves each
     api_waits_for: str = ""  # what has to come first; empty: nothing
     access_waits_for: str = ""
 

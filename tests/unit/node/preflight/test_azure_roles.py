@@ -15,6 +15,7 @@ from ansible_collections.aks.flexnode.plugins.module_utils.node.preflight.azure_
     Grant,
     assignment_command,
     missing_roles,
+    needed_by,
     needed_roles,
 )
 from tests.unit.node.test_config_samples import CLUSTER, PRINCIPAL, TENANT, TOKEN, joining
@@ -92,3 +93,15 @@ def test_the_command_names_who_what_and_where() -> None:
     )
     assert "OBJECT_ID_OF_THE_IDENTITY" in assignment_command(READER, "", CLUSTER)
     assert assignment_command(READER, "x", "/rg(1)/plant").endswith("--scope '/rg(1)/plant'")
+
+
+def test_each_identity_needs_what_it_serves() -> None:
+    mixed = {
+        "azure": {**IDENTITY["azure"], "arc": {"enabled": True}, "targetCluster": {"location": "westeurope"}},
+        "kubernetesAuth": {"method": "servicePrincipal", "profile": "token"},
+        "azureAuth": {"method": "arc"},
+    }
+    assert needed_by(parse(joining(mixed))) == {
+        "azure": (READER,),
+        "kubernetes": (RBAC_CLUSTER_ADMIN, CLUSTER_ADMIN),
+    }

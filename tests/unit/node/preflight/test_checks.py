@@ -46,6 +46,11 @@ def reached(**wrong: Any) -> dict[str, Any]:
     return {"reached": replace(GOOD, **wrong)}
 
 
+def both(access: Access) -> dict[str, Access]:
+    """One identity that serves the node and the kubelet."""
+    return {"azure": access, "kubernetes": access}
+
+
 def source(failure: str, **more: Any) -> Source:
     return Source(("containerd", "runc"), "https://mirror.example/containerd.tgz", failure, **more)
 
@@ -531,7 +536,7 @@ CASES: dict[str, tuple[Situation, str, str, str, str]] = {
     ),
     "no token of Azure": (
         situation(
-            TOKEN_PROFILE, **reached(access=Access("AADSTS7000215: invalid client secret", "renew it"))
+            TOKEN_PROFILE, **reached(access=both(Access("AADSTS7000215: invalid client secret", "renew it")))
         ),
         "azure-token",
         "error",
@@ -542,9 +547,11 @@ CASES: dict[str, tuple[Situation, str, str, str, str]] = {
         situation(
             TOKEN_PROFILE,
             **reached(
-                access=Access(
-                    principal_id=OID,
-                    granted=({"actions": ["*/read", f"{AKS}/listClusterAdminCredential/action"]},),
+                access=both(
+                    Access(
+                        principal_id=OID,
+                        granted=({"actions": ["*/read", f"{AKS}/listClusterAdminCredential/action"]},),
+                    )
                 )
             ),
         ),
@@ -640,9 +647,12 @@ def test_a_stranger_on_a_port_of_a_joined_node_is_found() -> None:
         (situation(reached=Reached(api=ApiAnswer("dns", "x"))), {"clock-skew": "no server told the time"}),
         (situation(TOKEN_PROFILE), {"azure-token": "no identity", "azure-role": "no identity"}),
         (situation(TOKEN_PROFILE, **reached(access_waits_for="Arc first")), {"azure-token": "Arc first"}),
-        (situation(TOKEN_PROFILE, **reached(access=Access("no"))), {"azure-role": "no token to ask with"}),
         (
-            situation(TOKEN_PROFILE, **reached(access=Access(principal_id=OID, why_unread="HTTP 500"))),
+            situation(TOKEN_PROFILE, **reached(access=both(Access("no")))),
+            {"azure-role": "no token to ask with"},
+        ),
+        (
+            situation(TOKEN_PROFILE, **reached(access=both(Access(principal_id=OID, why_unread="HTTP 500")))),
             {"azure-role": "HTTP 500"},
         ),
         (situation(root=False, state_trouble="-"), {"foreign-runtime": "only root"}),
@@ -683,3 +693,37 @@ def test_a_dead_mirror_is_one_finding_whatever_it_was_to_serve() -> None:
     ]
     assert len(findings) == 1
     assert findings[0].found.startswith("a, b, c, d, e and 2 more: https://mirror.example:")
+
+
+def test_each_identity_is_judged_by_what_it_serves() -> None:
+    mixed = {
+        "azure": {
+            "bootstrapToken": None,
+            "tenantId": TENANT,
+            "servicePrincipal": PRINCIPAL,
+            "arc": {"enabled": True},
+            "targetCluster": {"location": "westeurope"},
+        },
+        "kubernetesAuth": {"method": "servicePrincipal", "profile": "token"},
+        "azureAuth": {"method": "arc"},
+    }
+    reads: dict[str, Any] = {"actions": ["*/read"]}
+    acts: dict[str, Any] = {"actions": [f"{AKS}/listClusterAdminCredential/action"], "dataActions": ["*"]}
+
+    def found(azure: Access, kubernetes: Access) -> list[str]:
+        now = situation(mixed, **reached(access={"azure": azure, "kubernetes": kubernetes}))
+        return [one.found for one in judged(now) if isinstance(one, Finding)]
+
+    assert found(Access(granted=(reads,)), Access(granted=(acts,))) == []
+    wrong = found(Access(principal_id="ARC", granted=(acts,)), Access(principal_id="SP", granted=(reads,)))
+    assert [("ARC" in one, "SP" in one) for one in wrong] == [(True, False), (False, True), (False, True)]
+
+
+@pytest.mark.parametrize(("unit", "expected"), [("kubelet", []), ("docker", ["port-in-use"])])
+def test_the_ports_of_what_is_taken_over_are_no_trouble(unit: str, expected: list[str]) -> None:
+    now = situation(
+        {"takeover": True},
+        listeners=(Listener(10250, "192.0.2.7", "1", "kubelet", 77),),
+        foreign=(f"/etc/systemd/system/{unit}.service",),
+    )
+    assert [one.id for one in judged(now) if isinstance(one, Finding) and one.severity == "error"] == expected

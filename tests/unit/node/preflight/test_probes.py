@@ -40,7 +40,10 @@ from ansible_collections.aks.flexnode.plugins.module_utils.node.preflight.probe_
     ask_artifacts,
     ask_file,
     ask_proxies,
+    ask_proxy,
     ask_registries,
+    ask_registry,
+    connect,
     skew_of,
 )
 from ansible_collections.aks.flexnode.plugins.module_utils.node.preflight.reach import to_download
@@ -448,9 +451,11 @@ def test_what_an_identity_may_do(arm: tuple[Any, dict[str, Answer]], pki: Pki, d
     path = f"{CLUSTER}/providers/Microsoft.Authorization/permissions"
     answers[path] = answer_json({"value": [{"actions": ["*/read"]}]})
     somebody = Somebody()
-    access = ask_azure(
+    found = ask_azure(
         azure_config(server.url), debian.host, lambda *_: somebody, HttpClient(ca_pem=pki.ca_pem, attempts=1)
     )
+    access = found["azure"]
+    assert access is found["kubernetes"]
     assert (access.failure, access.principal_id, access.granted) == (
         "",
         "some-oid",
@@ -465,12 +470,14 @@ def test_who_may_not_ask_has_nothing(
 ) -> None:
     server, answers = arm
     answers[f"{CLUSTER}/providers/Microsoft.Authorization/permissions"] = Answer(status=status)
-    access = ask_azure(
+    found = ask_azure(
         azure_config(server.url),
         debian.host,
         lambda *_: Somebody(),
         HttpClient(ca_pem=pki.ca_pem, attempts=1),
     )
+    access = found["azure"]
+    assert access is found["kubernetes"]
     assert access.granted == granted
     assert bool(access.why_unread) == (granted is None)
 
@@ -478,5 +485,32 @@ def test_who_may_not_ask_has_nothing(
 def test_no_token(debian: Machine) -> None:
     refused = FlexNodeError("no token", where="sign-in", why="the secret has expired", fix="renew it")
     config = azure_config("https://127.0.0.1:1")
-    access = ask_azure(config, debian.host, lambda *_: Somebody(refused), HttpClient(attempts=1))
+    found = ask_azure(config, debian.host, lambda *_: Somebody(refused), HttpClient(attempts=1))
+    access = found["azure"]
+    assert access is found["kubernetes"]
     assert (access.failure, access.advice) == ("no token (sign-in): the secret has expired", "renew it")
+
+
+# -- names that are none, and firewalls that drop ----------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["a..b", f"{'x' * 64}.example"])
+def test_a_name_that_is_none_is_a_finding(name: str) -> None:
+    url = f"https://{name}"
+    client = HttpClient(attempts=1)
+    assert ask_proxy("proxy.http", Secret(url), 1).failure
+    assert ask_file(client, url, ("kubelet",), FakeClock()).failure
+    assert ask_registry(client, url, "pause").failure
+
+
+def test_addresses_that_drop_share_one_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    limits: list[float] = []
+
+    def drop(_address: object, seconds: float) -> None:
+        limits.append(seconds)
+        raise TimeoutError
+
+    monkeypatch.setattr("socket.create_connection", drop)
+    with pytest.raises(TimeoutError):
+        connect(["192.0.2.1", "192.0.2.2", "192.0.2.3", "192.0.2.4"], 443, 3)
+    assert limits == [1, 1, 1]

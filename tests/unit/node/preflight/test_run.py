@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 
 from ansible_collections.aks.flexnode.plugins.module_utils.node.config.document import merge
+from ansible_collections.aks.flexnode.plugins.module_utils.node.config.parse import parse
 from ansible_collections.aks.flexnode.plugins.module_utils.node.errors import ConfigInvalid
 from ansible_collections.aks.flexnode.plugins.module_utils.node.http_client import HttpClient
 from ansible_collections.aks.flexnode.plugins.module_utils.node.preflight.document import fetched
@@ -26,10 +27,11 @@ from ansible_collections.aks.flexnode.plugins.module_utils.node.preflight.findin
     Report,
     Unchecked,
 )
-from ansible_collections.aks.flexnode.plugins.module_utils.node.preflight.probe_host import Ways
+from ansible_collections.aks.flexnode.plugins.module_utils.node.preflight.probe_host import Ways, look
 from ansible_collections.aks.flexnode.plugins.module_utils.node.preflight.run import run_preflight
 from ansible_collections.aks.flexnode.plugins.module_utils.node.resources.paths import File
 from ansible_collections.aks.flexnode.plugins.module_utils.node.sources import Inline, Stored, Url
+from ansible_collections.aks.flexnode.plugins.module_utils.node.state import store_of
 from tests.unit.node.fake_api import FakeApi
 from tests.unit.node.fakes import SWAPS_HEADER, Machine, swap_row
 from tests.unit.node.servers import Answer, Pki, Server, answer_json, serving
@@ -364,3 +366,17 @@ def test_the_report_as_data() -> None:
     assert set(data["findings"][0]) == {"id", "severity", "found", "why", "fix"}
     # Ansible would take these for its own.
     assert not {"warnings", "skipped", "failed", "changed", "exception", "invocation"} & set(data)
+
+
+def test_a_node_that_lives_on_tokens_has_joined_too(site: Site) -> None:
+    changes = {
+        "azure": {"bootstrapToken": None, "tenantId": TENANT, "servicePrincipal": PRINCIPAL},
+        "kubernetesAuth": {"profile": "token"},
+    }
+    store = store_of(site.machine.host)
+    store.journal.record([File("/etc/systemd/system/kubelet.service", "x")])
+    config = parse(merge(site.document, changes))
+    assert not look(site.machine.host, config, WAYS).joined
+    store.set_applied_config(site.document)
+    assert look(site.machine.host, config, WAYS).joined
+    assert not look(site.machine.host, parse(site.document), WAYS).joined

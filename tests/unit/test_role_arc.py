@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: (c) 2026, aks.flexnode contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""Role arc: who gets to see the installer's token, and how a wait ends."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import jinja2
+import pytest
+import yaml
+
+ROLE = Path(__file__).parents[2] / "roles/arc"
+TOKEN = {"access_token": "t0ken"}
+REGISTERED: dict[str, Any] = {"resource_id": "/subscriptions/1", "registered_by_us": False}
+NEW: dict[str, Any] = {"resource_id": "", "registered_by_us": False}
+OURS: dict[str, Any] = {"resource_id": "/subscriptions/1", "registered_by_us": True}
+
+
+def task(file: str, name: str) -> dict[str, Any]:
+    tasks: list[dict[str, Any]] = yaml.safe_load((ROLE / f"tasks/{file}.yml").read_text())
+    return next(one for one in tasks if one["name"].startswith(name))
+
+
+def said(expression: str, **variables: Any) -> str:
+    environment = jinja2.Environment(autoescape=True, undefined=jinja2.ChainableUndefined)
+    environment.tests["skipped"] = lambda result: bool(result.get("skipped"))
+    environment.globals["omit"] = "OMIT"
+    text = expression if "{{" in expression else f"{{{{ {expression} }}}}"
+    return environment.from_string(text).render(**variables)
+
+
+@pytest.mark.parametrize(
+    ("file", "name", "seen", "expected"),
+    [
+        ("main", "Register", NEW, "t0ken"),
+        ("main", "Register", REGISTERED, "OMIT"),
+        ("main", "Register", OURS, "OMIT"),
+        ("main", "Wait", NEW, "OMIT"),
+        ("absent", "Take back the registration", OURS, "t0ken"),
+        ("absent", "Take back the registration", REGISTERED, "OMIT"),
+        ("absent", "Take back the registration", NEW, "OMIT"),
+    ],
+)
+def test_the_installers_token_goes_where_it_is_needed(
+    file: str, name: str, seen: dict[str, Any], expected: str
+) -> None:
+    found = task(file, name)
+    given, own = found["aks.flexnode.arc_register"]["access_token"], found.get("vars", {})
+    assert said(given, arc_seen=seen, arc_token=TOKEN, **own) == expected
+    assert said(given, arc_seen=seen, **own) == "OMIT"
+
+
+@pytest.mark.parametrize(
+    ("result", "again", "fails"),
+    [
+        ({"missing_roles": []}, False, False),
+        ({"skipped": True}, False, False),
+        ({"msg": "MODULE FAILURE", "module_stderr": "Traceback"}, False, True),
+        ({"msg": "x", "error": {"code": "FLEX-1816"}}, True, True),
+        ({"msg": "x", "error": {"code": "FLEX-1817"}}, True, True),
+        ({"msg": "x", "error": {"code": "FLEX-1804"}}, True, True),
+        ({"msg": "x", "error": {"code": "FLEX-1802"}}, False, True),
+    ],
+)
+def test_how_a_wait_ends(result: dict[str, Any], again: bool, fails: bool) -> None:
+    passing = yaml.safe_load((ROLE / "defaults/main.yml").read_text())["arc_passing"]
+    until = task("main", "Wait")["until"]
+    assert said(until, arc_waited=result, arc_passing=passing) == str(not again)
+    when = task("main", "Say what is still missing")["when"]
+    assert all(said(one, arc_waited=result) == "True" for one in when) == fails
+
+
+def test_what_is_surplus_is_taken_back_by_an_entry_point_of_its_own() -> None:
+    (only,) = yaml.safe_load((ROLE / "tasks/settled.yml").read_text())
+    assert only["aks.flexnode.flexnode_role_assignment"]["state"] == "absent"
+    assert "'surplus'" in only["vars"]["arc_surplus"]
