@@ -219,7 +219,9 @@ def explained_log(host: Host, node: str, since: float, azure: str = "") -> FlexN
         )
     if azure and (denied := dict.fromkeys(FORBIDDEN.findall(log))):
         return not_allowed(node, azure, list(denied))
-    if trouble := UNREACHABLE.findall(log):
+    # The kubelet also probes pods, whose troubles are not the API server's.
+    asked = "\n".join(line for line in log.splitlines() if "prober.go" not in line)
+    if trouble := UNREACHABLE.findall(asked):
         return ApiUnreachable("the kubelet can't reach the API server", where=node, why=trouble[-1])
     return None
 

@@ -37,6 +37,7 @@ UNKNOWN_CA = 'E1115 err="tls: failed to verify certificate: x509: certificate si
 WRONG_NAME = 'err="x509: certificate is valid for a.example, not b.example"'
 NO_ROUTE = 'E1115 err="Post \\"https://api/x\\": dial tcp 10.0.0.1:443: connect: no route to host"'
 REFUSED = 'E1115 err="dial tcp 10.0.0.1:443: connect: connection refused"'
+PROBE = 'I1115 prober.go:120] "Probe failed" output="dial tcp 10.244.0.2:8181: connect: connection refused"'
 NO_NETWORK = 'E1115 err="dial tcp 10.0.0.1:443: connect: network is unreachable"'
 NO_NAME = 'E1115 err="dial tcp: lookup api.example on 10.0.0.53:53: no such host"'
 NOISE = "I1115 server.go:415] Starting to listen"
@@ -192,6 +193,8 @@ def test_a_wrong_ca_of_our_own_ends_the_wait(
         (REFUSED, ApiUnreachable, "dial tcp 10.0.0.1:443: connect: connection refused"),
         (NO_NETWORK, ApiUnreachable, "dial tcp 10.0.0.1:443: connect: network is unreachable"),
         (NO_NAME, ApiUnreachable, "dial tcp: lookup api.example on 10.0.0.53:53: no such host"),
+        (f"{NO_ROUTE}\n{PROBE}", ApiUnreachable, "dial tcp 10.0.0.1:443: connect: no route to host"),
+        (PROBE, None, ""),
         (f"{REFUSED}\n{UNAUTHORIZED}", TokenRefused, "it is unknown, expired or was deleted"),
         (NOISE, None, ""),
         ("", None, ""),

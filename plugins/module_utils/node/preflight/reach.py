@@ -57,7 +57,8 @@ def reach(
             HttpClient(proxies=proxies(config), clock=host.clock, timeout=patience, attempts=1),
         )
     try:
-        files = ask_artifacts(to_download(host, config, machine), config, host.clock, patience)
+        # A slow mirror is no missing one: it may take nearly all the time there is.
+        files = ask_artifacts(to_download(host, config, machine), config, host.clock, 0.8 * seconds)
         registries = ask_registries(config, host.clock, patience)
     except ConfigInvalid as invalid:  # a CA that OpenSSL does not take
         files, registries = {}, {}
