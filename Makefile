@@ -28,7 +28,7 @@ sanity: $(STAMP) ## Run ansible-test sanity alone
 	@$(RUN) scripts.sanity
 
 unit: $(STAMP) ## Run the unit tests (K=expression selects, ARGS=... goes to pytest)
-	@$(PYTEST) tests/unit
+	@$(PYTEST) -n auto tests/unit
 
 faults: $(STAMP) ## Kill every operation at every moment and run it again; one test for each error code
 	@$(PYTEST) -n auto tests/faults
