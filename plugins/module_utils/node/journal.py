@@ -33,9 +33,6 @@ class Entry:
         return f"{self.kind}:{self.name}"
 
 
-NOBODY: Mapping[str, frozenset[str]] = {}
-
-
 class Journal:
     """Lines of JSON, appended and synced before anything is touched; contents of replaced files beside it.
 
@@ -76,13 +73,15 @@ class Journal:
             entry.restarts = tuple(record.get("restarts", ()))
         return list(entries.values())
 
-    def record(self, resources: Iterable[Resource], owners: Mapping[str, frozenset[str]] = NOBODY) -> None:
+    def record(
+        self, resources: Iterable[Resource], owners: Mapping[str, frozenset[str]] | None = None
+    ) -> None:
         """Write down the origin of each item that is touched for the first time, and its coming mark."""
         known = {entry.key: entry for entry in self.entries()}
         lines = []
         for resource in resources:
             key = key_of(resource)
-            of = owners.get(key, frozenset())
+            of = (owners or {}).get(key, frozenset())
             line: dict[str, object] = {"key": key, "mark": resource.mark}
             if of:
                 line["of"] = sorted(of)
