@@ -14,7 +14,7 @@ from typing import Any, Protocol
 from .errors import ApiUnreachable, FlexNodeError
 from .host import Host
 from .orphans import Orphan, find_orphans
-from .resources.base import Change, Ownership, Resource, key_of
+from .resources.base import Change, Item, Ownership, Resource, key_of
 from .resources.kinds import KINDS
 from .resources.paths import Directory
 from .resources.tree import Tree
@@ -32,7 +32,7 @@ Listener = Callable[[str], None]
 class Step:
     """One item that differs, and how."""
 
-    resource: Resource
+    resource: Item
     change: Change
 
 
@@ -210,7 +210,7 @@ def execute(
         reload = plan.reload or any(step.resource.name.startswith(UNIT_DIR) for step in plan.steps)
         before = _now(plan, host, store)
         store.begin({"restarts": restarts + last, "reload": reload, "before": before})
-        done: list[Resource] = []
+        done: list[Item] = []
         try:
             tell(f"apply {len(plan.steps)} change(s)")
             for step in plan.steps:
@@ -280,7 +280,7 @@ def _now(plan: Plan, host: Host, store: Store) -> dict[str, Any]:
     }
 
 
-def _put_back(done: list[Resource], before: dict[str, Any], host: Host, store: Store) -> list[str]:
+def _put_back(done: list[Item], before: dict[str, Any], host: Host, store: Store) -> list[str]:
     """The previous generation. Units follow by a restart; trees are inert without a link to them.
 
     Returns the units that were stopped, and have to run again.

@@ -71,11 +71,6 @@ class Orphan:
         KINDS[self.entry.kind].restore(host, self.name, {**self.entry.origin, "ours": False}, self.vault)
 
     @classmethod
-    def mark_now(cls, host: Host, name: str) -> str:
-        """Only an item's own kind can tell."""
-        raise NotImplementedError(name)
-
-    @classmethod
     def restore(cls, host: Host, name: str, origin: Origin, vault: Vault) -> list[str]:
         """It was wanted after all. A unit is started by the engine, when its files are back and known."""
         if origin["kind"] == "directory":

@@ -49,11 +49,10 @@ class Vault(Protocol):
     def kept(self, digest: str) -> bytes: ...
 
 
-class Resource(Protocol):
-    """A piece of local state that can be observed, applied and taken back.
+class Item(Protocol):
+    """What a plan is made of: a piece of local state that can be observed, applied and rolled back.
 
-    `mark` names the state that `apply` leaves; `mark_now` names the present one. While they are equal the
-    item is still ours and may be restored; otherwise someone else has changed it and it is left alone.
+    `mark` names the state that `apply` leaves.
     """
 
     kind: ClassVar[str]
@@ -79,12 +78,20 @@ class Resource(Protocol):
     def apply(self, host: Host) -> None: ...
 
     @classmethod
-    def mark_now(cls, host: Host, name: str) -> str: ...
-
-    @classmethod
     def restore(cls, host: Host, name: str, origin: Origin, vault: Vault) -> list[str]: ...
 
 
-def key_of(resource: Resource) -> str:
+class Resource(Item, Protocol):
+    """An item that a configuration asks for; the journal keeps its origin, and can take it back by its name.
+
+    `mark_now` names the present state. While it is equal to the mark, the item is still ours and may be
+    restored; otherwise someone else has changed it and it is left alone.
+    """
+
+    @classmethod
+    def mark_now(cls, host: Host, name: str) -> str: ...
+
+
+def key_of(resource: Item) -> str:
     """Stable identity, e.g. `file:/etc/containerd/config.toml`."""
     return f"{resource.kind}:{resource.name}"
