@@ -64,12 +64,11 @@ def choose(explicit: str | None) -> Interpreter:
 
 
 def install_system_packages(python: Interpreter) -> None:
-    """Debian and Ubuntu keep ensurepip and git in packages of their own."""
+    """A minimal Debian or Ubuntu has neither ensurepip nor git, nor openssl, which unit tests sign with."""
     missing = []
     if subprocess.run([python.path, "-c", "import ensurepip, venv"], capture_output=True).returncode:
         missing.append(f"python3.{python.version[1]}-venv")
-    if not shutil.which("git"):
-        missing.append("git")
+    missing += [command for command in ("git", "openssl") if not shutil.which(command)]
     if not missing:
         return
     command = ["apt-get", "install", "--yes", "--no-install-recommends", *missing]
