@@ -30,6 +30,12 @@ options:
     description: Whether each item carries the merged settings of its host.
     type: bool
     default: true
+  tokens:
+    description:
+      - Only hosts that join with a bootstrap token. Those that bring an Azure identity do not, unless their
+        C(kubernetesAuth.method) says so.
+    type: bool
+    default: false
 """
 
 EXAMPLES = r"""

@@ -35,6 +35,9 @@ def arc_order(document: Document, cluster_id: str = "", name: str = "") -> dict[
     except ValueError:
         home = None  # refused elsewhere, in words that say where it stands
     principal = _below(azure, "servicePrincipal")
+    # What the kubelet may do in the cluster matters here only where it is Arc's identity, too.
+    kubelet = _below(_below(whole, "node"), "kubelet") if "kubernetes" in purposes else {}
+    directories = _below(_below(whole, "paths"), "kubernetes")
     return {
         "enabled": bool(arc.get("enabled")),
         "assign_roles": bool(arc.get("autoRoleAssignment")),
@@ -51,6 +54,10 @@ def arc_order(document: Document, cluster_id: str = "", name: str = "") -> dict[
         "proxy": proxy.get("https") or proxy.get("http") or "",
         "ca_cert": _below(whole, "mirror").get("caCert") or "",
         "profile": profile,
+        "kubelet": "kubernetes" in purposes,
+        "server_url": kubelet.get("serverURL") or "",
+        "ca_cert_data": kubelet.get("caCertData") or "",
+        "kubelet_dir": directories.get("kubeletDir") or "",
         "roles": list(needed(profile, monitored=bool(whole.get("continuousMonitoring")), purposes=purposes)),
     }
 
@@ -101,6 +108,27 @@ def arc_nodes(
                     "roles": roles,
                 }
             )
+    return found
+
+
+def arc_bindings(
+    hosts: Iterable[str], hostvars: Mapping[str, Document], state: str = "present"
+) -> list[Document]:
+    """The machines that we let ask for a certificate, as flexnode_identity_binding takes them.
+
+    Those that said that they lack it; with `absent`, all that may have been given it.
+    """
+    found: list[Document] = []
+    for host in hosts:
+        order, seen = hostvars[host].get("arc_order") or {}, _latest(hostvars[host])
+        ours = order.get("assign_roles") and order["kubelet"] and order["profile"] == "certificate"
+        if not (ours and order["cluster_id"] and seen.get("resource_id")):
+            continue
+        lacks = any(one.get("kind") == "kubernetes" for one in seen.get("missing_roles") or ())
+        if lacks or state == "absent":
+            _as_ordered(host, order, seen["resource_id"])
+            machine = {"machine_id": seen["resource_id"], "cluster_id": order["cluster_id"]}
+            found.append({"name": order["node"], **machine})
     return found
 
 

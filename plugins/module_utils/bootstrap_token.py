@@ -11,14 +11,14 @@ import string
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
-from urllib.parse import quote, urlencode
+from urllib.parse import quote
 
-from .azure.errors import BindingConflict
+from .binding import Done, RbacClient, grant
 from .node.clock import Clock
 from .node.errors import ApiUnreachable
-from .node.kube import KubeClient, ready_condition
+from .node.kube import ready_condition
 from .node.secret import REDACTED, Secret
-from .rbac import BASE, Right, missing_rights
+from .rbac import missing_rights
 from .together import each
 
 Json = dict[str, Any]
@@ -26,7 +26,6 @@ ALPHABET = string.ascii_lowercase + string.digits
 LABEL, NODE = "aks.flexnode/token", "aks.flexnode/node"
 SECRETS = "/api/v1/namespaces/kube-system/secrets"
 PREFIX = "bootstrap-token-"
-PAGE = 500
 ATTEMPTS = 5
 
 
@@ -83,65 +82,32 @@ def timestamp(seconds: float) -> str:
     return moment.strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-class TokenClient(KubeClient):
+class TokenClient(RbacClient):
     """The calls that tokens need, with an administrator's rights."""
 
     def nodes(self) -> dict[str, Json]:
         """All Nodes by name."""
-        return {node["metadata"]["name"]: node for node in self._listed("/api/v1/nodes", {})}
-
-    def bindings(self) -> list[Json]:
-        """All bindings of the cluster."""
-        return self._listed(f"{BASE}/clusterrolebindings", {})
+        return {node["metadata"]["name"]: node for node in self.listed("/api/v1/nodes", {})}
 
     def tokens(self) -> dict[str, list[str]]:
         """The ids of our tokens, by the Node that each was made for."""
         found: dict[str, list[str]] = {}
-        for secret in self._listed(SECRETS, {"labelSelector": LABEL}):
+        for secret in self.listed(SECRETS, {"labelSelector": LABEL}):
             metadata = secret["metadata"]
             node = (metadata.get("annotations") or {}).get(NODE, "")
             found.setdefault(node, []).append(str(metadata["name"]).removeprefix(PREFIX))
         return found
 
-    def create(self, path: str, body: Json) -> bool:
-        """Create an object; False where there is one of this name."""
-        try:
-            self._call("POST", path, body)
-        except ApiUnreachable as error:
-            if getattr(error.__cause__, "status", 0) == 409:
-                return False
-            raise
-        return True
-
-    def read(self, path: str, name: str) -> Json | None:
-        """An object, None where there is none."""
-        return self._call("GET", f"{path}/{quote(name, safe='')}")
-
     def delete_token(self, identifier: str) -> bool:
         """Delete a token; False where there was none."""
         return self._call("DELETE", f"{SECRETS}/{PREFIX}{quote(identifier, safe='')}") is not None
 
-    def _listed(self, path: str, query: Mapping[str, str]) -> list[Json]:
-        """All of a list, a page at a time: a big cluster's list is more than one answer may hold."""
-        found: list[Json] = []
-        following: dict[str, str] = {}
-        while True:
-            parameters = {**query, "limit": str(PAGE), **following}
-            answer = self._call("GET", f"{path}?{urlencode(parameters)}") or {}
-            found += answer.get("items") or ()
-            token = (answer.get("metadata") or {}).get("continue")
-            if not token:
-                return found
-            following = {"continue": str(token)}
-
 
 @dataclass(slots=True)
-class Minted:
-    """What was done in one cluster."""
+class Minted(Done):
+    """What was done in one cluster, and for which nodes."""
 
-    actions: list[str] = field(default_factory=list)
     nodes: list[Json] = field(default_factory=list)
-    diff: list[Json] = field(default_factory=list)
 
 
 def joined_nodes(nodes: Mapping[str, Mapping[str, Any]], names: Iterable[str]) -> set[str]:
@@ -157,7 +123,7 @@ def mint(
     joined = joined_nodes(client.nodes(), names)
     waiting = [name for name in names if name not in joined]
     if waiting and rights:
-        _grant(client, done, check=check)
+        grant(client, missing_rights(client.bindings()), done, check=check)
     older = client.tokens() if waiting else {}
     done.actions += [f"mint a bootstrap token for {name}" for name in waiting]
 
@@ -188,58 +154,6 @@ def _created(client: TokenClient, node: str, clock: Clock, hours: float) -> Toke
         if client.create(SECRETS, token.secret):
             return token
     raise ApiUnreachable("no free id for a bootstrap token", why=f"after {ATTEMPTS} random ones")
-
-
-def _grant(client: TokenClient, done: Minted, *, check: bool) -> None:
-    """Create the rights that are missing; nothing is bound where a name is taken for something else."""
-    missing = missing_rights(client.bindings())
-    for right in missing:
-        for path, body in right.objects:
-            _compare(right, body, client.read(path, body["metadata"]["name"]))
-    for right in missing:
-        done.actions.append(f"bind {right.role} to {right.group}")
-        done.diff.append(
-            {
-                "before_header": right.name,
-                "after_header": right.name,
-                "before": {},
-                "after": [body for _path, body in right.objects],
-            }
-        )
-        for path, body in right.objects if not check else ():
-            if not client.create(path, body):  # another run at the same time
-                _compare(right, body, client.read(path, body["metadata"]["name"]))
-
-
-def _compare(right: Right, wanted: Json, found: Json | None) -> None:
-    """Refuse an object that has the name of ours and is not the same."""
-    if found is None or _granted(found) == _granted(wanted):
-        return
-    kind, name = wanted["kind"], wanted["metadata"]["name"]
-    raise BindingConflict(
-        f"a {kind} of this name is there, but grants something else",
-        where=name,
-        why=f"it should bind {right.role} to {right.group}"
-        if kind == "ClusterRoleBinding"
-        else f"its rules should be {list(right.rules)}",
-        fix=f"look at it (kubectl describe {kind.lower()} {name}), delete it if it is "
-        "nobody's, and run this again; docs/examples/rbac.yaml shows what it should be",
-    )
-
-
-def _granted(body: Json) -> Json:
-    """What a role or a binding grants, whatever else is written about it."""
-    return {
-        "rules": [_sorted(rule) for rule in body.get("rules") or ()],
-        "role": {key: (body.get("roleRef") or {}).get(key) for key in ("kind", "name")},
-        "subjects": sorted(
-            (str(one.get("kind")), str(one.get("name"))) for one in body.get("subjects") or ()
-        ),
-    }
-
-
-def _sorted(rule: Mapping[str, Any]) -> Json:
-    return {key: sorted(values) for key, values in rule.items() if values}
 
 
 def revoke(client: TokenClient, names: Iterable[str], identifiers: Iterable[str], *, check: bool) -> Minted:

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from .node.config.document import merge
+from .node.config.early import early_form
 from .node.secret import REDACTED
 
 Document = Mapping[str, Any]
@@ -26,8 +27,12 @@ def node_documents(
     hostvars: Mapping[str, Document],
     sources: Sequence[str] = (),
     documents: bool = True,
+    tokens: bool = False,
 ) -> list[dict[str, Any]]:
-    """The hosts (of some sources), each with the name of its Node, its cluster and its own settings."""
+    """The hosts (of some sources), each with the name of its Node, its cluster and its own settings.
+
+    With `tokens`, only those that join with a bootstrap token.
+    """
     by_host = {host: hostvars[host].get("flexnode_config_source", "inline") for host in hosts}
     counting = {*sources, *RESOLVED} if sources else set(by_host.values())
     everyone = [(of_host(host, hostvars[host]), of) for host, of in by_host.items() if of in counting]
@@ -38,6 +43,8 @@ def node_documents(
             " cluster at a time (-l)"
         )
     found = [node for node, source in everyone if not sources or source in sources]
+    if tokens:
+        found = [node for node in found if joins_with_token(node["document"])]
     return found if documents else [{"name": n["name"], "cluster_id": n["cluster_id"]} for n in found]
 
 
@@ -57,6 +64,18 @@ def of_host(host: str, variables: Document) -> dict[str, Any]:
         "cluster_id": variables.get("flexnode_cluster_id") or target.get("resourceId") or "",
         "document": merge(document, {"agent": {"nodeName": name}}),
     }
+
+
+def joins_with_token(document: Document) -> bool:
+    """Whether a token is to be had for a machine: it brings no identity of its own, or is told to use one."""
+    whole = merge(early_form(document), {})
+    auth, azure = whole.get("kubernetesAuth") or {}, whole.get("azure") or {}
+    if auth.get("method"):
+        return bool(auth["method"] == "bootstrapToken")
+    if auth.get("useAzureAuth") is not None:
+        return not auth["useAzureAuth"]
+    brings = azure.get("servicePrincipal") or azure.get("managedIdentity") is not None
+    return not (brings or (azure.get("arc") or {}).get("enabled"))
 
 
 def with_clusters(nodes: Answers, clusters: Answers, tokens: Answers) -> list[dict[str, Any]]:

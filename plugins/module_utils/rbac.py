@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,12 +18,14 @@ APPROVE = "system:certificates.k8s.io:certificatesigningrequests"
 
 @dataclass(frozen=True, slots=True)
 class Right:
-    """A role that a group is bound to; `rules` where the role is ours."""
+    """A role that a group or a user is bound to; `rules` where the role is ours."""
 
     name: str
     role: str
-    group: str
+    subject: str
     rules: tuple[Mapping[str, Any], ...] = field(default=())
+    kind: str = "Group"
+    labels: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def binding(self) -> Json:
@@ -31,9 +33,9 @@ class Right:
         return {
             "apiVersion": f"{GROUP}/v1",
             "kind": "ClusterRoleBinding",
-            "metadata": {"name": self.name},
+            "metadata": {"name": self.name, **({"labels": dict(self.labels)} if self.labels else {})},
             "roleRef": {"apiGroup": GROUP, "kind": "ClusterRole", "name": self.role},
-            "subjects": [{"apiGroup": GROUP, "kind": "Group", "name": self.group}],
+            "subjects": [{"apiGroup": GROUP, "kind": self.kind, "name": self.subject}],
         }
 
     @property
@@ -64,12 +66,15 @@ RIGHTS = (
 )
 
 
-def missing_rights(bindings: Iterable[Mapping[str, Any]]) -> list[Right]:
+# What a node needs that has joined, whatever it joined with.
+STAYS = RIGHTS[2:]
+
+
+def missing_rights(bindings: Iterable[Mapping[str, Any]], rights: Sequence[Right] = RIGHTS) -> list[Right]:
     """The rights that no binding grants, whatever the binding's name: AKS has some of its own."""
     granted = {
-        (str((binding.get("roleRef") or {}).get("name")), str(subject.get("name")))
+        (str((binding.get("roleRef") or {}).get("name")), str(subject.get("kind")), str(subject.get("name")))
         for binding in bindings
         for subject in binding.get("subjects") or ()
-        if subject.get("kind") == "Group"
     }
-    return [right for right in RIGHTS if (right.role, right.group) not in granted]
+    return [right for right in rights if (right.role, right.kind, right.subject) not in granted]

@@ -109,6 +109,25 @@ options:
     type: list
     elements: str
     choices: [reader, rbac-cluster-admin, cluster-admin]
+  server_url:
+    description:
+      - Address of the cluster's API server, where the kubelet is to use the machine's identity. With it, the
+        API server is asked as well what the identity may do there.
+      - A kubelet that has its certificate needs nothing more there, and nothing is asked.
+    type: str
+  ca_cert_data:
+    description:
+      - The API server's CA, PEM in base64. Needed with O(server_url).
+    type: str
+  node_name:
+    description:
+      - Name of the Node, for the commands that are shown. Without it, the host name.
+    type: str
+  kubelet_dir:
+    description:
+      - Where the kubelet keeps its certificate.
+    type: path
+    default: /var/lib/kubelet
   wait_roles_seconds:
     description:
       - How long to wait until the machine's own identity has the roles. What is missing then is an error.
@@ -221,11 +240,34 @@ registered_by_us:
   type: bool
   sample: true
 missing_roles:
-  description: The roles that the machine's own identity lacks at the cluster, with the commands.
+  description:
+    - The roles that the machine's own identity lacks, with the commands. Those of Azure are at the cluster's
+      resource, those of Kubernetes are ClusterRoles.
   returned: when O(cluster_id) is given and the machine is registered
   type: list
   elements: dict
-  sample: [{role: Reader, role_id: acdd72a7-3385-48ef-bd42-f606fba81ae7, command: az role assignment}]
+  contains:
+    kind:
+      description: V(azure) or V(kubernetes).
+      type: str
+      sample: azure
+    role:
+      description: Name of the role.
+      type: str
+      sample: Reader
+    role_id:
+      description: GUID of a role of Azure's.
+      type: str
+      sample: acdd72a7-3385-48ef-bd42-f606fba81ae7
+    scope:
+      description: What the role is for.
+      type: str
+      sample: /subscriptions/.../managedClusters/plant
+    command:
+      description: The line that gives it.
+      type: str
+      sample: az role assignment create --assignee-object-id ...
+  sample: [{kind: azure, role: Reader, command: az role assignment create ...}]
 progress:
   description: What was told on the way, e.g. which roles were waited for.
   returned: success
@@ -245,7 +287,9 @@ error:
   sample: {code: FLEX-1813, what: this machine is registered as /subscriptions/...}
 """
 
+import base64
 import socket
+import ssl
 
 from ansible.module_utils.basic import AnsibleModule
 
@@ -264,6 +308,7 @@ from ansible_collections.aks.flexnode.plugins.module_utils.node.arc.roles import
     ROLES,
     Grants,
     Missing,
+    missing_rights,
     missing_roles,
     needed,
     wait_for_roles,
@@ -272,9 +317,14 @@ from ansible_collections.aks.flexnode.plugins.module_utils.node.config.azure imp
 from ansible_collections.aks.flexnode.plugins.module_utils.node.errors import FlexNodeError
 from ansible_collections.aks.flexnode.plugins.module_utils.node.host import Host, require_root
 from ansible_collections.aks.flexnode.plugins.module_utils.node.http_client import HttpClient, Proxies
+from ansible_collections.aks.flexnode.plugins.module_utils.node.identity.choice import AKS
+from ansible_collections.aks.flexnode.plugins.module_utils.node.identity.token import Identity
+from ansible_collections.aks.flexnode.plugins.module_utils.node.kube import KubeClient
 from ansible_collections.aks.flexnode.plugins.module_utils.node.lease import held, new_operation
 from ansible_collections.aks.flexnode.plugins.module_utils.node.secret import Secret
 from ansible_collections.aks.flexnode.plugins.module_utils.node.state import store_of
+
+KUBELET_DIR, CERTIFICATE = "/var/lib/kubelet", "pki/kubelet-client-current.pem"
 
 
 def main() -> None:
@@ -298,13 +348,17 @@ def main() -> None:
             "cluster_id": {"type": "str"},
             "profile": {"type": "str", "choices": list(PROFILES), "default": "certificate"},
             "roles": {"type": "list", "elements": "str", "choices": list(ROLES)},
+            "server_url": {"type": "str"},
+            "ca_cert_data": {"type": "str"},
+            "node_name": {"type": "str"},
+            "kubelet_dir": {"type": "path", "default": KUBELET_DIR},
             "wait_roles_seconds": {"type": "int", "default": 0},
             "resource_manager_endpoint": {"type": "str"},
             "data_dir": {"type": "path"},
             "operation": {"type": "str"},
         },
         required_if=[("state", "present", ("resource_group", "subscription_id", "tenant_id", "location"))],
-        required_together=[("package_url", "package_sha256")],
+        required_together=[("package_url", "package_sha256"), ("server_url", "ca_cert_data")],
         supports_check_mode=True,
     )
     try:
@@ -397,12 +451,34 @@ def lacking(module: AnsibleModule, host: Host, arm: str, told: list[str]) -> lis
     roles = given["roles"] if given["roles"] is not None else needed(given["profile"])
 
     def look() -> list[Missing]:
-        return missing_roles(grants, identity, given["cluster_id"], roles)
+        missing = missing_roles(grants, identity, given["cluster_id"], roles)
+        # Azure's role comes first: in the cluster it has its effect through Azure.
+        acts = any(one.role_id == ROLES["rbac-cluster-admin"].id for one in missing)
+        return missing if acts else [*missing, *in_cluster(given, host, identity, arm)]
 
     if given["state"] == "present" and given["wait_roles_seconds"] and not module.check_mode:
         wait_for_roles(look, host.clock, given["wait_roles_seconds"], told.append)
         return []
     return look()
+
+
+def in_cluster(given: dict[str, object], host: Host, identity: Identity, arm: str) -> list[Missing]:
+    certified = given["profile"] == "certificate" and host.exists(f"{given['kubelet_dir']}/{CERTIFICATE}")
+    if not given["server_url"] or certified:
+        return []
+    try:
+        ca_pem = base64.b64decode(str(given["ca_cert_data"]), validate=True).decode()
+        client = KubeClient(
+            str(given["server_url"]),
+            ca_pem,
+            token=identity.token(AKS).value.reveal(),
+            clock=host.clock,
+            attempts=1,
+        )
+    except (ValueError, ssl.SSLError):  # preflight says where it stands, and what it should be
+        return []
+    name = str(given["node_name"] or socket.gethostname()).lower()
+    return missing_rights(client, identity, f"{arm.rstrip('/')}/", str(given["profile"]), name)
 
 
 if __name__ == "__main__":

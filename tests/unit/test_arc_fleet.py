@@ -7,7 +7,11 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.aks.flexnode.plugins.module_utils.arc_fleet import arc_nodes, arc_order
+from ansible_collections.aks.flexnode.plugins.module_utils.arc_fleet import (
+    arc_bindings,
+    arc_nodes,
+    arc_order,
+)
 from ansible_collections.aks.flexnode.plugins.module_utils.node.arc.errors import ArcElsewhere
 
 SUBSCRIPTION = "12345678-1234-1234-1234-123456789abc"
@@ -48,6 +52,8 @@ def test_what_the_document_says_goes_first() -> None:
         "kubernetesAuth": {"profile": "token"},
         "proxy": {"http": "http://p:1", "https": "http://p:2"},
         "mirror": {"caCert": "PEM"},
+        "node": {"kubelet": {"serverURL": "https://api", "caCertData": "Q0E="}},
+        "paths": {"kubernetes": {"kubeletDir": "/srv/kubelet"}},
     }
     order = arc_order(document, "", "edge-1")
     assert order == {
@@ -66,6 +72,10 @@ def test_what_the_document_says_goes_first() -> None:
         "proxy": "http://p:2",
         "ca_cert": "PEM",
         "profile": "token",
+        "kubelet": True,
+        "server_url": "https://api",
+        "ca_cert_data": "Q0E=",
+        "kubelet_dir": "/srv/kubelet",
         "roles": ["reader", "rbac-cluster-admin", "cluster-admin"],
     }
     assert order["cluster_id"].lower() == PLANT.lower()
@@ -113,6 +123,43 @@ def host(
 def test_whose_roles_are_ours(variables: dict[str, Any], present: bool, absent: bool) -> None:
     assert bool(arc_nodes(["a"], {"a": variables})) == present
     assert bool(arc_nodes(["a"], {"a": variables}, "absent")) == absent
+
+
+LACKS = {
+    "resource_id": MACHINE,
+    "missing_roles": [{"kind": "kubernetes", "role": "system:node-bootstrapper"}],
+}
+HAS = {"resource_id": MACHINE, "missing_roles": [{"kind": "azure", "role": "Reader"}]}
+
+
+@pytest.mark.parametrize(
+    ("variables", "present", "absent"),
+    [
+        pytest.param(host(arc_registered=LACKS), True, True, id="lacks-it"),
+        pytest.param(host(arc_registered=HAS), False, True, id="has-it"),
+        pytest.param(host(arc_registered=LACKS, assign=False), False, False, id="by-hand"),
+        pytest.param(host(), False, True, id="not-asked"),
+        pytest.param(host(registered=False), False, False, id="not-registered"),
+        pytest.param({}, False, False, id="nothing-known"),
+    ],
+)
+def test_who_is_let_ask_for_a_certificate(variables: dict[str, Any], present: bool, absent: bool) -> None:
+    node = {"name": "edge-1", "machine_id": MACHINE, "cluster_id": PLANT}
+    assert arc_bindings(["a"], {"a": variables}) == ([node] if present else [])
+    assert arc_bindings(["a"], {"a": variables}, "absent") == ([node] if absent else [])
+
+
+@pytest.mark.parametrize(("key", "value"), [("profile", "token"), ("kubelet", False), ("cluster_id", "")])
+def test_who_obtains_no_certificate_with_it_is_let_do_nothing(key: str, value: Any) -> None:
+    variables = host(arc_registered=LACKS)
+    variables["arc_order"][key] = value
+    assert arc_bindings(["a"], {"a": variables}) == arc_bindings(["a"], {"a": variables}, "absent") == []
+
+
+def test_a_machine_that_says_it_is_another_one_gets_no_certificate() -> None:
+    variables = host(arc_registered={**LACKS, "resource_id": MACHINE.replace("/rg/", "/other/")})
+    with pytest.raises(ArcElsewhere, match="not what was ordered"):
+        arc_bindings(["a"], {"a": variables})
 
 
 def test_without_a_cluster_roles_can_only_be_taken_back() -> None:

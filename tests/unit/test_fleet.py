@@ -56,6 +56,30 @@ def test_a_host_without_a_source_is_inline_and_without_a_filter_all_count() -> N
     assert len(node_documents(HOSTVARS, HOSTVARS)) == 3
 
 
+ARC = {"arc": {"enabled": True}}
+
+
+@pytest.mark.parametrize(
+    ("document", "expected"),
+    [
+        ({}, True),
+        ({"azure": ARC}, False),
+        ({"azure": {"arc": {"enabled": False}}}, True),
+        ({"azure": {"servicePrincipal": {"clientId": "c"}}}, False),
+        ({"azure": {"managedIdentity": {}}}, False),  # the system-assigned one
+        ({"azure": ARC, "kubernetesAuth": {"method": "bootstrapToken"}}, True),
+        ({"azure": ARC, "kubernetesAuth": {"useAzureAuth": False}}, True),
+        ({"kubernetesAuth": {"method": "arc"}}, False),
+        ({"kubernetesAuth": {"useAzureAuth": True}}, False),
+        ({"azure": ARC, "kubernetesAuth": {"profile": "token"}}, False),
+    ],
+)
+def test_who_brings_an_identity_needs_no_token(document: dict[str, Any], expected: bool) -> None:
+    hostvars = {"a": {"flexnode_config_source": "cluster", "flexnode_config": document}}
+    found = node_documents(hostvars, hostvars, ["cluster"], documents=False, tokens=True)
+    assert bool(found) == expected
+
+
 @pytest.mark.parametrize("other", ["rp", "cluster", "blob"])
 def test_hosts_that_would_be_the_same_node_are_refused(other: str) -> None:
     shared = {"agent": {"nodeName": "twin"}}

@@ -73,7 +73,27 @@ def test_how_a_wait_ends(result: dict[str, Any], again: bool, fails: bool) -> No
     assert all(said(one, arc_waited=result) == "True" for one in when) == fails
 
 
-def test_what_is_surplus_is_taken_back_by_an_entry_point_of_its_own() -> None:
-    (only,) = yaml.safe_load((ROLE / "tasks/settled.yml").read_text())
-    assert only["aks.flexnode.flexnode_role_assignment"]["state"] == "absent"
-    assert "'surplus'" in only["vars"]["arc_surplus"]
+@pytest.mark.parametrize(
+    ("result", "promised", "fails"),
+    [
+        ({"assignments": []}, True, False),
+        ({"msg": "x", "error": {"code": "FLEX-1702"}}, True, True),
+        ({"msg": "x", "error": {"code": "FLEX-1702"}}, False, False),
+        ({"msg": "x", "error": {"code": "FLEX-1701"}}, False, True),
+        ({"msg": "MODULE FAILURE"}, False, True),
+    ],
+)
+def test_who_only_registers_need_not_see_roles(result: dict[str, Any], promised: bool, fails: bool) -> None:
+    conditions = task("absent", "Take back the roles")["failed_when"]
+    told = [said(one, arc_taken=result, arc_promised=promised) for one in conditions]
+    assert (told == ["True", "True"]) == fails
+
+
+def test_what_nobody_needs_any_more_is_taken_back_by_an_entry_point_of_its_own() -> None:
+    right, roles = yaml.safe_load((ROLE / "tasks/settled.yml").read_text())
+    assert right["aks.flexnode.flexnode_identity_binding"]["state"] == "absent"
+    assert roles["aks.flexnode.flexnode_role_assignment"]["state"] == "absent"
+    assert "'surplus'" in roles["vars"]["arc_surplus"]
+    # Those that were bound in this run, and no others: it would need a login every time.
+    bound = task("main", "Let all machines")["vars"]["arc_unbound"]
+    assert right["vars"]["arc_certified"] == bound

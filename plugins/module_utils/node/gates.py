@@ -22,6 +22,7 @@ from .errors import (
 from .host import Host
 from .kube import KubeClient, kubelet_version, ready_condition
 from .resources.units import unit_states
+from .rights import OBTAIN, binding_command, roles_of
 
 # A token serves one join. The words are those of all who can mint one.
 HOW_TO_GO_ON = (
@@ -232,14 +233,7 @@ def not_allowed(node: str, azure: str, denied: list[tuple[str, str, str]]) -> Fo
     acts = list(dict.fromkeys(f"{verb} {resource}" for who, verb, resource in denied if who == user))
     fix = "grant what docs/permissions.md lists for this method and profile, then run this again"
     if any(act.endswith("certificatesigningrequests") for act in acts):
-        roles = (
-            "system:node-bootstrapper",
-            "system:certificates.k8s.io:certificatesigningrequests:nodeclient",
-        )
-        lines = [
-            f"kubectl create clusterrolebinding flexnode-{node}-{number} --clusterrole={role} --user={user}"
-            for number, role in enumerate(roles, 1)
-        ]
+        lines = [binding_command(role, user, node) for role in roles_of(OBTAIN)]
         fix = "let it ask for a certificate, then run this again:" + "".join(f"\n  {line}" for line in lines)
     return Forbidden(
         "the kubelet's Azure identity lacks permissions in the cluster",

@@ -32,6 +32,7 @@ class KubeClient:
         token: str = "",
         clock: Clock | None = None,
         attempts: int = 3,
+        timeout: float = 10,
     ) -> None:
         self._server = server.rstrip("/")
         context = ssl.create_default_context(cadata=ca_pem)
@@ -47,7 +48,7 @@ class KubeClient:
                 ) from error
         self._headers = {"Authorization": f"Bearer {token}"} if token else {}
         # Never through a proxy: the kubelet does not use one either, so a success here means the same there.
-        self._http = HttpClient(context=context, clock=clock, timeout=10, attempts=attempts)
+        self._http = HttpClient(context=context, clock=clock, timeout=timeout, attempts=attempts)
 
     def node(self, name: str) -> Json | None:
         """The Node, None where there is none."""
@@ -86,6 +87,18 @@ class KubeClient:
                 return False
             raise
         return True
+
+    def may(self, verb: str, resource: str, group: str = "") -> bool:
+        """Whether this identity may do something, anywhere in the cluster. Whoever is known may ask that."""
+        kind, _slash, part = resource.partition("/")
+        attributes = {"verb": verb, "resource": kind, "subresource": part, "group": group}
+        body = {
+            "apiVersion": "authorization.k8s.io/v1",
+            "kind": "SelfSubjectAccessReview",
+            "spec": {"resourceAttributes": attributes},
+        }
+        answer = self._call("POST", "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", body) or {}
+        return bool((answer.get("status") or {}).get("allowed"))
 
     def version(self) -> str:
         """The API server's version, e.g. 1.34.4."""

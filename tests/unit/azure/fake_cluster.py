@@ -91,7 +91,13 @@ class FakeCluster:
         if path == "/api/v1/nodes":
             items = list(self.nodes.values())
         else:
-            items = [one for place, one in self.objects.items() if place.rpartition("/")[0] == path]
+            key, _equals, value = query.get("labelSelector", [""])[0].partition("=")
+            items = [
+                one
+                for place, one in self.objects.items()
+                if place.rpartition("/")[0] == path
+                and (not key or one["metadata"].get("labels", {}).get(key) == (value or "true"))
+            ]
         start = int(query.get("continue", ["0"])[0])
         metadata = {"continue": str(start + 2)} if start + 2 < len(items) else {}
         return answer_json({"items": items[start : start + 2], "metadata": metadata})

@@ -53,6 +53,7 @@ class FakeApi:
     protected: set[str] = field(default_factory=set)  # pods that a disruption budget holds
     refuse: dict[str, int] = field(default_factory=dict)
     version: str = "v1.34.4"
+    denied: set[str] = field(default_factory=set)  # acts such as "create nodes" that nobody may do
     server: Server = field(default_factory=lambda: Server(""))
 
     def answer(self, request: Request) -> Answer:
@@ -61,6 +62,8 @@ class FakeApi:
         for start, status in self.refuse.items():
             if f"{request.method} {path}".startswith(start):
                 return answer_json({"kind": "Status", "message": f"refused by the test ({status})"}, status)
+        if path.endswith("/selfsubjectaccessreviews"):
+            return self._review(request)
         if path == "/version":
             return answer_json({"gitVersion": self.version})
         if path == "/api/v1/pods":
@@ -70,6 +73,12 @@ class FakeApi:
         if path.endswith("/eviction"):
             return self._evict(path.split("/")[-2])
         return answer_json({"message": "not found"}, 404)
+
+    def _review(self, request: Request) -> Answer:
+        asked = request.json["spec"]["resourceAttributes"]
+        part = f"/{asked['subresource']}" if asked["subresource"] else ""
+        act = f"{asked['verb']} {asked['resource']}{part}"
+        return answer_json({"status": {"allowed": act not in self.denied}}, 201)
 
     def _node(self, request: Request, name: str) -> Answer:
         node = self.nodes.get(name)

@@ -40,6 +40,7 @@ from ansible_collections.aks.flexnode.plugins.module_utils.node.arc.roles import
     Grants,
     Missing,
     allowed,
+    missing_rights,
     missing_roles,
     needed,
     wait_for_roles,
@@ -58,8 +59,11 @@ from ansible_collections.aks.flexnode.plugins.module_utils.node.identity.errors 
     TokenSourceUnreachable,
 )
 from ansible_collections.aks.flexnode.plugins.module_utils.node.identity.token import AccessToken
+from ansible_collections.aks.flexnode.plugins.module_utils.node.kube import KubeClient
+from ansible_collections.aks.flexnode.plugins.module_utils.node.rights import APPROVAL, BOOTSTRAPPER, OBTAIN
 from ansible_collections.aks.flexnode.plugins.module_utils.node.secret import REDACTED, Secret
 from ansible_collections.aks.flexnode.plugins.module_utils.node.state import Store
+from tests.unit.node.fake_api import FakeApi
 from tests.unit.node.fakes import FakeClock, Machine
 from tests.unit.node.servers import Answer, Pki, Request, answer_json, serving
 
@@ -360,8 +364,10 @@ def test_an_agent_that_is_not_there_is_installed_and_removed_again(site: Site, p
         assert not site.register(package_=served(pki, server.url)).changed
     assert len(server.requests) == 1
     assert not list(site.machine.path("/var/lib/aks-flex-node/cache").iterdir())
+    assert not site.machine.path("/opt").exists()
     gone = site.unregister()
     assert gone.actions == [f"remove the registration {EDGE.resource_id}", "remove the Arc agent"]
+    assert site.machine.path("/opt").is_dir(), "dpkg takes it where nothing else is in it"
     assert not gone.status.installed
     assert not site.unregister().changed
 
@@ -493,20 +499,20 @@ GRANTED: dict[str, dict[str, list[str]]] = {
 )
 def test_which_roles_are_missing(arm: Any, have: list[str], missing: list[str]) -> None:
     found, requests = arm(lambda _: answer_json({"value": [GRANTED[key] for key in have]}))
-    assert [one.role.key for one in found] == missing
+    assert [one.role_id for one in found] == [ROLES[key].id for key in missing]
     (request,) = requests
     assert request.path == f"{CLUSTER}/providers/Microsoft.Authorization/permissions?api-version=2022-04-01"
     assert request.headers["Authorization"].startswith("Bearer head.")
     for one in found:
         assert one.command == (
             "az role assignment create --assignee-object-id who-am-i --assignee-principal-type "
-            f"ServicePrincipal --role {ROLES[one.role.key].id} --scope {CLUSTER}"
+            f"ServicePrincipal --role {one.role_id} --scope {CLUSTER}"
         )
 
 
 def test_who_may_not_even_ask_has_nothing(arm: Any) -> None:
     found, _ = arm(lambda _: answer_json({"error": {"code": "AuthorizationFailed"}}, 403), ("reader",))
-    assert [one.role.name for one in found] == ["Reader"]
+    assert [one.role for one in found] == ["Reader"]
 
 
 @pytest.mark.parametrize(
@@ -532,7 +538,29 @@ def test_pages_are_followed_but_not_to_strangers(arm: Any, pki: Pki) -> None:
     assert len(found) == 1
 
 
-READER = Missing(ROLES["reader"], "who", CLUSTER)
+READER = Missing("Reader", CLUSTER, "az role assignment create ...", ROLES["reader"].id)
+
+
+@pytest.mark.parametrize(
+    ("profile", "api", "expected"),
+    [
+        ("certificate", FakeApi(), []),
+        ("certificate", FakeApi(denied={OBTAIN[1].act}), [APPROVAL]),
+        ("certificate", FakeApi(denied={right.act for right in OBTAIN}), [BOOTSTRAPPER, APPROVAL]),
+        ("token", FakeApi(denied={"create nodes", "watch pods"}), ["system:node"]),
+        ("token", FakeApi(refuse={"POST": 401}), []),  # preflight tells of it
+        ("token", FakeApi(refuse={"POST": 500}), []),
+    ],
+)
+def test_what_the_machine_may_do_in_the_cluster(
+    pki: Pki, profile: str, api: FakeApi, expected: list[str]
+) -> None:
+    with serving(api.answer, pki.server_context()) as server:
+        client = KubeClient(server.url, pki.ca_pem, token="any", attempts=1)
+        found = missing_rights(client, Somebody(), "https://arm/", profile, "edge-1")
+    assert [(one.role, one.role_id) for one in found] == [(role, "") for role in expected]
+    assert all(one.command.endswith(f"--clusterrole={one.role} --user=who-am-i") for one in found)
+    assert {one.as_dict()["kind"] for one in found} <= {"kubernetes"}
 
 
 def test_a_role_that_is_granted_while_we_wait() -> None:

@@ -15,9 +15,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..clock import Clock
+from ..errors import ApiUnreachable, CaMismatch, Forbidden
 from ..http_client import HttpClient, HttpFailure
 from ..identity.errors import IdentityRefused, TokenSourceUnreachable
 from ..identity.token import Identity, claims
+from ..kube import KubeClient
+from ..rights import binding_command, roles_of
+from ..rights import lacking as lacking_rights
+from ..rights import needed as rights_of
 from .errors import ArmUnusable, RolesMissing
 
 PERMISSIONS = "providers/Microsoft.Authorization/permissions?api-version=2022-04-01"
@@ -87,20 +92,22 @@ def needed(
 
 @dataclass(frozen=True, slots=True)
 class Missing:
-    """A role that is not there yet, and who grants it how."""
+    """A role that is not there yet, in Azure or in the cluster, and the line that gives it."""
 
-    role: Role
-    principal: str
+    role: str
     scope: str
-
-    @property
-    def command(self) -> str:
-        """The line that grants it."""
-        return self.role.command(self.principal, self.scope)
+    command: str
+    role_id: str = ""  # of Azure's; empty for a ClusterRole
 
     def as_dict(self) -> dict[str, str]:
         """For programs."""
-        return {"role": self.role.name, "role_id": self.role.id, "scope": self.scope, "command": self.command}
+        return {
+            "kind": "azure" if self.role_id else "kubernetes",
+            "role": self.role,
+            "role_id": self.role_id,
+            "scope": self.scope,
+            "command": self.command,
+        }
 
 
 def allowed(granted: Iterable[Mapping[str, Any]], permission: str, *, data: bool = False) -> bool:
@@ -192,7 +199,22 @@ def missing_roles(
     if not lacking:
         return []
     principal = principal_of(identity, grants.audience) or "PRINCIPAL_ID"
-    return [Missing(role, principal, cluster_id) for role in lacking]
+    return [Missing(role.name, cluster_id, role.command(principal, cluster_id), role.id) for role in lacking]
+
+
+def missing_rights(
+    client: KubeClient, identity: Identity, audience: str, profile: str, node: str
+) -> list[Missing]:
+    """The ClusterRoles that the machine's own identity would need; none where the API server can't be asked.
+
+    That it can't may pass, e.g. with a VPN which comes later, and preflight tells of it in better words.
+    """
+    try:
+        lacks = lacking_rights(client, rights_of(profile))
+    except (ApiUnreachable, CaMismatch, Forbidden):
+        return []
+    user = principal_of(identity, audience) or "PRINCIPAL_ID" if lacks else ""
+    return [Missing(role, "the cluster", binding_command(role, user, node)) for role in roles_of(lacks)]
 
 
 def wait_for_roles(look: Callable[[], list[Missing]], clock: Clock, seconds: float, tell: Tell) -> None:
@@ -213,7 +235,7 @@ def wait_for_roles(look: Callable[[], list[Missing]], clock: Clock, seconds: flo
             continue
         if not missing:
             return
-        names = ", ".join(one.role.name for one in missing)
+        names = ", ".join(one.role for one in missing)
         now = clock.monotonic()
         if now - start >= seconds:
             raise lacking_roles(missing, seconds)
@@ -230,7 +252,7 @@ def lacking_roles(missing: list[Missing], seconds: float) -> RolesMissing:
     """The list, with the line that mends each."""
     commands = "\n  ".join(one.command for one in missing)
     return RolesMissing(
-        f"this machine's identity lacks {', '.join(one.role.name for one in missing)}",
+        f"this machine's identity lacks {', '.join(one.role for one in missing)}",
         where=missing[0].scope,
         why=f"not granted, or not effective, after {seconds:g} s"
         if seconds

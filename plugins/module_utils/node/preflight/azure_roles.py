@@ -21,20 +21,16 @@ PURPOSES = {
 }
 
 
-def needed_roles(config: NodeConfig) -> tuple[Role, ...]:
-    """What the machine needs on the cluster, whichever of its identities has it."""
-    found = needed_by(config)
-    return tuple(role for role in ROLES.values() if any(role in roles for roles in found.values()))
-
-
 def needed_by(config: NodeConfig) -> dict[Purpose, tuple[Role, ...]]:
     """What the identity of each purpose needs on the cluster; none where there is none in Azure."""
-    kubelet = method_for(config, "kubernetes")
-    profile = config.kubernetes_auth.profile if kubelet else "certificate"
+    monitored = config.continuous_monitoring
+    roles: dict[Purpose, tuple[str, ...]] = {
+        # That the kubelet lives on tokens gives the node itself no more to ask Azure.
+        "azure": needed("certificate", monitored=monitored, purposes=("azure",)),
+        "kubernetes": needed(config.kubernetes_auth.profile, monitored=monitored, purposes=("kubernetes",)),
+    }
     return {
-        purpose: tuple(
-            ROLES[key] for key in needed(profile, monitored=config.continuous_monitoring, purposes=(purpose,))
-        )
+        purpose: tuple(ROLES[key] for key in roles[purpose])
         for purpose in SERVES
         if method_for(config, purpose)
     }

@@ -8,11 +8,13 @@ from __future__ import annotations
 import urllib.parse
 from collections.abc import Iterator, Sequence
 
-from ..arc.roles import ROLES, Role
+from ..arc.roles import ACTS, ROLES, Role
 from ..catalogue import skew as version_skew
 from ..config.values import Version
+from ..rights import binding_command, roles_of
 from .azure_roles import PURPOSES, assignment_command, missing_roles, needed_by
-from .finding import Outcome, Unchecked, error, listed, warning
+from .check_owner import versions
+from .finding import Finding, Outcome, Unchecked, error, listed, warning
 from .seen import Access, Situation, Source
 
 SLIGHT, GRAVE = 30.0, 300.0  # seconds; Kubernetes dates certificates back by five minutes
@@ -20,6 +22,7 @@ SET_CLOCK = (
     "timedatectl set-ntp true; behind a firewall, name the site's time server in /etc/systemd/timesyncd.conf"
 )
 API_CHECKS = ("api-dns", "api-tcp", "api-tls", "api-answer", "version-skew")
+AZURE_CHECKS = ("azure-token", "azure-role", "cluster-identity", "cluster-rights")
 
 
 def api_server(now: Situation) -> Iterator[Outcome]:
@@ -103,6 +106,8 @@ def clock(now: Situation) -> Iterator[Outcome]:
 
 def artifacts(now: Situation) -> Iterator[Outcome]:
     """All that will be downloaded is there; one finding for each server and reason."""
+    if any(isinstance(outcome, Finding) for outcome in versions(now)):
+        yield Unchecked("artifact-unreachable", "nothing was asked for: see artifact-unknown")
     grouped: dict[tuple[str, str], list[Source]] = {}
     for source in now.reached.sources:
         if source.failure:
@@ -167,6 +172,8 @@ def azure(now: Situation) -> Iterator[Outcome]:
         yield Unchecked("azure-token", waits)
         if any(needed.values()):
             yield Unchecked("azure-role", waits)
+        if "kubernetes" in needed:
+            yield Unchecked("cluster-rights", waits)
         return
     told: list[Access] = []
     for access in found.values():
@@ -174,10 +181,11 @@ def azure(now: Situation) -> Iterator[Outcome]:
             continue  # one identity that serves both
         told.append(access)
         served = {role for purpose, roles in needed.items() if found[purpose] is access for role in roles}
-        yield from _identity(now, access, [role for role in ROLES.values() if role in served])
+        roles = [role for role in ROLES.values() if role in served]
+        yield from _identity(now, access, roles, kubelet=found.get("kubernetes") is access)
 
 
-def _identity(now: Situation, access: Access, needed: Sequence[Role]) -> Iterator[Outcome]:
+def _identity(now: Situation, access: Access, needed: Sequence[Role], *, kubelet: bool) -> Iterator[Outcome]:
     if access.failure:
         config = now.config
         method = access.method or config.azure_auth.method or config.kubernetes_auth.method
@@ -189,18 +197,52 @@ def _identity(now: Situation, access: Access, needed: Sequence[Role]) -> Iterato
         )
         if needed:
             yield Unchecked("azure-role", "there is no token to ask with")
+        if kubelet:
+            yield Unchecked("cluster-rights", "there is no token to ask with")
         return
+    if kubelet:
+        yield from _in_cluster(now, access)
+    # What the API server lets the kubelet do is not asked of Azure: a binding in the cluster does as well.
+    wanted = [role for role in needed if role.key not in ACTS or access.lacks != ()]
     if access.granted is None:
-        if needed:
+        if wanted:
             yield Unchecked("azure-role", access.why_unread or "the permissions could not be read")
         return
-    for role in missing_roles(access.granted, needed):
+    for role in missing_roles(access.granted, wanted):
         yield error(
             "azure-role",
             f"the identity {access.principal_id or 'of this machine'} has no role {role.name} on the cluster",
             f"it {PURPOSES[role.key]}",
             assignment_command(role, access.principal_id, str(now.config.cluster_id)),
         )
+
+
+def _in_cluster(now: Situation, access: Access) -> Iterator[Outcome]:
+    """What the API server says of the kubelet's identity."""
+    who = access.principal_id or "OBJECT_ID_OF_THE_IDENTITY"
+    if access.stranger:
+        yield error(
+            "cluster-identity",
+            f"the API server does not accept the identity {who}: {access.stranger}",
+            "the kubelet shows it there",
+            "check azure.tenantId, and that the cluster has Entra ID integration: az aks show --query "
+            "aadProfile",
+        )
+    elif access.lacks:
+        token = now.config.kubernetes_auth.profile == "token"
+        lines = "; ".join(binding_command(role, who, now.node_name) for role in roles_of(access.lacks))
+        yield error(
+            "cluster-rights",
+            f"the identity {who} may not {listed(right.act for right in access.lacks)} in the cluster",
+            "the kubelet does all its work with it"
+            if token
+            else "the kubelet obtains its certificate with it",
+            f"give it the Azure roles that are named here or, on a cluster without Azure RBAC: {lines}"
+            if token
+            else lines,
+        )
+    elif access.why_unasked:
+        yield Unchecked("cluster-rights", access.why_unasked)
 
 
 def _origin(url: str) -> str:

@@ -61,7 +61,7 @@ CHECKS = (
     Check(check_reach.clock, ("clock-skew",), "connectivity"),
     Check(check_reach.artifacts, ("artifact-unreachable",), "connectivity"),
     Check(check_reach.registries, ("registry-unreachable",), "connectivity"),
-    Check(check_reach.azure, ("azure-token", "azure-role"), "connectivity"),
+    Check(check_reach.azure, check_reach.AZURE_CHECKS, "connectivity"),
 )
 IDS = (*DOCUMENT, *(id_ for check in CHECKS for id_ in check.ids))
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from ..arc.roles import Grants
 from ..clock import Clock
@@ -17,6 +17,8 @@ from ..host import Host
 from ..http_client import HttpClient
 from ..identity.choice import PURPOSES, Purpose, audience_for, method_for, source_of
 from ..identity.token import AccessToken, Identity, Source, claims
+from ..kube import KubeClient
+from ..rights import lacking, needed
 from .seen import Access
 
 Identify = Callable[[NodeConfig, Host, str], Identity]  # for a method such as arc
@@ -49,9 +51,16 @@ def own_identity(config: NodeConfig, host: Host, method: str) -> Identity:
     return Fresh(source_of(method, config, host, os.environ), host.clock)
 
 
-def ask_azure(
-    config: NodeConfig, host: Host, identify: Identify, client: HttpClient
-) -> dict[Purpose, Access]:
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """Whom to ask what an identity may do."""
+
+    arm: HttpClient
+    api: Callable[[str], KubeClient] | None = None  # as whoever has this token
+    api_waits_for: str = ""
+
+
+def ask_azure(config: NodeConfig, host: Host, identify: Identify, asked: Asked) -> dict[Purpose, Access]:
     """Get the tokens that the node will live on, and read what each identity is good for."""
     served: dict[str, list[Purpose]] = {}
     for purpose in PURPOSES:
@@ -59,7 +68,7 @@ def ask_azure(
             served.setdefault(method, []).append(purpose)
     found: dict[Purpose, Access] = {}
     for method, purposes in served.items():
-        found.update(dict.fromkeys(purposes, _access(config, host, identify, client, method, purposes)))
+        found.update(dict.fromkeys(purposes, _access(config, host, identify, asked, method, purposes)))
     return found
 
 
@@ -67,7 +76,7 @@ def _access(
     config: NodeConfig,
     host: Host,
     identify: Identify,
-    client: HttpClient,
+    asked: Asked,
     method: str,
     purposes: Sequence[Purpose],
 ) -> Access:
@@ -79,14 +88,31 @@ def _access(
             principal = str(claims(token.value).get("oid") or "")
     except FlexNodeError as error:
         return Access(told(error), error.fix, method=method)
+    access = Access(principal_id=principal, method=method)
+    if "kubernetes" in purposes:
+        access = _with_rights(access, config, identity.token(audience_for(config, "kubernetes")), asked)
     try:
-        granted = Grants(identity, config.azure.resource_manager, client).at(str(config.cluster_id))
+        granted = Grants(identity, config.azure.resource_manager, asked.arm).at(str(config.cluster_id))
     except FlexNodeError as error:
-        return Access(principal_id=principal, why_unread=told(error), method=method)
-    return Access(principal_id=principal, granted=tuple(granted), method=method)
+        return replace(access, why_unread=told(error))
+    return replace(access, granted=tuple(granted))
+
+
+def _with_rights(access: Access, config: NodeConfig, token: AccessToken, asked: Asked) -> Access:
+    """The same with what the API server says that the kubelet's identity lacks there."""
+    if asked.api is None:
+        return replace(access, why_unasked=asked.api_waits_for)
+    try:
+        lacks = lacking(asked.api(token.value.reveal()), needed(config.kubernetes_auth.profile))
+    except FlexNodeError as error:
+        if getattr(error.__cause__, "status", 0) == 401:
+            return replace(access, stranger=error.why)
+        return replace(access, why_unasked=told(error))
+    return replace(access, lacks=lacks)
 
 
 def told(error: FlexNodeError) -> str:
-    """An error in one line."""
+    """An error in one line, without the numbers that Entra ends with: they differ at every try."""
     place = f" ({error.where})" if error.where else ""
-    return f"{error.what}{place}: {error.why}"
+    why, _trace, _numbers = error.why.partition(" Trace ID: ")
+    return f"{error.what}{place}: {why}"

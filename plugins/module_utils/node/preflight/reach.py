@@ -14,12 +14,13 @@ from ..facts import ARCHITECTURES
 from ..host import Host
 from ..http_client import HttpClient
 from ..identity.choice import PURPOSES, Purpose, method_for
+from ..kube import KubeClient
 from ..layout import version_dir
 from ..proxy import proxies
 from ..resources.tree import Manifest
 from ..state import store_of
 from .finding import Stage
-from .probe_azure import Identify, ask_azure, own_identity
+from .probe_azure import Asked, Identify, ask_azure, own_identity
 from .probe_reach import PATIENCE, ask_api, ask_artifacts, ask_proxies, ask_registries
 from .seen import Access, ApiAnswer, Machine, Reached, Source
 from .together import together
@@ -50,12 +51,9 @@ def reach(
         asked[API] = lambda: ask_api(config.api_server, host.clock, patience)
     if identify is not None and not access_waits and uses_azure(config):
         way = identify
-        asked[AZURE] = lambda: ask_azure(
-            config,
-            host,
-            way,
-            HttpClient(proxies=proxies(config), clock=host.clock, timeout=patience, attempts=1),
-        )
+        arm = HttpClient(proxies=proxies(config), clock=host.clock, timeout=patience, attempts=1)
+        whom = Asked(arm, asker(config, machine, host, patience) if not api_waits else None, api_waits)
+        asked[AZURE] = lambda: ask_azure(config, host, way, whom)
     try:
         # A slow mirror is no missing one: it may take nearly all the time there is.
         files = ask_artifacts(to_download(host, config, machine), config, host.clock, 0.8 * seconds)
@@ -85,6 +83,19 @@ def reach(
         access if isinstance(access, dict) else None,
         api_waits,
         access_waits,
+    )
+
+
+def asker(
+    config: NodeConfig, machine: Machine, host: Host, seconds: float
+) -> Callable[[str], KubeClient] | None:
+    """How to ask the API server with a token; a kubelet that has its certificate needs nothing more there."""
+    certified = machine.joined and config.kubernetes_auth.profile == "certificate"
+    if certified or not config.node.kubelet.server_url:
+        return None
+    server = config.api_server
+    return lambda token: KubeClient(
+        server.url, server.ca.pem, token=token, clock=host.clock, attempts=1, timeout=seconds
     )
 
 

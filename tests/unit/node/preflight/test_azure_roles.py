@@ -16,7 +16,6 @@ from ansible_collections.aks.flexnode.plugins.module_utils.node.preflight.azure_
     assignment_command,
     missing_roles,
     needed_by,
-    needed_roles,
 )
 from tests.unit.node.test_config_samples import CLUSTER, PRINCIPAL, TENANT, TOKEN, joining
 
@@ -77,13 +76,15 @@ TOKEN_AND_IDENTITY: dict[str, Any] = {
         ({}, ()),
         (IDENTITY, ()),
         ({**IDENTITY, "continuousMonitoring": True}, (READER,)),
-        ({**IDENTITY, "kubernetesAuth": {"profile": "token"}}, ALL),
+        ({**IDENTITY, "kubernetesAuth": {"profile": "token"}}, ALL[1:]),
+        ({**IDENTITY, "kubernetesAuth": {"profile": "token"}, "continuousMonitoring": True}, ALL),
         ({**TOKEN_AND_IDENTITY, "continuousMonitoring": True}, (READER,)),
         (TOKEN_AND_IDENTITY, ()),
     ],
 )
 def test_what_each_choice_needs(changes: dict[str, Any], needed: tuple[Role, ...]) -> None:
-    assert needed_roles(parse(joining(changes))) == needed
+    found = needed_by(parse(joining(changes))).values()
+    assert {role for roles in found for role in roles} == set(needed)
 
 
 def test_the_command_names_who_what_and_where() -> None:
@@ -100,6 +101,7 @@ def test_each_identity_needs_what_it_serves() -> None:
         "azure": {**IDENTITY["azure"], "arc": {"enabled": True}, "targetCluster": {"location": "westeurope"}},
         "kubernetesAuth": {"method": "servicePrincipal", "profile": "token"},
         "azureAuth": {"method": "arc"},
+        "continuousMonitoring": True,
     }
     assert needed_by(parse(joining(mixed))) == {
         "azure": (READER,),

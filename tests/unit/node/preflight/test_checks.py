@@ -23,6 +23,7 @@ from ansible_collections.aks.flexnode.plugins.module_utils.node.preflight.seen i
     Source,
     Swap,
 )
+from ansible_collections.aks.flexnode.plugins.module_utils.node.rights import LIVE, OBTAIN
 from tests.unit.node.preflight.healthy import API, DISK, GIB, GOOD, HEALTHY, NOW, PLACES, judged, situation
 from tests.unit.node.test_config_samples import CLIENT, CLUSTER, PRINCIPAL, TENANT, TOKEN
 
@@ -33,6 +34,9 @@ TOKEN_PROFILE: dict[str, Any] = {
     "azure": {"servicePrincipal": PRINCIPAL, "tenantId": TENANT, "bootstrapToken": None},
     "kubernetesAuth": {"method": "servicePrincipal", "profile": "token"},
 }
+CERTIFICATE_PROFILE: dict[str, Any] = {**TOKEN_PROFILE, "kubernetesAuth": {"method": "servicePrincipal"}}
+# What the seeds' roles give.
+ADMIN: tuple[dict[str, Any], ...] = ({"actions": ["*"], "dataActions": ["*"]},)
 PROXY = {"proxy": {"https": "http://user:pw@proxy.example:3128", "http": "http://proxy.example:3128"}}
 DOCKER = "/usr/lib/systemd/system/docker.service"
 
@@ -561,6 +565,39 @@ CASES: dict[str, tuple[Situation, str, str, str, str]] = {
         f"az role assignment create --assignee-object-id {OID} --assignee-principal-type ServicePrincipal "
         f"--role b1ff04bb-8a4e-4dc4-8eb5-8693973ce19b --scope {CLUSTER}",
     ),
+    "the cluster does not know the identity": (
+        situation(
+            TOKEN_PROFILE,
+            **reached(access=both(Access(principal_id=OID, stranger="Unauthorized", granted=ADMIN))),
+        ),
+        "cluster-identity",
+        "error",
+        f"does not accept the identity {OID}: Unauthorized",
+        "az aks show --query aadProfile",
+    ),
+    "the identity may not ask for a certificate": (
+        situation(
+            CERTIFICATE_PROFILE,
+            **reached(access=both(Access(principal_id=OID, granted=(), lacks=OBTAIN))),
+        ),
+        "cluster-rights",
+        "error",
+        f"{OID} may not create certificatesigningrequests, create certificatesigningrequests/nodeclient",
+        "kubectl create clusterrolebinding flexnode-identity-bootstrap-edge-1 "
+        f"--clusterrole=system:node-bootstrapper --user={OID}; kubectl create clusterrolebinding "
+        "flexnode-identity-approve-edge-1 --clusterrole=system:certificates.k8s.io:"
+        f"certificatesigningrequests:nodeclient --user={OID}",
+    ),
+    "the identity may not be a kubelet": (
+        situation(
+            TOKEN_PROFILE,
+            **reached(access=both(Access(principal_id=OID, granted=ADMIN, lacks=LIVE[:2]))),
+        ),
+        "cluster-rights",
+        "error",
+        f"{OID} may not create nodes, patch nodes/status in the cluster",
+        f"flexnode-identity-kubelet-edge-1 --clusterrole=system:node --user={OID}",
+    ),
 }
 
 
@@ -646,10 +683,19 @@ def test_a_stranger_on_a_port_of_a_joined_node_is_found() -> None:
         ),
         (situation(reached=Reached(api=ApiAnswer("dns", "x"))), {"clock-skew": "no server told the time"}),
         (situation(TOKEN_PROFILE), {"azure-token": "no identity", "azure-role": "no identity"}),
-        (situation(TOKEN_PROFILE, **reached(access_waits_for="Arc first")), {"azure-token": "Arc first"}),
+        (
+            situation(TOKEN_PROFILE, **reached(access_waits_for="Arc first")),
+            {"azure-token": "Arc first", "cluster-rights": "Arc first"},
+        ),
+        (
+            situation(
+                TOKEN_PROFILE, **reached(access=both(Access(principal_id=OID, why_unasked="VPN first")))
+            ),
+            {"cluster-rights": "VPN first"},
+        ),
         (
             situation(TOKEN_PROFILE, **reached(access=both(Access("no")))),
-            {"azure-role": "no token to ask with"},
+            {"azure-role": "no token to ask with", "cluster-rights": "no token to ask with"},
         ),
         (
             situation(TOKEN_PROFILE, **reached(access=both(Access(principal_id=OID, why_unread="HTTP 500")))),
@@ -657,12 +703,18 @@ def test_a_stranger_on_a_port_of_a_joined_node_is_found() -> None:
         ),
         (situation(root=False, state_trouble="-"), {"foreign-runtime": "only root"}),
         (situation(), {"node-name-taken": "kubectl get node edge-1"}),
+        (situation({"containerd": {"version": "2.9.9"}}), {"artifact-unreachable": "see artifact-unknown"}),
     ],
 )
 def test_silence_is_no_pass(now: Situation, expected: dict[str, str]) -> None:
     unchecked = {outcome.id: outcome.why for outcome in judged(now) if isinstance(outcome, Unchecked)}
     for id_, why in expected.items():
         assert why in unchecked[id_]
+
+
+def test_who_may_act_in_the_cluster_needs_no_role_for_it() -> None:
+    now = situation(TOKEN_PROFILE, **reached(access=both(Access(principal_id=OID, granted=(), lacks=()))))
+    assert not [outcome for outcome in judged(now) if isinstance(outcome, Finding)]
 
 
 def test_a_managed_identity_may_live_in_the_vnet() -> None:
@@ -706,6 +758,7 @@ def test_each_identity_is_judged_by_what_it_serves() -> None:
         },
         "kubernetesAuth": {"method": "servicePrincipal", "profile": "token"},
         "azureAuth": {"method": "arc"},
+        "continuousMonitoring": True,
     }
     reads: dict[str, Any] = {"actions": ["*/read"]}
     acts: dict[str, Any] = {"actions": [f"{AKS}/listClusterAdminCredential/action"], "dataActions": ["*"]}

@@ -86,4 +86,4 @@ def test_the_engine_does_not_travel_with_it() -> None:
             reached.add(name)
             todo += GRAPH[name] & set(MODULES)
     names = {name.removeprefix(f"{OURS}.module_utils.node.") for name in reached}
-    assert not names & {"engine", "operations", "cli", "components.every", "kube", "fetch", "gates", "leave"}
+    assert not names & {"engine", "operations", "cli", "components.every", "fetch", "gates", "leave"}

@@ -25,7 +25,11 @@ from ansible_collections.aks.flexnode.plugins.module_utils.node.config.values im
 from ansible_collections.aks.flexnode.plugins.module_utils.node.errors import FlexNodeError
 from ansible_collections.aks.flexnode.plugins.module_utils.node.http_client import HttpClient
 from ansible_collections.aks.flexnode.plugins.module_utils.node.identity.token import AccessToken
-from ansible_collections.aks.flexnode.plugins.module_utils.node.preflight.probe_azure import ask_azure
+from ansible_collections.aks.flexnode.plugins.module_utils.node.kube import KubeClient
+from ansible_collections.aks.flexnode.plugins.module_utils.node.preflight.probe_azure import (
+    Asked,
+    ask_azure,
+)
 from ansible_collections.aks.flexnode.plugins.module_utils.node.preflight.probe_host import Ways, disks, look
 from ansible_collections.aks.flexnode.plugins.module_utils.node.preflight.probe_network import (
     default_mtus,
@@ -46,7 +50,7 @@ from ansible_collections.aks.flexnode.plugins.module_utils.node.preflight.probe_
     connect,
     skew_of,
 )
-from ansible_collections.aks.flexnode.plugins.module_utils.node.preflight.reach import to_download
+from ansible_collections.aks.flexnode.plugins.module_utils.node.preflight.reach import asker, to_download
 from ansible_collections.aks.flexnode.plugins.module_utils.node.preflight.seen import (
     Disk,
     Link,
@@ -55,7 +59,9 @@ from ansible_collections.aks.flexnode.plugins.module_utils.node.preflight.seen i
 )
 from ansible_collections.aks.flexnode.plugins.module_utils.node.preflight.together import together
 from ansible_collections.aks.flexnode.plugins.module_utils.node.resources.paths import File
+from ansible_collections.aks.flexnode.plugins.module_utils.node.rights import LIVE, OBTAIN
 from ansible_collections.aks.flexnode.plugins.module_utils.node.secret import Secret
+from tests.unit.node.fake_api import FakeApi
 from tests.unit.node.fakes import FakeClock, Machine
 from tests.unit.node.preflight.healthy import HEALTHY
 from tests.unit.node.servers import Answer, Pki, Request, answer_json, serving
@@ -451,9 +457,8 @@ def test_what_an_identity_may_do(arm: tuple[Any, dict[str, Answer]], pki: Pki, d
     path = f"{CLUSTER}/providers/Microsoft.Authorization/permissions"
     answers[path] = answer_json({"value": [{"actions": ["*/read"]}]})
     somebody = Somebody()
-    found = ask_azure(
-        azure_config(server.url), debian.host, lambda *_: somebody, HttpClient(ca_pem=pki.ca_pem, attempts=1)
-    )
+    asked = Asked(HttpClient(ca_pem=pki.ca_pem, attempts=1))
+    found = ask_azure(azure_config(server.url), debian.host, lambda *_: somebody, asked)
     access = found["azure"]
     assert access is found["kubernetes"]
     assert (access.failure, access.principal_id, access.granted) == (
@@ -470,25 +475,67 @@ def test_who_may_not_ask_has_nothing(
 ) -> None:
     server, answers = arm
     answers[f"{CLUSTER}/providers/Microsoft.Authorization/permissions"] = Answer(status=status)
-    found = ask_azure(
-        azure_config(server.url),
-        debian.host,
-        lambda *_: Somebody(),
-        HttpClient(ca_pem=pki.ca_pem, attempts=1),
-    )
+    asked = Asked(HttpClient(ca_pem=pki.ca_pem, attempts=1))
+    found = ask_azure(azure_config(server.url), debian.host, lambda *_: Somebody(), asked)
     access = found["azure"]
     assert access is found["kubernetes"]
     assert access.granted == granted
     assert bool(access.why_unread) == (granted is None)
 
 
-def test_no_token(debian: Machine) -> None:
-    refused = FlexNodeError("no token", where="sign-in", why="the secret has expired", fix="renew it")
+@pytest.mark.parametrize("numbers", ["", " Trace ID: b2ea5bda-e9e3 Correlation ID: 0036aa23"])
+def test_no_token(debian: Machine, numbers: str) -> None:
+    why = f"the secret has expired{numbers}"
+    refused = FlexNodeError("no token", where="sign-in", why=why, fix="renew it")
     config = azure_config("https://127.0.0.1:1")
-    found = ask_azure(config, debian.host, lambda *_: Somebody(refused), HttpClient(attempts=1))
+    found = ask_azure(config, debian.host, lambda *_: Somebody(refused), Asked(HttpClient(attempts=1)))
     access = found["azure"]
     assert access is found["kubernetes"]
     assert (access.failure, access.advice) == ("no token (sign-in): the secret has expired", "renew it")
+
+
+@pytest.mark.parametrize(
+    ("profile", "denied", "refuse", "expected"),
+    [
+        ("certificate", set(), {}, ((), "", "")),
+        ("certificate", {"create certificatesigningrequests/nodeclient"}, {}, (OBTAIN[1:], "", "")),
+        ("certificate", {"create nodes"}, {}, ((), "", "")),  # it is not what obtains a certificate
+        ("token", {"create nodes"}, {}, (LIVE[:1], "", "")),
+        ("token", set(), {"POST": 401}, (None, "", "refused by the test (401)")),
+        ("token", set(), {"POST": 403}, (None, "refused by the test (403)", "")),
+        ("token", set(), {"POST": 500}, (None, "HTTP 500", "")),
+    ],
+)
+def test_what_the_api_server_says_of_an_identity(
+    pki: Pki,
+    debian: Machine,
+    profile: str,
+    denied: set[str],
+    refuse: dict[str, int],
+    expected: tuple[Any, str, str],
+) -> None:
+    api = FakeApi(denied=denied, refuse=refuse)
+    with serving(api.answer, pki.server_context()) as server:
+        asked = Asked(
+            HttpClient(attempts=1),
+            lambda token: KubeClient(server.url, pki.ca_pem, token=token, attempts=1),
+        )
+        config = azure_config("https://127.0.0.1:1", kubernetesAuth={"profile": profile})
+        access = ask_azure(config, debian.host, lambda *_: Somebody(), asked)["kubernetes"]
+    lacks, why_unasked, stranger = expected
+    assert access.lacks == lacks
+    assert why_unasked in access.why_unasked
+    assert bool(access.why_unasked) == bool(why_unasked)
+    assert access.stranger == stranger
+
+
+def test_a_kubelet_with_a_certificate_is_asked_no_more(debian: Machine) -> None:
+    config = azure_config("https://127.0.0.1:1")
+    certified = replace(HEALTHY, joined=True)
+    assert asker(config, certified, debian.host, 1) is None
+    assert asker(config, HEALTHY, debian.host, 1) is not None
+    tokens = azure_config("https://127.0.0.1:1", kubernetesAuth={"profile": "token"})
+    assert asker(tokens, certified, debian.host, 1) is not None
 
 
 # -- names that are none, and firewalls that drop ----------------------------------------------------------

@@ -1,0 +1,90 @@
+# Copyright: (c) 2026, aks.flexnode contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Let machines obtain their kubelets' certificates with their Azure identities; taken back after the join."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from .azure.errors import NotInAzure
+from .azure.members import members_of, node_names
+from .binding import Done, RbacClient, grant
+from .node.config.values import ArmId
+from .node.rights import APPROVAL, BOOTSTRAPPER, WORDS
+from .rbac import STAYS, Right, missing_rights
+from .together import each
+
+# By it our bindings are found again: others' stay, whatever they are called.
+LABELS: Mapping[str, str] = {"aks.flexnode/identity": "true"}
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """A node to be, and who it is in Azure."""
+
+    name: str
+    principal_id: str
+
+    @property
+    def rights(self) -> tuple[Right, ...]:
+        """To ask for a kubelet's certificate, and to have it approved; named after whom they are for."""
+        return tuple(
+            Right(
+                f"flexnode-identity-{WORDS[role]}-{self.principal_id}",
+                role,
+                self.principal_id,
+                kind="User",
+                labels=LABELS,
+            )
+            for role in (BOOTSTRAPPER, APPROVAL)
+        )
+
+
+def machines_of(
+    options: Mapping[str, Any], owner: Callable[[str], str] | None
+) -> dict[ArmId | None, list[Machine]]:
+    """The machines of each cluster; None stands for that of a kubeconfig. Azure says whose a machine is."""
+    nodes = options["nodes"]
+    asked = [str(node["machine_id"]) for node in nodes if not node["principal_id"]]
+    owners = dict(zip(asked, each(owner, asked, str), strict=True)) if owner else {}
+    gone = [machine for machine, principal in owners.items() if not principal]
+    if gone and options["state"] == "present":
+        raise NotInAzure(
+            f"there is no machine {', '.join(gone)}, or it has no identity",
+            fix="register it with Azure Arc first; see `azcmagent show` there",
+        )
+    if options["kubeconfig"]:
+        homes: dict[str, ArmId | None] = dict.fromkeys(node_names(nodes))
+    else:
+        homes = {one.name: one.cluster for one in members_of(nodes, options["cluster_id"] or "")}
+    found: dict[ArmId | None, list[Machine]] = {}
+    for node in nodes:
+        if principal := str(node["principal_id"] or owners[node["machine_id"]]).lower():
+            found.setdefault(homes[node["name"]], []).append(Machine(node["name"], principal))
+    return found
+
+
+def bind(client: RbacClient, machines: Sequence[Machine], *, check: bool) -> Done:
+    """Have the rights that the machines need to join, and those that they need afterwards."""
+    done = Done()
+    wanted = [right for machine in machines for right in machine.rights]
+    grant(client, missing_rights(client.bindings(), (*wanted, *STAYS)), done, check=check)
+    return done
+
+
+def unbind(client: RbacClient, machines: Sequence[Machine], *, check: bool) -> Done:
+    """Take back what was bound to the machines, and nothing else."""
+    done = Done()
+    selector = ",".join(f"{key}={value}" for key, value in LABELS.items())
+    ours = {str(one["metadata"]["name"]) for one in client.bindings(selector)}
+    found = [right for machine in machines for right in machine.rights if right.name in ours]
+    if not check:
+        each(lambda right: client.delete_binding(right.name), found, lambda right: right.name)
+    for right in found:
+        done.actions.append(f"take {right.role} back from {right.subject}")
+        head = {"before_header": right.name, "after_header": right.name}
+        done.diff.append({**head, "before": [right.binding], "after": {}})
+    return done

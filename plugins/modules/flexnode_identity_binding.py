@@ -1,0 +1,214 @@
+#!/usr/bin/python
+# Copyright: (c) 2026, aks.flexnode contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: flexnode_identity_binding
+short_description: Let machines join with their Azure identities
+version_added: 0.2.0
+description:
+  - Binds the Azure identity of each machine, in the cluster, to what obtains a kubelet's certificate and to
+    nothing else. It is what C(kubernetesAuth.profile=certificate) needs, once.
+  - After the join the kubelet has a certificate of its own, and O(state=absent) takes the binding back.
+  - C(system:node) is never bound to an identity. Whoever wants C(kubernetesAuth.profile=token) gives the
+    machine roles in Azure, see M(aks.flexnode.flexnode_role_assignment).
+  - The API server is reached with an administrator's credential of the AKS cluster or, where its local
+    accounts are disabled, as the Azure identity itself, which then needs the rights in the cluster. With
+    O(kubeconfig), Azure is asked only who a machine is.
+author:
+  - aks.flexnode contributors (@aks-flexnode)
+extends_documentation_fragment:
+  - aks.flexnode.attributes
+  - aks.flexnode.azure
+options:
+  nodes:
+    description:
+      - The machines. Each is named by O(nodes[].principal_id), or by O(nodes[].machine_id).
+    type: list
+    elements: dict
+    default: []
+    suboptions:
+      name:
+        description: Name of the Node.
+        type: str
+        required: true
+      principal_id:
+        description: Object id of the machine's identity.
+        type: str
+      machine_id:
+        description: Resource id of the machine in Azure Arc, whose identity Azure then tells.
+        type: str
+      cluster_id:
+        description: Resource id of its AKS cluster, instead of O(cluster_id).
+        type: str
+  cluster_id:
+    description:
+      - Resource id of the AKS cluster of all nodes that name none.
+    type: str
+  state:
+    description:
+      - V(present) binds, V(absent) takes back what this module bound.
+    type: str
+    choices: [present, absent]
+    default: present
+  kubeconfig:
+    description:
+      - A kubeconfig file of an administrator, instead of Azure. All O(nodes) are nodes of its cluster.
+    type: path
+  context:
+    description:
+      - Context of O(kubeconfig), instead of its current one.
+    type: str
+    default: ""
+requirements:
+  - azure-mgmt-containerservice
+  - azure-mgmt-hybridcompute
+  - PyYAML
+seealso:
+  - module: aks.flexnode.flexnode_role_assignment
+  - module: aks.flexnode.flexnode_bootstrap_token
+"""
+
+EXAMPLES = r"""
+- name: Let machines of Azure Arc join with their own identities
+  aks.flexnode.flexnode_identity_binding:
+    cluster_id: "{{ flexnode_cluster_id }}"
+    nodes:
+      - name: edge-1
+        machine_id: /subscriptions/1/resourceGroups/edge/providers/Microsoft.HybridCompute/machines/edge-1
+  delegate_to: localhost
+  run_once: true
+
+- name: Take that back after the join
+  aks.flexnode.flexnode_identity_binding:
+    cluster_id: "{{ flexnode_cluster_id }}"
+    nodes: [{name: edge-1, principal_id: 99999999-8888-7777-6666-555555555555}]
+    state: absent
+  delegate_to: localhost
+  run_once: true
+"""
+
+RETURN = r"""
+actions:
+  description: What was done, or would be done, in sentences.
+  returned: success
+  type: list
+  elements: str
+  sample: ["bind system:node-bootstrapper to 99999999-8888-7777-6666-555555555555"]
+nodes:
+  description: The machines, with their identities. One that Azure does not know any more is left out.
+  returned: success
+  type: list
+  elements: dict
+  contains:
+    name:
+      description: Name of the Node.
+      type: str
+      sample: edge-1
+    principal_id:
+      description: Object id of the machine's identity.
+      type: str
+      sample: 99999999-8888-7777-6666-555555555555
+    cluster_id:
+      description: Resource id of its cluster. Empty with O(kubeconfig).
+      type: str
+      sample: /subscriptions/.../managedClusters/plant
+  sample: [{name: edge-1, principal_id: 99999999-8888-7777-6666-555555555555}]
+error:
+  description: What went wrong, as data. Where machines failed for different reasons, C(nodes) has each.
+  returned: failure
+  type: dict
+  sample: {code: FLEX-1505, what: the API server refuses this request}
+"""
+
+from ansible.module_utils.basic import AnsibleModule
+
+from ansible_collections.aks.flexnode.plugins.module_utils.azure.arguments import AZURE, login_of
+from ansible_collections.aks.flexnode.plugins.module_utils.azure.arm import ARM_ERROR
+from ansible_collections.aks.flexnode.plugins.module_utils.azure.authorization import (
+    HYBRIDCOMPUTE_ERROR,
+    Authorization,
+)
+from ansible_collections.aks.flexnode.plugins.module_utils.azure.cluster import (
+    CONTAINERSERVICE_ERROR,
+    YAML_ERROR,
+    Clusters,
+    read_kubeconfig,
+)
+from ansible_collections.aks.flexnode.plugins.module_utils.azure.login import Login
+from ansible_collections.aks.flexnode.plugins.module_utils.azure.module import require
+from ansible_collections.aks.flexnode.plugins.module_utils.binding import RbacClient
+from ansible_collections.aks.flexnode.plugins.module_utils.identity_binding import bind, machines_of, unbind
+from ansible_collections.aks.flexnode.plugins.module_utils.kubeconfig import connected
+from ansible_collections.aks.flexnode.plugins.module_utils.together import FAILURES
+
+
+def main() -> None:
+    text = {"type": "str"}
+    node = {
+        "name": {"type": "str", "required": True},
+        "principal_id": text,
+        "machine_id": text,
+        "cluster_id": text,
+    }
+    module = AnsibleModule(
+        argument_spec={
+            **AZURE,
+            "nodes": {
+                "type": "list",
+                "elements": "dict",
+                "default": [],
+                "options": node,
+                "required_one_of": [("principal_id", "machine_id")],
+            },
+            "cluster_id": {"type": "str"},
+            "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
+            "kubeconfig": {"type": "path"},
+            "context": {"type": "str", "default": ""},
+        },
+        supports_check_mode=True,
+    )
+    given, check = module.params, module.check_mode
+    require(module, {"PyYAML": YAML_ERROR})
+    act = unbind if given["state"] == "absent" else bind
+    actions, diff, nodes = [], [], []
+    try:
+        login = sign_in(module)
+        owner = Authorization(login).principal_of if login else None
+        for cluster, machines in machines_of(given, owner).items():
+            if cluster and login:
+                access = Clusters(login).access(cluster, admin=True)
+            else:
+                access = read_kubeconfig(given["kubeconfig"], given["context"])
+            with connected(access, RbacClient) as client:
+                done = act(client, machines, check=check)
+            actions += done.actions
+            diff += done.diff
+            nodes += [
+                {"name": one.name, "principal_id": one.principal_id, "cluster_id": str(cluster or "")}
+                for one in machines
+            ]
+    except FAILURES as error:
+        module.fail_json(msg=str(error), error=error.as_dict())
+    except OSError as error:
+        module.fail_json(msg=f"{given['kubeconfig']}: {error.strerror}")
+    else:
+        module.exit_json(changed=bool(actions), actions=actions, nodes=nodes, diff=diff)
+
+
+def sign_in(module: AnsibleModule) -> Login | None:
+    """Azure is asked only where a cluster or a machine of it is meant."""
+    given = module.params
+    packages = {"azure-mgmt-core": ARM_ERROR}
+    if not given["kubeconfig"]:
+        packages["azure-mgmt-containerservice"] = CONTAINERSERVICE_ERROR
+    if asks := any(not node["principal_id"] for node in given["nodes"]):
+        packages["azure-mgmt-hybridcompute"] = HYBRIDCOMPUTE_ERROR
+    return login_of(module, packages) if asks or not given["kubeconfig"] else None
+
+
+if __name__ == "__main__":
+    main()
