@@ -18,6 +18,7 @@ from testbed.artifacts import store
 from testbed.azure import Azure, wheels
 from testbed.blob import Blob
 from testbed.cluster import Cluster, addons
+from testbed.cluster.credentials import Credentials
 from testbed.errors import TestbedError
 from testbed.host import cgroups, kernel, leftovers, packages
 from testbed.images import addons as addon_images
@@ -120,6 +121,11 @@ class Testbed:
             else:
                 self._start(here, services, nodes)
             self._revive()
+
+    def rotate_cluster_ca(self) -> None:
+        """Give the cluster another authority, at once: nothing that the old one signed is worth anything."""
+        Credentials(self.site).forget()
+        self.up()
 
     def down(self) -> None:
         """Remove everything this testbed made on the machine; the cache of binaries and images stays."""

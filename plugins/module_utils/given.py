@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from .node.config.document import loads, restore_secrets, secrets_of
@@ -28,8 +28,13 @@ OPTIONS: dict[str, dict[str, Any]] = {
 NEEDED = [("source", "url", ("url",))]
 
 
-def obtain_given(module: Any, host: Host, *, purpose: str = "join") -> Obtained:
-    """Obtain what a module's options mean; from then on its secrets are masked in all that it says."""
+def obtain_given(
+    module: Any, host: Host, *, purpose: str = "join", look: Callable[[Mapping[str, Any]], None] | None = None
+) -> Obtained:
+    """Obtain what a module's options mean; from then on its secrets are masked in all that it says.
+
+    look: sees the document before it is stored, and may refuse it.
+    """
     given = module.params
     document = loads(given["document"], where="document")
     module.no_log_values.update(secrets_of(document))
@@ -40,6 +45,12 @@ def obtain_given(module: Any, host: Host, *, purpose: str = "join") -> Obtained:
         source = Url(given["url"], client, ca)
     elif given["source"] == "stored":
         source = Stored(store_of(host))
+
+    def seen(document: Mapping[str, Any]) -> None:
+        module.no_log_values.update(secrets_of(document))
+        if look:
+            look(document)
+
     obtained = obtain(
         host,
         source,
@@ -47,8 +58,8 @@ def obtain_given(module: Any, host: Host, *, purpose: str = "join") -> Obtained:
         purpose=purpose,
         durable=given["durable"],
         check=module.check_mode,
+        look=seen,
     )
-    module.no_log_values.update(secrets_of(obtained.document))
     for warning in obtained.warnings:
         module.warn(warning)
     return obtained

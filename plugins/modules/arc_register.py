@@ -290,10 +290,14 @@ error:
 import base64
 import socket
 import ssl
+from collections.abc import Callable
+from functools import partial
+from typing import TypeVar
 
 from ansible.module_utils.basic import AnsibleModule
 
 from ansible_collections.aks.flexnode.plugins.module_utils.node.arc.agent import Order, Registration
+from ansible_collections.aks.flexnode.plugins.module_utils.node.arc.errors import ArmUnusable
 from ansible_collections.aks.flexnode.plugins.module_utils.node.arc.registration import (
     Outcome,
     Package,
@@ -313,17 +317,21 @@ from ansible_collections.aks.flexnode.plugins.module_utils.node.arc.roles import
     needed,
     wait_for_roles,
 )
+from ansible_collections.aks.flexnode.plugins.module_utils.node.clock import Clock
 from ansible_collections.aks.flexnode.plugins.module_utils.node.config.azure import CLOUDS
 from ansible_collections.aks.flexnode.plugins.module_utils.node.errors import FlexNodeError
 from ansible_collections.aks.flexnode.plugins.module_utils.node.host import Host, require_root
 from ansible_collections.aks.flexnode.plugins.module_utils.node.http_client import HttpClient, Proxies
 from ansible_collections.aks.flexnode.plugins.module_utils.node.identity.choice import AKS
+from ansible_collections.aks.flexnode.plugins.module_utils.node.identity.errors import TokenSourceUnreachable
 from ansible_collections.aks.flexnode.plugins.module_utils.node.identity.token import Identity
 from ansible_collections.aks.flexnode.plugins.module_utils.node.kube import KubeClient
 from ansible_collections.aks.flexnode.plugins.module_utils.node.lease import held, new_operation
 from ansible_collections.aks.flexnode.plugins.module_utils.node.secret import Secret
 from ansible_collections.aks.flexnode.plugins.module_utils.node.state import store_of
 
+PATIENCE, PAUSE = 30.0, 3.0
+T = TypeVar("T")
 KUBELET_DIR, CERTIFICATE = "/var/lib/kubelet", "pki/kubelet-client-current.pem"
 
 
@@ -403,14 +411,31 @@ def carry_out(module: AnsibleModule, host: Host) -> dict[str, object]:
     if outcome.status.connected:
         arm = given["resource_manager_endpoint"] or CLOUDS[given["cloud"]][0]
         try:
-            outcome.principal_id = own_principal(host, arm)
+            hasty = given["state"] == "query" or module.check_mode or given["wait_roles_seconds"]
+            seconds = 0 if hasty else PATIENCE
+            outcome.principal_id = patiently(partial(own_principal, host, arm), host.clock, seconds, told)
             if given["cluster_id"]:
-                more["missing_roles"] = [one.as_dict() for one in lacking(module, host, arm, told)]
+                look = partial(lacking, module, host, arm, told)
+                found = patiently(look, host.clock, seconds, told)
+                more["missing_roles"] = [one.as_dict() for one in found]
         except FlexNodeError as error:
             if given["state"] != "query":
                 raise
             told.append(f"{error.what}: {error.why}")  # who only looks is told what there is to see
     return {**answer(outcome, told), **more}
+
+
+def patiently(look: Callable[[], T], clock: Clock, seconds: float, told: list[str]) -> T:
+    """Ask again what may pass: an agent that was just started, a line that blinks. A refusal does not."""
+    deadline = clock.monotonic() + seconds
+    while True:
+        try:
+            return look()
+        except (ArmUnusable, TokenSourceUnreachable) as trouble:
+            if getattr(trouble.__cause__, "final", False) or clock.monotonic() >= deadline:
+                raise
+            told.append(f"{trouble.what}: {trouble.why}")
+            clock.sleep(PAUSE)
 
 
 def answer(outcome: Outcome, told: list[str]) -> dict[str, object]:

@@ -136,6 +136,9 @@ error:
   sample: {code: FLEX-1203, what: digest of containerd-2.3.4-linux-amd64.tar.gz differs}
 """
 
+from collections.abc import Mapping
+from typing import Any
+
 from ansible.module_utils.basic import AnsibleModule
 
 from ansible_collections.aks.flexnode.plugins.module_utils.given import NEEDED, OPTIONS, obtain_given
@@ -197,15 +200,19 @@ def carry_out(module: AnsibleModule, host: Host) -> dict[str, object]:
             "node_remains": left.node_remains,
         }
     purpose = "join" if {"kubelet", "services"} & set(given["components"]) else "prepare"
-    obtained = obtain_given(module, host, purpose=purpose) if given["source"] else None
-    document = obtained.document if obtained else given["config"]
-    if obtained and given["preflight"] and not has_joined(host, obtained.document):
+
+    def look(document: Mapping[str, Any]) -> None:
+        if not given["preflight"] or has_joined(host, document):
+            return
         # Here, as a machine that has joined need not read it.
         from ansible_collections.aks.flexnode.plugins.module_utils.node.preflight.run import run_preflight
 
         # In check mode nothing has been minted yet: a token that is only announced is no fault.
         announced = ["secrets-missing"] if module.check_mode else []
-        run_preflight(host, obtained.document, skip=[*given["preflight_skip"], *announced]).require()
+        run_preflight(host, document, skip=[*given["preflight_skip"], *announced]).require()
+
+    obtained = obtain_given(module, host, purpose=purpose, look=look) if given["source"] else None
+    document = obtained.document if obtained else given["config"]
     run = reconcile(host, document, given["components"], check=module.check_mode)
     for warning in run.warnings:
         module.warn(warning)

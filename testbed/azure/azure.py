@@ -58,9 +58,17 @@ class Azure:
         """Where Entra's authority and Resource Manager are."""
         return f"https://{self._site.plan.service('azure')}"
 
-    def app_registration(self, name: str) -> Principal:
-        """The app registration of that name, made if there is none; it has no roles at first."""
-        return Principal(**self._call("PUT", f"principals/{quote(name, safe='')}"))
+    def app_registration(self, name: str, certificate: str = "") -> Principal:
+        """The app registration of that name, made if there is none; it has no roles at first.
+
+        certificate: one (PEM) that may sign for it from now on, besides its secret and earlier ones.
+        """
+        given = {"certificate": certificate} if certificate else None
+        return Principal(**self._call("PUT", f"principals/{quote(name, safe='')}", given))
+
+    def renew_secret(self, principal: Principal) -> Principal:
+        """Give an app registration another secret; the old one is refused from now on."""
+        return Principal(**self._call("POST", f"secrets/{quote(principal.name, safe='')}"))
 
     def remove_registration(self, name: str) -> None:
         """Remove an app registration."""
@@ -146,7 +154,7 @@ class Azure:
                 ("PYTHONPYCACHEPREFIX", "/var/cache/python"),
                 ("PYTHONUNBUFFERED", "1"),
             ),
-            revision=_revision(),
+            revision=f"{_revision()} {Credentials(self._site).digest}",  # it knows the cluster's CA
         )
 
     def settle(self) -> None:

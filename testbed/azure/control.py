@@ -9,12 +9,14 @@ from typing import Any
 
 from fastapi import APIRouter, Body, Depends, Header, HTTPException
 
+from testbed.azure.assertion import certificate
 from testbed.azure.cloud import Cloud
 from testbed.azure.faults import Fault, Faults
 from testbed.azure.record import Record
 from testbed.azure.roles import role
 
 GIVEN = Body(...)
+NOTHING = Body(None)
 
 
 def router(cloud: Cloud, faults: Faults, record: Record) -> APIRouter:
@@ -31,8 +33,22 @@ def router(cloud: Cloud, faults: Faults, record: Record) -> APIRouter:
         return {"ready": True}
 
     @routes.put("/principals/{name:path}")
-    def register(name: str) -> dict[str, str]:
-        return asdict(cloud.directory.register(name))
+    def register(name: str, given: dict[str, str] | None = NOTHING) -> dict[str, str]:
+        made = cloud.directory.register(name)
+        if given:
+            try:
+                certificate(given["certificate"])
+            except ValueError as error:
+                raise HTTPException(422, str(error)) from error
+            cloud.directory.add_certificate(made, given["certificate"])
+        return asdict(made)
+
+    @routes.post("/secrets/{name:path}")
+    def renew_secret(name: str) -> dict[str, str]:
+        renewed = cloud.directory.renew_secret(name)
+        if renewed is None:
+            raise HTTPException(404, f"there is no principal {name!r}")
+        return asdict(renewed)
 
     @routes.delete("/principals/{name:path}")
     def remove(name: str) -> dict[str, bool]:

@@ -19,6 +19,7 @@ CREATE TABLE IF NOT EXISTS principals (
     object_id TEXT PRIMARY KEY, client_id TEXT NOT NULL UNIQUE, name TEXT NOT NULL UNIQUE,
     secret TEXT NOT NULL
 );
+CREATE TABLE IF NOT EXISTS certificates (object_id TEXT NOT NULL, pem TEXT NOT NULL, UNIQUE (object_id, pem));
 CREATE TABLE IF NOT EXISTS role_assignments (
     name TEXT PRIMARY KEY, scope TEXT NOT NULL, role TEXT NOT NULL, principal_id TEXT NOT NULL,
     principal_type TEXT NOT NULL, created REAL NOT NULL, created_by TEXT NOT NULL, effective REAL NOT NULL

@@ -12,7 +12,9 @@ from urllib.parse import parse_qs
 from fastapi import APIRouter, Request
 from fastapi.responses import JSONResponse
 
+from testbed.azure import assertion
 from testbed.azure.cloud import Cloud
+from testbed.azure.directory import Principal
 from testbed.azure.tokens import RESOURCE_MANAGER
 from testbed.identifiers import AKS_SERVER
 
@@ -84,8 +86,43 @@ def requested_resource(form: dict[str, str], version: int) -> str:
     return form["scope"].removesuffix("/.default")
 
 
+def prove(cloud: Cloud, application: Principal, form: dict[str, str]) -> None:
+    """An application shows its secret, or what its certificate has signed."""
+    if form.get("client_assertion"):
+        if form.get("client_assertion_type") != assertion.TYPE:
+            raise Refused(
+                400,
+                "invalid_request",
+                900144,
+                "The request body must contain the following parameter: 'client_assertion_type'.",
+            )
+        certificates = [assertion.certificate(pem) for pem in cloud.directory.certificates(application)]
+        base = f"{cloud.place.origin}/{cloud.place.tenant_id}"
+        audiences = [f"{base}/oauth2/v2.0/token", f"{base}/oauth2/token", f"{base}/v2.0"]
+        try:
+            assertion.check(form["client_assertion"], application.client_id, certificates, audiences)
+        except assertion.BadAssertion as error:
+            raise Refused(401, "invalid_client", error.number, str(error)) from error
+    elif not form.get("client_secret"):
+        raise Refused(
+            401,
+            "invalid_client",
+            7000218,
+            "The request body must contain the following parameter: 'client_assertion' or 'client_secret'.",
+        )
+    elif not hmac.compare_digest(form["client_secret"].encode(), application.secret.encode()):
+        raise Refused(
+            401,
+            "invalid_client",
+            7000215,
+            "Invalid client secret provided. Ensure the secret being sent in the request is the "
+            "client secret "
+            f"value, not the client secret ID, for a secret added to app '{application.client_id}'.",
+        )
+
+
 def client_credentials(cloud: Cloud, form: dict[str, str], version: int, fault: str) -> dict[str, Any]:
-    """A token for an application that shows its secret."""
+    """A token for an application that proves who it is."""
     for key in ("grant_type", "client_id"):
         if not form.get(key):
             raise Refused(
@@ -113,15 +150,7 @@ def client_credentials(cloud: Cloud, form: dict[str, str], version: int, fault: 
             "consented to "
             "by any user in the tenant. You may have sent your authentication request to the wrong tenant.",
         )
-    if not hmac.compare_digest(form.get("client_secret", "").encode(), application.secret.encode()):
-        raise Refused(
-            401,
-            "invalid_client",
-            7000215,
-            "Invalid client secret provided. Ensure the secret being sent in the request is the "
-            "client secret "
-            f"value, not the client secret ID, for a secret added to app '{application.client_id}'.",
-        )
+    prove(cloud, application, form)
     settings = cloud.database.settings
     resource = requested_resource(form, version)
     token = cloud.authority.issue(
@@ -151,7 +180,7 @@ def discovery(cloud: Cloud, version: int) -> dict[str, Any]:
         "token_endpoint": f"{base}{path}/token",
         "device_authorization_endpoint": f"{base}{path}/devicecode",
         "jwks_uri": f"{base}/discovery/v2.0/keys" if version == 2 else f"{base}/discovery/keys",
-        "token_endpoint_auth_methods_supported": ["client_secret_post"],
+        "token_endpoint_auth_methods_supported": ["client_secret_post", "private_key_jwt"],
         "id_token_signing_alg_values_supported": ["RS256"],
         "response_types_supported": ["code", "id_token", "code id_token", "token"],
         "response_modes_supported": ["query", "fragment", "form_post"],

@@ -106,9 +106,7 @@ class Cluster:
     def services(self) -> tuple[Service, ...]:
         """The containers of the control plane."""
         self._credentials.ensure()
-        return components.services(
-            self._site, self._credentials.directory, self.version, self.signing_duration
-        )
+        return components.services(self._site, self._credentials, self.version, self.signing_duration)
 
     def is_ready(self) -> bool:
         """Whether the API server says so."""

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from testbed import plan
 from testbed.artifacts import store
-from testbed.cluster.credentials import API_PORT
+from testbed.cluster.credentials import API_PORT, Credentials
 from testbed.errors import TestbedError
 from testbed.plan import Plan
 from testbed.service import Service
@@ -101,9 +101,11 @@ def _program(name: str, version: str) -> tuple[Path, str, bool]:
     return (stored.file, f"{PROGRAM}{name}", False)
 
 
-def services(site: Site, directory: Path, version: str, signing_duration: str) -> tuple[Service, ...]:
-    """The control plane in the order its parts need each other."""
-    keys = (directory, INSIDE, False)
+def services(
+    site: Site, credentials: Credentials, version: str, signing_duration: str
+) -> tuple[Service, ...]:
+    """The control plane in the order its parts need each other; with another authority, all of it is new."""
+    keys = (credentials.directory, INSIDE, False)
     data = site.directory / "etcd"
     data.mkdir(mode=0o700, parents=True, exist_ok=True)
     kubernetes = {
@@ -114,7 +116,7 @@ def services(site: Site, directory: Path, version: str, signing_duration: str) -
     return (
         Service("etcd", etcd_argv(site.plan), 2379, (keys, (data, ETCD_DATA, True))),
         *(
-            Service(name, argv, port, (keys, _program(name, version)))
+            Service(name, argv, port, (keys, _program(name, version)), revision=credentials.digest)
             for name, (argv, port) in kubernetes.items()
         ),
     )

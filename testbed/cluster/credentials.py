@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import base64
+import hashlib
 import json
 from pathlib import Path
 
@@ -51,6 +52,10 @@ def kubeconfig(server: str, authority: Path, user: str, pair: Pair) -> str:
     return json.dumps(document, indent=1) + "\n"
 
 
+# By the cluster's authority, for those who talk to the API server.
+ISSUED = ("kube-apiserver", "kubelet-client", "admin", "kube-controller-manager", "kube-scheduler", "aks")
+
+
 class Credentials:
     """What the control plane's programs find in one directory, made once for each testbed."""
 
@@ -65,6 +70,17 @@ class Credentials:
     def admin(self) -> Pair:
         """The cluster administrator's client certificate."""
         return Pair(self.directory / "admin.crt", self.directory / "admin.key")
+
+    @property
+    def digest(self) -> str:
+        """Changes with the cluster's authority."""
+        return hashlib.sha256(self.authority.pem.encode()).hexdigest()[:12]
+
+    def forget(self) -> None:
+        """Do without the cluster's authority and all that it signed: the next ones are others."""
+        for name in (*ISSUED, "cluster-ca"):
+            for suffix in ("crt", "key"):
+                (self.directory / f"{name}.{suffix}").unlink(missing_ok=True)
 
     def ensure(self) -> None:
         """Have all of it."""

@@ -14,7 +14,7 @@ import time
 import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -22,15 +22,16 @@ import pytest
 import requests
 
 from scripts import build_agent
-from testbed import Testbed, files, podman
-from testbed.cluster.components import INSIDE
-from testbed.cluster.credentials import Credentials
+from testbed import Testbed, files
 from testbed.machine import Machine
 from testbed.playbooks import Play
 
 from . import cloud, fleet
+from .audit import Audit, audit
 from .cloud import Operator
 from .conftest import MachineMaker
+
+__all__ = ["audit"]
 
 NAME, FOLLOWER = "tokens-1", "tokens-2"
 STATE = "/var/lib/aks-flex-node"
@@ -91,49 +92,6 @@ def site_network(machine: Machine) -> str:
     ranges = [[{"subnet": machine.pod_cidr}]]
     bridge = {"type": "bridge", "bridge": "site0", "ipam": {"type": "host-local", "ranges": ranges}}
     return json.dumps({"cniVersion": "1.0.0", "name": "site", "plugins": [bridge]})
-
-
-@dataclass(frozen=True)
-class Audit:
-    """Every request that was made with a bootstrap token, and every one whose credential was refused."""
-
-    bed: Testbed
-
-    def of_token(self, token_id: str) -> list[dict[str, Any]]:
-        """Those made with one token."""
-        return [one for one in self.events() if one["user"].get("username") == f"system:bootstrap:{token_id}"]
-
-    def events(self) -> list[dict[str, Any]]:
-        """In the order of their arrival."""
-        log = podman.podman("logs", self.bed.site.container("kube-apiserver")).stdout
-        lines = [json.loads(line) for line in log.splitlines() if line.startswith('{"kind":"Event"')]
-        return sorted(lines, key=lambda one: str(one["requestReceivedTimestamp"]))
-
-
-@pytest.fixture(scope="module")
-def audit(bed: Testbed) -> Iterator[Audit]:
-    """The API server, replaced by one that keeps an audit log; the usual one comes back afterwards."""
-    known = ["system:authenticated", "system:unauthenticated"]
-    policy = {
-        "apiVersion": "audit.k8s.io/v1",
-        "kind": "Policy",
-        "omitStages": ["RequestReceived"],
-        "rules": [
-            {"level": "Metadata", "userGroups": ["system:bootstrappers"]},
-            {"level": "None", "userGroups": known},
-            {"level": "Metadata"},  # nobody: a credential that was refused
-        ],
-    }
-    path = Credentials(bed.site).directory / "audit.json"
-    files.write(path, json.dumps(policy))
-    (server,) = [service for service in bed.cluster.services() if service.name == "kube-apiserver"]
-    flags = (f"--audit-policy-file={INSIDE}/audit.json", "--audit-log-path=-")
-    replace(server, argv=(*server.argv, *flags)).ensure(bed.site)
-    bed.cluster.settle()
-    bed.azure.settle()
-    yield Audit(bed)
-    path.unlink()
-    bed.up()
 
 
 @pytest.fixture(scope="module")

@@ -112,6 +112,21 @@ def test_what_had_to_stay_keeps_nothing_from_being_cleaned_up(stage: Stage) -> N
         )
 
 
+def test_trouble_in_azure_arc_keeps_nothing_from_being_cleaned_up(stage: Stage) -> None:
+    stage.answer(
+        flexnode_reconcile={"changed": True, "remains": [], "node_name": "gone", "node_remains": "refused"},
+        arc_register={"failed": True, "msg": "FLEX-1814: azcmagent show gives no answer"},
+        flexnode_config_blob={"nodes": []},
+        flexnode_node={"changed": True},
+    )
+    stage.play("aks.flexnode.unbootstrap", hosts("a", "b", source="blob"), flexnode_kubeconfig="/k")
+    assert stage.asked("flexnode_config_blob") == [["a", "b"]], stage.output
+    assert stage.asked("flexnode_node") == [["gone", "gone"]]
+    assert stage.status != 0
+    for host in ("a", "b"):
+        assert re.search(rf"fatal: \[{host}\].*this had to stay:.*in Azure Arc: FLEX-1814", stage.output)
+
+
 def test_nodes_that_nobody_could_delete_are_named(stage: Stage) -> None:
     left = {"changed": True, "remains": [], "node_name": "gone", "node_remains": "refused"}
     stage.answer(flexnode_reconcile=left)

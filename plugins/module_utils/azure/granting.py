@@ -57,8 +57,11 @@ def plan_of(azure: Azure, orders: Sequence[Order], *, absent: bool = False) -> P
             fix="register it with Azure Arc first; see `azcmagent show` there",
         )
     scopes = list(dict.fromkeys(order.scope for order in orders if not order.below))
-    lists = zip(scopes, each(azure.at, scopes, str), strict=True)
-    existing = {scope: list(found) for scope, found in lists}
+    try:
+        lists = each(azure.at, scopes, str)
+    except FAILURES as error:
+        raise may_not(error, [] if absent else certain(orders, owners)) from error
+    existing = {scope: list(found) for scope, found in zip(scopes, lists, strict=True)}
     roles: dict[tuple[str, str], Role] = {}
     grants: list[Grant] = []
     for order in orders:
@@ -81,6 +84,15 @@ def plan_of(azure: Azure, orders: Sequence[Order], *, absent: bool = False) -> P
             roles[asked] = known_role(order.role) or azure.role(order.role, order.scope)
         grants.append(Grant(principal, roles[asked], order.scope, order.node))
     return Plan(list(dict.fromkeys(grants)), existing)
+
+
+def certain(orders: Sequence[Order], owners: Mapping[str, str]) -> list[Grant]:
+    """The grants that need no further question."""
+    return [
+        Grant(order.principal_id or owners[order.machine_id], role, order.scope, order.node)
+        for order in orders
+        if (role := known_role(order.role))
+    ]
 
 
 def looked(plan: Plan) -> list[Outcome]:
@@ -136,7 +148,7 @@ def take(azure: Azure, plan: Plan, *, check: bool) -> list[Outcome]:
 
 def may_not(error: Exception, grants: Sequence[Grant]) -> Exception:
     """Who may not give roles is told what somebody else can type for them."""
-    if not isinstance(error, PermissionMissing):
+    if not isinstance(error, PermissionMissing) or not grants:
         return error
     commands = "\n  ".join(grant.command for grant in grants)
     return PermissionMissing(

@@ -5,8 +5,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from http import HTTPStatus
 from typing import Any
 
 from .available import check_available
@@ -14,7 +15,7 @@ from .catalogue import skew
 from .clock import stamp
 from .components.every import COMPONENTS, PREPARED, wanted
 from .components.exec_plugin import identity_method, lives_on_tokens
-from .components.kubelet import kubelet_identity
+from .components.kubelet import cluster_ca, kubelet_identity
 from .components.services import SERVICES
 from .config.document import canonical, layered, merge, placeholders, redact, restore_secrets
 from .config.model import NodeConfig
@@ -40,7 +41,7 @@ from .http_client import HttpClient
 from .identity.choice import kubernetes_token
 from .kube import KubeClient, kubelet_version
 from .labels import APPLIED_TIME, APPLIED_VERSION, node_labels, node_name
-from .layout import KUBELET, enabled
+from .layout import KUBELET, UNIT_DIR, enabled
 from .proxy import proxies
 from .secret import REDACTED
 from .sources import Fetched, Seen, Source, Stored, Url
@@ -71,10 +72,12 @@ def obtain(
     purpose: str = "join",
     check: bool = False,
     durable: bool = False,
+    look: Callable[[Mapping[str, Any]], None] | None = None,
 ) -> Obtained:
     """Fetch, merge, check and store: every source ends here. In check mode nothing is stored.
 
     durable: the address of the source stays valid, and can be asked again.
+    look: sees the document before it is stored, and may refuse it.
     """
     known = store_of(host)
     stored, whole = known.remembered()  # a damaged document is healed from its source
@@ -107,6 +110,8 @@ def obtain(
         check_token(config, store, host)
         check_name(config, store, stored, host)
     changed = not whole or stored is None or canonical(stored) != canonical(document)
+    if look:
+        look(document)
     if not check:
         store.set_current_config(document, fetched.version)
         # After the document: an address must not claim that something was seen which is not here.
@@ -147,9 +152,12 @@ def has_joined(host: Host, document: Mapping[str, Any]) -> bool:
         config = parse(document, purpose="prepare", pollable=True)
     except ConfigInvalid:
         return False
+    store = store_of(host, config.paths.data_dir)
     if lives_on_tokens(config):  # its kubeconfig is our own work, from before the join
-        return store_of(host, config.paths.data_dir).applied_if_whole() is not None
-    return host.exists(kubelet_identity(config))
+        return store.applied_if_whole() is not None
+    # A certificate may lie here from another cluster; that kubelet was not of our placing.
+    ours = any(entry.name == f"{UNIT_DIR}/{KUBELET}" for entry in store.journal.entries())
+    return ours and host.exists(kubelet_identity(config))
 
 
 def check_secrets(document: Mapping[str, Any], store: Store) -> None:
@@ -248,11 +256,16 @@ def reconcile(
         check_available(config, pollable=pollable)
         check_foreign(host, store, config)
         facts = replace(facts, joined=host.exists(kubelet_identity(config)))
+        outdated = runs_node and certificate_refused(config, facts, host, store)
+        if outdated:
+            facts = replace(facts, joined=False)
         if runs_node:
             check_token(config, store, host)
         resources, ownership = wanted(components, config, facts)
         plan = make_plan(resources, host, store, ownership)
-    run = Reconciled(plan, plan.sentences, timings.seconds, warnings=list(plan.left))
+    renewal = ["let the kubelet ask for a new certificate: the API server takes the old one no more"]
+    actions = [*plan.sentences, *(renewal if outdated else [])]
+    run = Reconciled(plan, actions, timings.seconds, warnings=list(plan.left))
     if check:
         return run
     check_secrets(document, store)
@@ -269,11 +282,13 @@ def reconcile(
         """From here on the kubelet may have used its token."""
         if runs_node and token and not facts.joined:
             store.set_join(token.id, "attempted")
+        if outdated:
+            host.remove(kubelet_identity(config))
 
     try:
         if runs_node and not joined:
             check_cluster(config, host)
-        if runs_node and plan.changed and (lives_on_tokens(config) or not facts.joined):
+        if runs_node and (plan.changed or outdated) and (lives_on_tokens(config) or not facts.joined):
             check_identity(config, host)
         if plan.changed:
             if runs_node:
@@ -288,11 +303,13 @@ def reconcile(
                 gates,
                 timings=timings,
                 tell=tell,
-                roll_back=joined,
+                roll_back=joined and not outdated,  # to what the cluster does not take any more
                 starting=attempt,
             )
         else:
             attempt()
+            if outdated:
+                host.run(["systemctl", "restart", KUBELET], timeout=120)
             with timings.of("gate"):
                 for gate in gates:
                     gate.pass_(host)
@@ -318,6 +335,24 @@ def reconcile(
             store.set_source(replace(watched, settled=True).as_dict())
         run.node = seen_node(host, config, facts)
     return run
+
+
+def certificate_refused(config: NodeConfig, facts: Facts, host: Host, store: Store) -> bool:
+    """Whether the API server takes the kubelet's certificate no more, as after a rotation of its CA.
+
+    Asked only where there is a reason: another CA than the one in place, or a run that did not end well. The
+    kubelet itself only looks at the date, and would show a certificate that nobody takes until its end.
+    """
+    if lives_on_tokens(config) or not facts.joined:
+        return False
+    same = host.text(cluster_ca(config)).strip() == config.api_server.ca.pem.strip()
+    if same and store.state()["phase"] == Phase.NODE_JOINED.value:
+        return False
+    try:
+        as_kubelet(host, config).node(node_name(config, facts))
+    except FlexNodeError as error:
+        return getattr(error.__cause__, "status", 0) == HTTPStatus.UNAUTHORIZED
+    return False
 
 
 def stop_joining(host: Host, store: Store) -> None:

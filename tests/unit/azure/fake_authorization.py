@@ -26,10 +26,13 @@ class FakeAuthorization:
     unheard: int = 0  # so often a principal is not known yet
     raced: bool = False  # somebody else is faster
     forbidden: FlexNodeError | None = None
+    unseen: FlexNodeError | None = None  # who may not even look
     asked: list[str] = field(default_factory=list)
 
     def at(self, scope: str) -> list[Existing]:
         self.asked.append(f"list {scope}")
+        if self.unseen:
+            raise self.unseen
         return list(self.existing)
 
     def of(self, principal_id: str, scope: str) -> list[Existing]:
@@ -63,6 +66,7 @@ class FakeAuthorization:
         return self.machines.get(machine_id, "")
 
 
-def forbidden() -> PermissionMissing:
+def forbidden(act: str = "write") -> PermissionMissing:
     """What a reader gets who gives roles."""
-    return PermissionMissing("the identity may not ...", fix="az role assignment create --role ...")
+    what = f"the identity may not Microsoft.Authorization/roleAssignments/{act}"
+    return PermissionMissing(what, fix="az role assignment create --role ...")

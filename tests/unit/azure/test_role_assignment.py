@@ -248,6 +248,17 @@ def test_who_may_not_give_roles_is_told_all_commands() -> None:
     assert caught.value.fix.count("az role assignment create --assignee-object-id") == 6
 
 
+def test_who_may_not_even_look_at_roles_is_told_all_commands() -> None:
+    azure = FakeAuthorization(unseen=forbidden("read"), machines={MACHINE: OTHER})
+    with pytest.raises(PermissionMissing, match="roleAssignments/read") as caught:
+        act(azure, {"principal_id": OBJECT}, {"machine_id": MACHINE}, profile="token")
+    for principal in (OBJECT, OTHER):
+        assert caught.value.fix.count(f"az role assignment create --assignee-object-id {principal} ") == 3
+    with pytest.raises(PermissionMissing) as caught:
+        undo(azure, {"principal_id": OBJECT})
+    assert OBJECT not in caught.value.fix
+
+
 def test_a_machine_of_arc_instead_of_its_principal() -> None:
     azure = FakeAuthorization(machines={MACHINE: OBJECT})
     assert act(azure, {"machine_id": MACHINE}, profile="token") == ["created"] * 3
@@ -298,7 +309,7 @@ def test_errors_about_roles_name_the_right_role_and_place() -> None:
 def test_the_bindings_of_the_docs_let_a_kubelet_ask_for_its_certificate_and_nothing_else() -> None:
     items = yaml.safe_load((ROOT / "docs/examples/identity_rbac.yaml").read_text())["items"]
     assert [item["roleRef"]["name"] for item in items] == [
-        right.role for right in rbac.RIGHTS if right.group == "system:bootstrappers"
+        right.role for right in rbac.RIGHTS if right.subject == "system:bootstrappers"
     ]
     assert {subject["kind"] for item in items for subject in item["subjects"]} == {"User"}
 

@@ -11,7 +11,12 @@ from typing import Any
 
 import pytest
 
+from ansible_collections.aks.flexnode.plugins.module_utils.node.arc.errors import ArmUnusable
+from ansible_collections.aks.flexnode.plugins.module_utils.node.http_client import HttpFailure
+from ansible_collections.aks.flexnode.plugins.module_utils.node.identity.errors import TokenSourceUnreachable
+from ansible_collections.aks.flexnode.plugins.modules.arc_register import PATIENCE, patiently
 from tests.unit.modules.test_modules import assert_failure, run
+from tests.unit.node.fakes import FakeClock
 
 PLACE: dict[str, Any] = {
     "resource_group": "edge",
@@ -75,3 +80,31 @@ def test_wrong_arguments(tmp_path: Path, arguments: dict[str, Any], complaint: s
     answer = run("arc_register", tmp_path, **arguments)
     assert answer["failed"]
     assert complaint in answer["msg"]
+
+
+def test_a_first_look_outlasts_troubles_that_pass() -> None:
+    answers: list[Exception] = [TokenSourceUnreachable("no token", why="it starts"), ArmUnusable("no answer")]
+    told: list[str] = []
+
+    def look() -> str:
+        if answers:
+            raise answers.pop(0)
+        return "seen"
+
+    assert patiently(look, FakeClock(), PATIENCE, told) == "seen"
+    assert told[0] == "no token: it starts"
+    assert len(told) == 2
+
+
+@pytest.mark.parametrize(("status", "seconds"), [(404, 0), (503, PATIENCE)])
+def test_a_first_look_ends(status: int, seconds: float) -> None:
+    """At once where asking again can't help."""
+    clock = FakeClock()
+    began = clock.monotonic()
+
+    def look() -> str:
+        raise ArmUnusable("no answer") from HttpFailure("https://arm", "no", status=status)
+
+    with pytest.raises(ArmUnusable):
+        patiently(look, clock, PATIENCE, [])
+    assert clock.monotonic() - began == seconds

@@ -6,7 +6,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from base64 import b64encode
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import pytest
@@ -29,6 +30,7 @@ from ansible_collections.aks.flexnode.plugins.module_utils.node.labels import AP
 from ansible_collections.aks.flexnode.plugins.module_utils.node.leave import leave
 from ansible_collections.aks.flexnode.plugins.module_utils.node.operations import (
     EVERYTHING,
+    has_joined,
     obtain,
     own_node,
     reconcile,
@@ -131,8 +133,9 @@ def test_a_node_keeps_its_name(site: Site, ready: bool) -> None:
     if ready:
         site.join()
     else:  # its certificate has the name already
-        obtain(host, Inline(site.document), {})
-        site.machine.put(IDENTITY)
+        site.machine.commands.on_start[KUBELET] = lambda: site.machine.put(IDENTITY)
+        with pytest.raises(NodeNotReady):
+            site.join()
     before = site.machine.snapshot("/var")
     for check in (True, False):
         with pytest.raises(ConfigInvalid, match="edge-1, as long as this machine is that Node; unbootstrap"):
@@ -140,6 +143,26 @@ def test_a_node_keeps_its_name(site: Site, ready: bool) -> None:
     assert site.machine.snapshot("/var") == before
     assert obtain(host, Inline(site.document), {"agent": {"nodeName": "edge-1"}}).changed
     assert obtain(host, Inline(site.document), other, purpose="prepare").changed
+
+
+def test_a_certificate_of_another_clusters_kubelet_is_no_join(site: Site) -> None:
+    site.machine.put(IDENTITY)
+    assert not has_joined(site.machine.host, site.document)
+    site.machine.path(IDENTITY).unlink()
+    site.join()
+    assert has_joined(site.machine.host, site.document)
+
+
+def test_a_document_that_is_refused_is_not_stored(site: Site) -> None:
+    before = site.machine.snapshot("/var")
+
+    def look(document: Mapping[str, Any]) -> None:
+        assert document["azure"]["bootstrapToken"]["token"] == TOKEN
+        raise UnsupportedPlatform("no")
+
+    with pytest.raises(UnsupportedPlatform):
+        obtain(site.machine.host, Inline(site.document), {}, look=look)
+    assert site.machine.snapshot("/var") == before
 
 
 def test_before_the_join_a_name_may_change(site: Site) -> None:
@@ -275,6 +298,56 @@ def test_an_update_that_fails_is_rolled_back(site: Site) -> None:
     assert site.machine.snapshot("/etc", "/usr") == before
     assert site.machine.store.state()["phase"] == "NodeFailed"
     assert site.machine.store.state()["code"] == "FLEX-1502"
+
+
+def rotated(site: Site, pki: Pki) -> dict[str, Any]:
+    """A cluster with another CA, which takes no certificate of the old one; and what a node is told of it."""
+    site.api.refuse = {"GET /api/v1/nodes/": 401}
+
+    def starts() -> None:
+        if not site.machine.path(IDENTITY).exists():  # it has one: it is valid, by its date
+            site.kubelet_starts(pki)
+            site.api.refuse = {}
+
+    site.machine.commands.on_start[KUBELET] = starts
+    bundle = f"{pki.ca_pem}{pki.ca_pem}"  # two authorities, as far as bytes are concerned
+    return {"node": {"kubelet": {"caCertData": b64encode(bundle.encode()).decode()}}}
+
+
+NEW_TOKEN = {"azure": {"bootstrapToken": {"token": "abcdef.0123456789abcdef"}}}
+
+
+def test_a_certificate_of_the_old_ca_is_replaced(site: Site, pki: Pki) -> None:
+    site.join()
+    node, new = dict(site.api.nodes["edge-1"]), rotated(site, pki)
+    planned = site.join(new, NEW_TOKEN, check=True)
+    assert any("ask for a new certificate" in action for action in planned.actions)
+    assert site.machine.path(IDENTITY).exists()
+    assert site.join(new, NEW_TOKEN).changed
+    assert site.api.nodes["edge-1"]["metadata"] == node["metadata"]
+    assert site.machine.store.join() == {"token": "abcdef", "outcome": "joined"}
+    assert not site.join(new, NEW_TOKEN).changed
+
+
+def test_a_certificate_that_is_still_taken_is_kept_under_another_ca(site: Site, pki: Pki) -> None:
+    site.join()
+    new = rotated(site, pki)
+    site.api.refuse = {}
+    before = site.machine.path(IDENTITY).stat().st_mtime_ns
+    assert not any("new certificate" in action for action in site.join(new).actions)
+    assert site.machine.path(IDENTITY).stat().st_mtime_ns == before
+
+
+@pytest.mark.parametrize("token", [NEW_TOKEN, {}], ids=["new-token", "nothing-new"])
+def test_what_nobody_hinted_at_is_mended_after_a_run_that_failed(
+    site: Site, pki: Pki, token: dict[str, Any]
+) -> None:
+    site.join()
+    rotated(site, pki)
+    with pytest.raises(NodeNotReady):
+        site.join(token, {"upgrade": {"gateSeconds": 30}})
+    assert any("ask for a new certificate" in action for action in site.join(token).actions)
+    assert not site.join(token).changed
 
 
 def test_a_first_join_that_fails_stays_to_be_looked_at(site: Site) -> None:

@@ -67,8 +67,10 @@ def install(host: Host, package: str) -> None:
 
 
 def purge(host: Host) -> None:
-    """Remove the package and its settings."""
+    """Remove the package and its settings. dpkg takes /opt with it where nothing else was in there."""
     _dpkg(host, ["dpkg", "--purge", NAME], "the Arc agent can't be removed")
+    if host.look("/opt").is_ == "absent":
+        host.make_directory("/opt", 0o755)
 
 
 def _dpkg(host: Host, argv: list[str], what: str) -> None:

@@ -194,8 +194,9 @@ def missing_roles(
     grants: Grants, identity: Identity, cluster_id: str, needed: Iterable[str]
 ) -> list[Missing]:
     """The roles that the machine's own identity does not have at the cluster."""
-    have = grants.at(cluster_id)
-    lacking = [ROLES[key] for key in needed if not allowed(have, ROLES[key].permission, data=ROLES[key].data)]
+    wanted = list(needed)
+    have = grants.at(cluster_id) if wanted else []  # who needs nothing there does not depend on it
+    lacking = [ROLES[key] for key in wanted if not allowed(have, ROLES[key].permission, data=ROLES[key].data)]
     if not lacking:
         return []
     principal = principal_of(identity, grants.audience) or "PRINCIPAL_ID"

@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Prepare machines of a testbed for Azure Arc, and print the variables of a run that registers them.
+
+python -m testbed.arc edge-1 > site.json
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+from typing import Any
+
+from testbed import Testbed, arc
+
+# What differs between a testbed and the world: where programs and images come from.
+SITE = ("containerd", "runc", "cni", "mirror", "registryMirrors")
+
+
+def variables(bed: Testbed) -> dict[str, Any]:
+    """What an inventory for real Azure would not need."""
+    url, digest = arc.publish(bed.mirror)
+    document = bed.node_document()
+    return {
+        "flexnode_cluster_id": bed.azure.cluster_id,
+        "flexnode_arc_package_url": url,
+        "flexnode_arc_package_sha256": digest,
+        "flexnode_config": {
+            **{part: document[part] for part in SITE},
+            "azure": {
+                "tenantId": bed.azure.tenant_id,
+                "resourceManagerEndpoint": bed.azure.url,
+                "activeDirectoryEndpoint": bed.azure.url,
+                "arc": {"enabled": True, "autoRoleAssignment": True},
+            },
+        },
+    }
+
+
+def main() -> int:
+    """Tell the machines where their Azure is."""
+    parser = argparse.ArgumentParser(prog="python -m testbed.arc", description=__doc__)
+    parser.add_argument("--name", default=os.environ.get("TESTBED_NAME", "flexnode"))
+    parser.add_argument("machines", nargs="+")
+    given = parser.parse_args()
+    bed = Testbed(given.name)
+    for machine in bed.nodes():
+        if machine.name in given.machines:
+            arc.know_azure(machine, bed.azure, bed.ca_pem)
+    sys.stdout.write(json.dumps(variables(bed), indent=1) + "\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
