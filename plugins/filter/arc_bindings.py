@@ -26,10 +26,11 @@ options:
     required: true
   state:
     description:
-      - V(present) for machines that said that they lack the right. V(absent) for all that may have been given
-        it.
+      - V(present) for machines that said that they lack the right. V(settled) for these and for those whose
+        join changed something, after it. V(absent) for all that may have been given it.
+      - With V(present), a machine that says it is another one than the inventory names is an error.
     type: str
-    choices: [present, absent]
+    choices: [present, settled, absent]
     default: present
 """
 

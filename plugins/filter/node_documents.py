@@ -32,8 +32,8 @@ options:
     default: true
   tokens:
     description:
-      - Only hosts that join with a bootstrap token. Those that bring an Azure identity do not, unless their
-        C(kubernetesAuth.method) says so.
+      - Whether each item says, as C(token), if its host joins with a bootstrap token. Those that bring an
+        Azure identity do not, unless their C(kubernetesAuth.method) says so.
     type: bool
     default: false
 """

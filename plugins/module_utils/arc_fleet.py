@@ -12,10 +12,12 @@ from .azure.assignments import known_role
 from .node.arc.agent import Registration
 from .node.arc.errors import ArcElsewhere
 from .node.arc.roles import ROLES, needed
+from .node.config.choices import choices_of, yes
 from .node.config.document import merge
 from .node.config.early import early_form
-from .node.config.model import AZURE_METHODS
 from .node.config.values import ArmId
+from .node.rights import APPROVAL, BOOTSTRAPPER
+from .node.secret import REDACTED
 
 Document = Mapping[str, Any]
 
@@ -23,9 +25,10 @@ Document = Mapping[str, Any]
 def arc_order(document: Document, cluster_id: str = "", name: str = "") -> dict[str, Any]:
     """What a configuration wants of Azure Arc; what it leaves out is the cluster's."""
     whole = merge(early_form(document), {})
-    azure = _below(whole, "azure")
+    azure, choices = _below(whole, "azure"), choices_of(whole)
     arc, cluster = _below(azure, "arc"), _below(azure, "targetCluster")
-    proxy, purposes = _below(whole, "proxy"), _purposes(whole)
+    serves = {"azure": choices.azure_method, "kubernetes": choices.kubelet_method}
+    purposes = tuple(name for name, method in serves.items() if method == "arc")
     # What the kubelet lives on matters here only where that is Arc's identity.
     lives = _below(whole, "kubernetesAuth").get("profile") == "token" and "kubernetes" in purposes
     profile = "token" if lives else "certificate"
@@ -39,8 +42,8 @@ def arc_order(document: Document, cluster_id: str = "", name: str = "") -> dict[
     kubelet = _below(_below(whole, "node"), "kubelet") if "kubernetes" in purposes else {}
     directories = _below(_below(whole, "paths"), "kubernetes")
     return {
-        "enabled": bool(arc.get("enabled")),
-        "assign_roles": bool(arc.get("autoRoleAssignment")),
+        "enabled": choices.arc,
+        "assign_roles": bool(yes(arc.get("autoRoleAssignment"))),
         "node": _below(whole, "agent").get("nodeName") or name,
         "cluster_id": home.canonical() if home else "",
         "subscription_id": azure.get("subscriptionId") or (home.subscription_id if home else ""),
@@ -51,7 +54,6 @@ def arc_order(document: Document, cluster_id: str = "", name: str = "") -> dict[
         "cloud": azure.get("cloud") or "AzurePublicCloud",
         "resource_manager_endpoint": azure.get("resourceManagerEndpoint") or "",
         "tags": dict(_below(arc, "tags")),
-        "proxy": proxy.get("https") or proxy.get("http") or "",
         "ca_cert": _below(whole, "mirror").get("caCert") or "",
         "profile": profile,
         "kubelet": "kubernetes" in purposes,
@@ -62,18 +64,11 @@ def arc_order(document: Document, cluster_id: str = "", name: str = "") -> dict[
     }
 
 
-def _purposes(document: Document) -> tuple[str, ...]:
-    """What Arc's identity serves, as node.config.auth decides it: the node, the kubelet, or both."""
-    azure, auth = _below(document, "azure"), _below(document, "kubernetesAuth")
-    chosen = auth.get("method")
-    node = _below(document, "azureAuth").get("method") or (chosen if chosen in AZURE_METHODS else "arc")
-    if chosen:
-        kubelet = chosen
-    elif _below(azure, "bootstrapToken") and not auth.get("useAzureAuth"):
-        kubelet = "bootstrapToken"
-    else:
-        kubelet = None if auth.get("useAzureAuth") is False else node
-    return tuple(name for name, method in (("azure", node), ("kubernetes", kubelet)) if method == "arc")
+def arc_proxy(document: Document) -> str:
+    """The proxy of a configuration; one with a password is not to be had from what a machine shows."""
+    proxy = _below(document, "proxy")
+    said = proxy.get("https") or proxy.get("http") or ""
+    return "" if REDACTED in said else str(said)
 
 
 def arc_nodes(
@@ -92,9 +87,9 @@ def arc_nodes(
         known = seen.get("resource_id") or (trusted and seen.get("principal_id"))
         # Without a cluster, roles are looked for all over the machine's subscription.
         where = order.get("cluster_id") or (state == "absent" and seen.get("resource_id"))
-        if ours and known and where and (order["enabled"] or state == "absent"):
+        if order and ours and known and where and (order["enabled"] or state == "absent"):
             if not trusted:
-                _as_ordered(host, order, seen["resource_id"])
+                _refuse_other(host, order, seen["resource_id"])
             roles = _roles(order, hostvars[host].get("flexnode_arc_roles"), state)
             if roles == []:
                 continue
@@ -116,20 +111,49 @@ def arc_bindings(
 ) -> list[Document]:
     """The machines that we let ask for a certificate, as flexnode_identity_binding takes them.
 
-    Those that said that they lack it; with `absent`, all that may have been given it.
+    Those that said that they lack it. With `settled` also those whose join did something: an earlier run may
+    have given it and failed then. With `absent`, all that may have been given it.
     """
     found: list[Document] = []
     for host in hosts:
         order, seen = hostvars[host].get("arc_order") or {}, _latest(hostvars[host])
-        ours = order.get("assign_roles") and order["kubelet"] and order["profile"] == "certificate"
-        if not (ours and order["cluster_id"] and seen.get("resource_id")):
+        if not (_binds(order) and seen.get("resource_id")):
             continue
         lacks = any(one.get("kind") == "kubernetes" for one in seen.get("missing_roles") or ())
-        if lacks or state == "absent":
-            _as_ordered(host, order, seen["resource_id"])
-            machine = {"machine_id": seen["resource_id"], "cluster_id": order["cluster_id"]}
-            found.append({"name": order["node"], **machine})
+        joined = state == "settled" and bool((hostvars[host].get("node_joined") or {}).get("changed"))
+        if not (lacks or joined or state == "absent"):
+            continue
+        if state == "present":
+            _refuse_other(host, order, seen["resource_id"])
+        elif not _is_ordered(order, seen["resource_id"]):
+            continue  # it was given nothing
+        machine = {"machine_id": seen["resource_id"], "cluster_id": order["cluster_id"]}
+        found.append({"name": order["node"], **machine})
     return found
+
+
+def arc_by_hand(host: str, hostvars: Mapping[str, Document]) -> list[Document]:
+    """What a machine lacks and this run does not give it: somebody else has to."""
+    order, seen = hostvars[host].get("arc_order") or {}, _latest(hostvars[host])
+    chosen = hostvars[host].get("flexnode_arc_roles")
+    assigns = order.get("assign_roles") and order.get("enabled") and order.get("cluster_id")
+    wanted = _roles(order, chosen, "present") or () if assigns else ()
+    given = [known_role(name) for name in wanted]
+    bound = (BOOTSTRAPPER, APPROVAL) if _binds(order) else ()
+
+    def ours(one: Document) -> bool:
+        if one.get("kind") == "kubernetes":
+            return one.get("role") in bound
+        # What a role of the user's own making grants, nobody here knows.
+        return any(role is None or role.id == one.get("role_id") for role in given)
+
+    return [one for one in seen.get("missing_roles") or () if not ours(one)]
+
+
+def _binds(order: Document) -> bool:
+    """Whether a machine is let ask for its kubelet's certificate."""
+    asked = order.get("enabled") and order.get("assign_roles") and order.get("cluster_id")
+    return bool(asked and order["kubelet"] and order["profile"] == "certificate")
 
 
 def _roles(order: Document, chosen: list[str] | None, state: str) -> list[str] | None:
@@ -142,17 +166,25 @@ def _roles(order: Document, chosen: list[str] | None, state: str) -> list[str] |
     return [key for key, role in ROLES.items() if role.id not in kept]
 
 
-def _as_ordered(host: str, order: Document, resource_id: str) -> None:
-    """Refuse a machine that says it is another one: it would get that one roles."""
+def _is_ordered(order: Document, resource_id: str) -> bool:
     said = Registration.parse(resource_id)
-    wanted = [order["subscription_id"], order["resource_group"], order["machine_name"]]
-    is_ = [said.subscription_id, said.resource_group, said.machine_name] if said else ["", "", ""]
-    if said is None or any(name and name.lower() != it.lower() for name, it in zip(wanted, is_, strict=True)):
+    is_ = [said.subscription_id, said.resource_group, said.machine_name] if said else []
+    pairs = zip(_place(order), is_, strict=False)
+    return bool(said) and all(not name or name.lower() == it.lower() for name, it in pairs)
+
+
+def _place(order: Document) -> list[str]:
+    return [order["subscription_id"], order["resource_group"], order["machine_name"]]
+
+
+def _refuse_other(host: str, order: Document, resource_id: str) -> None:
+    """Refuse a machine that says it is another one: it would get that one roles."""
+    if not _is_ordered(order, resource_id):
         raise ArcElsewhere(
             f"{host} says that it is {resource_id}, which is not what was ordered",
-            where="/".join(name or "*" for name in wanted),
-            why="roles are given to the machine that was ordered, and to no other",
-            fix="look at `azcmagent show` on it, and correct azure.arc or the registration",
+            where="/".join(name or "*" for name in _place(order)),
+            why="roles are given to the machine that the inventory names, and to no other",
+            fix="look at `azcmagent show` on it, and correct azure.arc in the inventory, or the registration",
         )
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import datetime
 import secrets
 import string
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import quote
@@ -18,7 +18,7 @@ from .node.clock import Clock
 from .node.errors import ApiUnreachable
 from .node.kube import ready_condition
 from .node.secret import REDACTED, Secret
-from .rbac import missing_rights
+from .rbac import RIGHTS, STAYS, missing_rights
 from .together import each
 
 Json = dict[str, Any]
@@ -116,20 +116,32 @@ def joined_nodes(nodes: Mapping[str, Mapping[str, Any]], names: Iterable[str]) -
 
 
 def mint(
-    client: TokenClient, names: Sequence[str], clock: Clock, *, hours: float, rights: bool, check: bool
+    client: TokenClient,
+    names: Sequence[str],
+    clock: Clock,
+    *,
+    hours: float,
+    rights: bool,
+    check: bool,
+    without: Collection[str] = (),
 ) -> Minted:
-    """A token for each node that has not joined. A new one replaces those that were made for it before."""
+    """A token for each node that has not joined. A new one replaces those that were made for it before.
+
+    Those `without` join with something else; of them it is told whether they have.
+    """
     done = Minted()
     joined = joined_nodes(client.nodes(), names)
     waiting = [name for name in names if name not in joined]
+    bearers = [name for name in waiting if name not in without]
     if waiting and rights:
-        grant(client, missing_rights(client.bindings()), done, check=check)
-    older = client.tokens() if waiting else {}
-    done.actions += [f"mint a bootstrap token for {name}" for name in waiting]
+        needed = RIGHTS if bearers else STAYS
+        grant(client, missing_rights(client.bindings(), needed), done, check=check)
+    older = client.tokens() if bearers else {}
+    done.actions += [f"mint a bootstrap token for {name}" for name in bearers]
 
     def answer(name: str) -> Json:
-        if name in joined:
-            return {"name": name, "joined": True}
+        if name not in bearers:
+            return {"name": name, "joined": name in joined}
         if check:
             return {"name": name, "joined": False, "token": REDACTED, "token_id": REDACTED}
         token = _created(client, name, clock, hours)

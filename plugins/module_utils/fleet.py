@@ -9,8 +9,8 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from .node.config.choices import choices_of
 from .node.config.document import merge
-from .node.config.early import early_form
 from .node.secret import REDACTED
 
 Document = Mapping[str, Any]
@@ -31,7 +31,7 @@ def node_documents(
 ) -> list[dict[str, Any]]:
     """The hosts (of some sources), each with the name of its Node, its cluster and its own settings.
 
-    With `tokens`, only those that join with a bootstrap token.
+    With `tokens`, each says whether it joins with a bootstrap token.
     """
     by_host = {host: hostvars[host].get("flexnode_config_source", "inline") for host in hosts}
     counting = {*sources, *RESOLVED} if sources else set(by_host.values())
@@ -44,8 +44,9 @@ def node_documents(
         )
     found = [node for node, source in everyone if not sources or source in sources]
     if tokens:
-        found = [node for node in found if joins_with_token(node["document"])]
-    return found if documents else [{"name": n["name"], "cluster_id": n["cluster_id"]} for n in found]
+        found = [{**node, "token": joins_with_token(node["document"])} for node in found]
+    kept = {"name", "cluster_id", *(["document"] if documents else []), *(["token"] if tokens else [])}
+    return [{key: value for key, value in node.items() if key in kept} for node in found]
 
 
 def of_host(host: str, variables: Document) -> dict[str, Any]:
@@ -68,14 +69,7 @@ def of_host(host: str, variables: Document) -> dict[str, Any]:
 
 def joins_with_token(document: Document) -> bool:
     """Whether a token is to be had for a machine: it brings no identity of its own, or is told to use one."""
-    whole = merge(early_form(document), {})
-    auth, azure = whole.get("kubernetesAuth") or {}, whole.get("azure") or {}
-    if auth.get("method"):
-        return bool(auth["method"] == "bootstrapToken")
-    if auth.get("useAzureAuth") is not None:
-        return not auth["useAzureAuth"]
-    brings = azure.get("servicePrincipal") or azure.get("managedIdentity") is not None
-    return not (brings or (azure.get("arc") or {}).get("enabled"))
+    return choices_of(document).wants_token
 
 
 def with_clusters(nodes: Answers, clusters: Answers, tokens: Answers) -> list[dict[str, Any]]:
@@ -88,7 +82,7 @@ def with_clusters(nodes: Answers, clusters: Answers, tokens: Answers) -> list[di
     completed = []
     for node in nodes:
         document = merge(by_id.get(node["cluster_id"].lower(), {}), node["document"])
-        if node["name"] in minted:
+        if node["name"] in minted and joins_with_token(node["document"]):
             token = {"azure": {"bootstrapToken": {"token": minted[node["name"]]}}}
             document = merge(token, document)  # a token that the user gave is the one that counts
         completed.append({**node, "document": document})

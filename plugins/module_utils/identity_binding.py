@@ -13,6 +13,7 @@ from .azure.errors import NotInAzure
 from .azure.members import members_of, node_names
 from .binding import Done, RbacClient, grant
 from .node.config.values import ArmId
+from .node.errors import ConfigInvalid, Problem
 from .node.rights import APPROVAL, BOOTSTRAPPER, WORDS
 from .rbac import STAYS, Right, missing_rights
 from .together import each
@@ -56,15 +57,23 @@ def machines_of(
             f"there is no machine {', '.join(gone)}, or it has no identity",
             fix="register it with Azure Arc first; see `azcmagent show` there",
         )
-    if options["kubeconfig"]:
-        homes: dict[str, ArmId | None] = dict.fromkeys(node_names(nodes))
-    else:
-        homes = {one.name: one.cluster for one in members_of(nodes, options["cluster_id"] or "")}
     found: dict[ArmId | None, list[Machine]] = {}
-    for node in nodes:
+    for node, home in zip(nodes, _homes(options), strict=True):
         if principal := str(node["principal_id"] or owners[node["machine_id"]]).lower():
-            found.setdefault(homes[node["name"]], []).append(Machine(node["name"], principal))
+            found.setdefault(home, []).append(Machine(node["name"], principal))
     return found
+
+
+def _homes(options: Mapping[str, Any]) -> Sequence[ArmId | None]:
+    """The cluster of each node. Those of a kubeconfig have one, whatever it is called in Azure."""
+    nodes, kubeconfig = options["nodes"], options["kubeconfig"]
+    if not kubeconfig:
+        return [member.cluster for member in members_of(nodes, options["cluster_id"] or "")]
+    named = {str(node.get("cluster_id") or options["cluster_id"] or "").lower() for node in nodes} - {""}
+    if len(named) > 1:
+        several = f"nodes of {len(named)} clusters: {', '.join(sorted(named))}"
+        raise ConfigInvalid([Problem("kubeconfig", several, "nodes of one cluster", "run one at a time")])
+    return [None for _name in node_names(nodes)]
 
 
 def bind(client: RbacClient, machines: Sequence[Machine], *, check: bool) -> Done:

@@ -289,7 +289,6 @@ error:
 
 import base64
 import socket
-import ssl
 from collections.abc import Callable
 from functools import partial
 from typing import TypeVar
@@ -312,14 +311,19 @@ from ansible_collections.aks.flexnode.plugins.module_utils.node.arc.roles import
     ROLES,
     Grants,
     Missing,
-    missing_rights,
+    missing_bindings,
     missing_roles,
     needed,
     wait_for_roles,
 )
+from ansible_collections.aks.flexnode.plugins.module_utils.node.certificate import refused
 from ansible_collections.aks.flexnode.plugins.module_utils.node.clock import Clock
 from ansible_collections.aks.flexnode.plugins.module_utils.node.config.azure import CLOUDS
-from ansible_collections.aks.flexnode.plugins.module_utils.node.errors import FlexNodeError
+from ansible_collections.aks.flexnode.plugins.module_utils.node.errors import (
+    CaMismatch,
+    FlexNodeError,
+    Forbidden,
+)
 from ansible_collections.aks.flexnode.plugins.module_utils.node.host import Host, require_root
 from ansible_collections.aks.flexnode.plugins.module_utils.node.http_client import HttpClient, Proxies
 from ansible_collections.aks.flexnode.plugins.module_utils.node.identity.choice import AKS
@@ -330,9 +334,11 @@ from ansible_collections.aks.flexnode.plugins.module_utils.node.lease import hel
 from ansible_collections.aks.flexnode.plugins.module_utils.node.secret import Secret
 from ansible_collections.aks.flexnode.plugins.module_utils.node.state import store_of
 
-PATIENCE, PAUSE = 30.0, 3.0
+PATIENCE = 30.0
+PAUSE = 3.0
 T = TypeVar("T")
-KUBELET_DIR, CERTIFICATE = "/var/lib/kubelet", "pki/kubelet-client-current.pem"
+KUBELET_DIR = "/var/lib/kubelet"
+CERTIFICATE = "pki/kubelet-client-current.pem"
 
 
 def main() -> None:
@@ -346,7 +352,7 @@ def main() -> None:
             "location": {"type": "str"},
             "cloud": {"type": "str", "choices": list(CLOUDS), "default": "AzurePublicCloud"},
             "tags": {"type": "dict", "default": {}},
-            "proxy": {"type": "str"},
+            "proxy": {"type": "str", "no_log": True},
             "access_token": {"type": "str", "no_log": True},
             "package_url": {"type": "str"},
             "package_sha256": {"type": "str"},
@@ -475,35 +481,38 @@ def lacking(module: AnsibleModule, host: Host, arm: str, told: list[str]) -> lis
     grants = Grants(identity, arm, HttpClient(proxies=Proxies(proxy, proxy), clock=host.clock))
     roles = given["roles"] if given["roles"] is not None else needed(given["profile"])
 
+    waits = given["state"] == "present" and given["wait_roles_seconds"] and not module.check_mode
+
     def look() -> list[Missing]:
         missing = missing_roles(grants, identity, given["cluster_id"], roles)
         # Azure's role comes first: in the cluster it has its effect through Azure.
         acts = any(one.role_id == ROLES["rbac-cluster-admin"].id for one in missing)
-        return missing if acts else [*missing, *in_cluster(given, host, identity, arm)]
+        return missing if acts else [*missing, *in_cluster(given, host, identity, arm, waiting=bool(waits))]
 
-    if given["state"] == "present" and given["wait_roles_seconds"] and not module.check_mode:
+    if waits:
         wait_for_roles(look, host.clock, given["wait_roles_seconds"], told.append)
         return []
     return look()
 
 
-def in_cluster(given: dict[str, object], host: Host, identity: Identity, arm: str) -> list[Missing]:
-    certified = given["profile"] == "certificate" and host.exists(f"{given['kubelet_dir']}/{CERTIFICATE}")
-    if not given["server_url"] or certified:
+def in_cluster(
+    given: dict[str, object], host: Host, identity: Identity, arm: str, *, waiting: bool
+) -> list[Missing]:
+    if not given["server_url"]:
         return []
+    name, profile = str(given["node_name"] or socket.gethostname()).lower(), str(given["profile"])
+    certificate = f"{given['kubelet_dir']}/{CERTIFICATE}"
     try:
         ca_pem = base64.b64decode(str(given["ca_cert_data"]), validate=True).decode()
-        client = KubeClient(
-            str(given["server_url"]),
-            ca_pem,
-            token=identity.token(AKS).value.reveal(),
-            clock=host.clock,
-            attempts=1,
-        )
-    except (ValueError, ssl.SSLError):  # preflight says where it stands, and what it should be
+        # Three attempts: a line that blinks is no right that is there.
+        connect = partial(KubeClient, str(given["server_url"]), ca_pem, clock=host.clock, attempts=3)
+        certified = profile == "certificate" and host.exists(certificate)
+        if certified and not refused(connect(certificate=host.path(certificate)), name):
+            return []  # the kubelet has what the right is for
+        client = connect(token=identity.token(AKS).value.reveal())
+    except (ValueError, CaMismatch, Forbidden):  # preflight says where it stands, and what it should be
         return []
-    name = str(given["node_name"] or socket.gethostname()).lower()
-    return missing_rights(client, identity, f"{arm.rstrip('/')}/", str(given["profile"]), name)
+    return missing_bindings(client, identity, f"{arm.rstrip('/')}/", profile, name, waiting=waiting)
 
 
 if __name__ == "__main__":

@@ -44,6 +44,13 @@ options:
       cluster_id:
         description: Resource id of its AKS cluster, instead of O(cluster_id).
         type: str
+      token:
+        description:
+          - Whether the node joins with a token. Of one that does not it is only told whether it has joined,
+            and what nodes need after a join is bound for it.
+        type: bool
+        default: true
+        version_added: 0.2.0
   cluster_id:
     description:
       - Resource id of the AKS cluster of all nodes that name none, and of O(token_ids).
@@ -178,7 +185,11 @@ from ansible_collections.aks.flexnode.plugins.module_utils.together import FAILU
 
 
 def main() -> None:
-    node = {"name": {"type": "str", "required": True}, "cluster_id": {"type": "str"}}
+    node = {
+        "name": {"type": "str", "required": True},
+        "cluster_id": {"type": "str"},
+        "token": {"type": "bool", "default": True, "no_log": False},
+    }
     module = AnsibleModule(
         argument_spec={
             **AZURE,
@@ -218,6 +229,7 @@ def main() -> None:
                         hours=given["ttl_hours"],
                         rights=given["rbac"],
                         check=check,
+                        without=part.without,
                     )
             done.append((str(part.cluster or ""), result))
     except FAILURES as error:

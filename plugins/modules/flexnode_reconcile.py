@@ -207,8 +207,10 @@ def carry_out(module: AnsibleModule, host: Host) -> dict[str, object]:
         # Here, as a machine that has joined need not read it.
         from ansible_collections.aks.flexnode.plugins.module_utils.node.preflight.run import run_preflight
 
-        # In check mode nothing has been minted yet: a token that is only announced is no fault.
-        announced = ["secrets-missing"] if module.check_mode else []
+        # In check mode nothing has been minted or given yet: what is only announced is no fault.
+        arc = (document.get("azure") or {}).get("arc") or {}
+        given_later = ["azure-role", "cluster-rights"] if arc.get("autoRoleAssignment") else []
+        announced = ["secrets-missing", *given_later] if module.check_mode else []
         run_preflight(host, document, skip=[*given["preflight_skip"], *announced]).require()
 
     obtained = obtain_given(module, host, purpose=purpose, look=look) if given["source"] else None

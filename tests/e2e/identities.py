@@ -150,7 +150,8 @@ class Member:
         text = (ROOT / "docs" / "examples" / RIGHTS[profile or self.profile]).read_text(encoding="utf-8")
         found = yaml.safe_load(text.replace(SUBJECT, self.object_id))
         for one in found.get("items", [found]):
-            one["metadata"]["name"] += f"-{self.machine.name}"
+            if one["subjects"][0]["kind"] == "User":  # else it is of all nodes
+                one["metadata"]["name"] += f"-{self.machine.name}"
             self.bed.cluster.kubectl("apply", "--filename=-", input=yaml.safe_dump(one))
 
     def may_nothing(self) -> None:

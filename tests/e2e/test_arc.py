@@ -25,7 +25,7 @@ from testbed.azure.directory import Principal
 from testbed.machine import Machine
 from testbed.playbooks import Play, play, write_inventory
 
-from . import fleet, test_secrets
+from . import cloud, fleet, test_secrets
 from .conftest import MachineMaker
 from .identities import ARM, GRANTOR_ROLES, Member, registrar, resource_group
 from .photograph import differences, photograph
@@ -765,6 +765,113 @@ class TestSecrets:
 
     def test_objects_in_the_cluster(self, life: Life) -> None:
         assert life.hits(life.objects) == []
+
+
+# -- joins with a certificate and without a token -----------------------------------------------------------
+
+
+@dataclass
+class Certified:
+    """Two machines of source `cluster`; the join of one of them fails at first."""
+
+    site: Site
+    good: Machine
+    retried: Machine
+    tokens: set[str]
+    runs: dict[str, Play] = field(default_factory=dict)
+    bound: dict[str, set[str]] = field(default_factory=dict)
+    stored: dict[str, str] = field(default_factory=dict)
+    seen_tokens: set[str] = field(default_factory=set)
+
+    def play(self, name: str, playbook: str, *options: str, **of_retried: Any) -> None:
+        """Five lines of inventory and this site's own; then what the cluster lets whom do."""
+        bed, directory = self.site.bed, self.site.directory
+        url, digest = arc.publish(bed.mirror)
+        inventory = cloud.Operator(bed, self.site.environment).inventory(
+            directory / f"{name}.yml",
+            "cluster",
+            self.site.machines,
+            host_configs={self.retried.name: of_retried},
+            azure={
+                "tenantId": bed.azure.tenant_id,
+                "resourceManagerEndpoint": bed.azure.url,
+                "activeDirectoryEndpoint": bed.azure.url,
+                "arc": {"enabled": True, "autoRoleAssignment": True},
+            },
+        )
+        package = {"flexnode_arc_package_url": url, "flexnode_arc_package_sha256": digest}
+        self.runs[name] = self.site.play(playbook, inventory, "-e", json.dumps(package), *options)
+        self.bound[name] = identities_bound(bed)
+        self.seen_tokens |= cloud.token_names(bed)
+
+
+def identities_bound(bed: Testbed) -> set[str]:
+    """The bindings of ours that let machines ask for certificates."""
+    selected = ("clusterrolebindings", "--selector=aks.flexnode/identity", "--output=name")
+    return {line.rpartition("/")[2] for line in bed.cluster.kubectl("get", *selected).split()}
+
+
+@pytest.fixture(scope="module")
+def certified(bed: Testbed, machines: MachineMaker, tmp_path_factory: pytest.TempPathFactory) -> Certified:
+    """A run in which one joins, one in which the other does, one with nothing to do, and the end."""
+    bed.azure.settings()
+    good, retried = machines(("arc-certified", "debian12"), ("arc-retried", "debian13"))
+    for name in identities_bound(bed):  # left over from a run that was killed
+        bed.cluster.kubectl("delete", "clusterrolebinding", name)
+    operator = registrar(bed, "arc-certifier", cloud.ROLE)
+    site = site_of(bed, tmp_path_factory.mktemp("certified"), operator, good, retried)
+    seen = Certified(site, good, retried, cloud.token_names(bed))
+    away = {**bed.node_document()["mirror"], "url": f"{bed.mirror.url}:444"}
+    seen.play("failed", "bootstrap", mirror=away)
+    script = "cat /var/lib/aks-flex-node/*config.json 2>/dev/null || true"
+    seen.stored = {one.name: one.run(["sh", "-c", script]).stdout for one in (good, retried)}
+    seen.play("joined", "bootstrap")
+    seen.play("again", "bootstrap")
+    seen.play("gone", "unbootstrap")
+    return seen
+
+
+class TestCertificates:
+    """With `autoRoleAssignment` and the profile `certificate`, by source `cluster`."""
+
+    def test_a_machine_is_let_join_and_no_longer_than_that(self, certified: Certified) -> None:
+        """Bound before the join, taken back after it, in the same run."""
+        run, name = certified.runs["failed"], certified.good.name
+        done = [event["task"].rpartition(" : ")[2] for event in run.events if event["changed"]]
+        bound = done.index("Let all machines ask for their kubelets' certificates")
+        taken = done.index("Take back the right to ask for certificates from machines that have theirs")
+        assert bound < taken
+        assert not [event for event in run.events if event["outcome"] == "failed" and event["host"] == name]
+        assert not [event for event in certified.runs["again"].events if event["outcome"] == "failed"]
+
+    def test_no_token_is_minted_and_no_secret_is_stored(self, certified: Certified) -> None:
+        assert certified.seen_tokens <= certified.tokens
+        stored = certified.stored[certified.good.name]
+        assert '"arc"' in stored
+        assert not re.search(r"bootstrapToken|clientSecret|[a-z0-9]{6}\.[a-z0-9]{16}\b", stored)
+
+    def test_a_machine_that_did_not_join_keeps_the_right_for_the_next_run(self, certified: Certified) -> None:
+        """Its join failed, and what it was told is not stored; the run that joins takes the right back."""
+        failed = failure(certified.runs["failed"], certified.retried.name)
+        assert ":444" in failed
+        assert certified.stored[certified.retried.name] == ""
+        # By name: the one that has joined has lost it.
+        assert len(certified.bound["failed"]) == 2
+        assert certified.runs["joined"].status == 0, certified.runs["joined"].output[-5000:]
+        assert certified.bound["joined"] == set()
+
+    def test_a_second_run_changes_nothing_and_binds_nobody(self, certified: Certified) -> None:
+        again = certified.runs["again"]
+        assert again.status == 0, again.output[-5000:]
+        assert changes(again) == []
+        assert "aks.flexnode.flexnode_identity_binding" not in actions(again)
+
+    def test_machines_are_given_back(self, certified: Certified) -> None:
+        gone = certified.runs["gone"]
+        assert gone.status == 0, gone.output[-5000:]
+        for member in certified.site.members:
+            assert member.arc_resource() == {}
+            assert member.machine.name not in fleet.node_names(certified.site.bed)
 
 
 class TestElsewhere:

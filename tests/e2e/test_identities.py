@@ -538,7 +538,7 @@ LACKS = (
         "token",
         "kubelet",
         ROLES["token"][0],
-        "create nodes, patch nodes/status, update leases, watch pods, get secrets and 1 more",
+        "create nodes, patch nodes/status, update leases, watch pods, create subjectaccessreviews",
     ),
 )
 

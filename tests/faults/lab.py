@@ -90,6 +90,7 @@ class World:
     lab: Lab
     machine: Machine
     nodes: dict[str, Any] = field(default_factory=dict)
+    authority: int = 1  # of the cluster: it takes certificates of this one alone
 
     def copy(self) -> World:
         """The same once more, to the inode's content; the running units too."""
@@ -101,16 +102,21 @@ class World:
         machine = Machine.at(root)
         machine.commands.units = dict(self.machine.commands.units)
         machine.clock.time = self.machine.clock.time
-        return World(self.lab, machine, copy.deepcopy(self.nodes))
+        return World(self.lab, machine, copy.deepcopy(self.nodes), self.authority)
 
     def away(self) -> None:
         """Remove it."""
         shutil.rmtree(self.machine.root)
 
+    def meet(self) -> None:
+        """Be the world that the API server is in."""
+        self.lab.api.nodes = self.nodes
+        self.lab.api.knows = self._takes_the_certificate
+
     def command(self, *arguments: str, host: Host | None = None) -> tuple[int, str]:
         """The aks-flex-node command on this machine; init and the cluster live on whatever happens to it."""
         self.machine.commands.on_start[KUBELET] = self._kubelet_starts
-        self.lab.api.nodes = self.nodes
+        self.meet()
         said = io.StringIO()
         with contextlib.redirect_stdout(said), contextlib.redirect_stderr(said):
             status = main(arguments, host or self.machine.host)
@@ -141,13 +147,23 @@ class World:
     def _kubelet_starts(self) -> None:
         """It gets its certificate and registers its Node, or tells the known Node its version."""
         machine = self.machine
-        machine.put(IDENTITY, self.lab.pki.client.read_bytes(), 0o600)
+        if not machine.path(IDENTITY).exists():  # one that is there is good, by its date
+            machine.put(IDENTITY, self.lab.pki.client.read_bytes() + self._signature, 0o600)
         kubelet_writes_kubeconfig(machine)
         flags = machine.text("/etc/default/kubelet").splitlines()[1]
         labels = dict(pair.split("=") for pair in flags.partition('="')[2].rstrip('"').split(","))
         version = os.readlink(machine.path("/usr/local/bin/kubelet")).split("/")[-2]
         node = self.nodes.setdefault("edge-1", a_node(labels=labels))
         node["status"]["nodeInfo"]["kubeletVersion"] = f"v{version}"
+
+    @property
+    def _signature(self) -> bytes:
+        """What tells the certificates of the cluster's authorities apart."""
+        return f"# authority {self.authority}\n".encode()
+
+    def _takes_the_certificate(self) -> bool:
+        shown = self.machine.path(IDENTITY)
+        return shown.exists() and shown.read_bytes().endswith(self._signature)
 
     def photo(self, *, times: bool = False) -> Photo:
         """Every file to the byte with mode and owner, the units, the Nodes."""
@@ -213,6 +229,7 @@ class Lab:
     api: FakeApi
     join: tuple[str, ...]
     update: tuple[str, ...]
+    rotation: tuple[str, ...]  # a join with another authority of the cluster, and a new token
     follow: tuple[str, ...]  # a join with an address that is looked at again
     published: dict[str, bytes]  # what stands there
     news: bytes  # what will
@@ -304,12 +321,20 @@ def a_lab(directory: Path, roots: Path, pki: Pki) -> Iterator[Lab]:
                 **dict.fromkeys(LEFT_OUT_LATER),
             },
         )
+        both = b64encode(f"{pki.ca_pem}{pki.ca_pem}".encode()).decode()  # two, as far as bytes are concerned
+        rotated = merge(
+            document,
+            {
+                "node": {"kubelet": {"caCertData": both}},
+                "azure": {"bootstrapToken": {"token": "abcdef.0123456789abcdef"}},
+            },
+        )
         commands = []
-        for name, content in (("join", document), ("update", newer)):
+        for name, content in (("join", document), ("update", newer), ("rotation", rotated)):
             file = directory / f"{name}.json"
             file.write_text(json.dumps(content))
             commands.append(("join", "--config", str(file)))
-        join, update = commands
+        join, update, rotation = commands
         (directory / "ca.pem").write_text(pki.ca_pem)
         url = f"{address.url}/bundle?sig=s3cret"
         follow = ("join", "--config-url", url, "--ca-cert", str(directory / "ca.pem"), "--durable")
@@ -320,4 +345,4 @@ def a_lab(directory: Path, roots: Path, pki: Pki) -> Iterator[Lab]:
             for version, content in (("17", document), ("18", newer))
         )
         published["bundle"] = old
-        yield Lab(roots, pki, api, join, update, follow, published, new)
+        yield Lab(roots, pki, api, join, update, rotation, follow, published, new)

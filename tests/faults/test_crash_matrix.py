@@ -70,6 +70,9 @@ def cases(lab: Lab) -> dict[str, Case]:
         made[f"bootstrap, {kind}"] = Case(start, lab.join, origin, photo)
         made[f"update, {kind}"] = Case(joined, lab.update, origin, photo)
         made[f"unbootstrap, {kind}"] = Case(joined, LEAVE, origin, photo)
+        rotated = joined.copy()
+        rotated.authority = 2
+        made[f"rotation, {kind}"] = Case(rotated, lab.rotation, origin, photo)
         following = start.copy()
         assert following.command(*lab.follow)[0] == 0
         made[f"poll, {kind}"] = Case(following, POLL, origin, following.photo())
@@ -126,7 +129,7 @@ def tried(where: str, world: World, *trials: Callable[[World], None]) -> list[st
 
 
 @pytest.mark.parametrize("kind", ["fresh", "lived-in"])
-@pytest.mark.parametrize("operation", ["bootstrap", "update", "poll", "unbootstrap"])
+@pytest.mark.parametrize("operation", ["bootstrap", "update", "rotation", "poll", "unbootstrap"])
 def test_killed_and_run_again(
     cases: dict[str, Case],
     lab: Lab,
@@ -173,7 +176,7 @@ def killed(world: World, command: tuple[str, ...], moment: int) -> int:
         if number == moment:
             os.kill(os.getpid(), signal.SIGKILL)
 
-    world.lab.api.nodes = world.nodes  # the cluster is not in the process that dies
+    world.meet()  # the cluster is not in the process that dies
     child = os.fork()
     if child == 0:
         try:

@@ -9,10 +9,13 @@ import pytest
 
 from ansible_collections.aks.flexnode.plugins.module_utils.arc_fleet import (
     arc_bindings,
+    arc_by_hand,
     arc_nodes,
     arc_order,
+    arc_proxy,
 )
 from ansible_collections.aks.flexnode.plugins.module_utils.node.arc.errors import ArcElsewhere
+from ansible_collections.aks.flexnode.plugins.module_utils.node.config.document import redact
 
 SUBSCRIPTION = "12345678-1234-1234-1234-123456789abc"
 PLANT = (
@@ -29,7 +32,7 @@ def test_what_the_document_leaves_out_is_the_clusters() -> None:
     assert (order["enabled"], order["assign_roles"], order["profile"]) == (True, False, "certificate")
     assert (order["subscription_id"], order["resource_group"]) == (SUBSCRIPTION, "rg")
     assert (order["location"], order["node"], order["cluster_id"]) == ("westeurope", "edge-1", PLANT)
-    assert (order["machine_name"], order["tenant_id"], order["proxy"]) == ("", "", "")
+    assert (order["machine_name"], order["tenant_id"]) == ("", "")
 
 
 def test_what_the_document_says_goes_first() -> None:
@@ -50,7 +53,6 @@ def test_what_the_document_says_goes_first() -> None:
             },
         },
         "kubernetesAuth": {"profile": "token"},
-        "proxy": {"http": "http://p:1", "https": "http://p:2"},
         "mirror": {"caCert": "PEM"},
         "node": {"kubelet": {"serverURL": "https://api", "caCertData": "Q0E="}},
         "paths": {"kubernetes": {"kubeletDir": "/srv/kubelet"}},
@@ -69,7 +71,6 @@ def test_what_the_document_says_goes_first() -> None:
         "cloud": "AzureChinaCloud",
         "resource_manager_endpoint": "",
         "tags": {"site": "lab"},
-        "proxy": "http://p:2",
         "ca_cert": "PEM",
         "profile": "token",
         "kubelet": True,
@@ -141,6 +142,7 @@ HAS = {"resource_id": MACHINE, "missing_roles": [{"kind": "azure", "role": "Read
         pytest.param(host(), False, True, id="not-asked"),
         pytest.param(host(registered=False), False, False, id="not-registered"),
         pytest.param({}, False, False, id="nothing-known"),
+        pytest.param(host(arc_registered=LACKS, enabled=False), False, False, id="not-any-more"),
     ],
 )
 def test_who_is_let_ask_for_a_certificate(variables: dict[str, Any], present: bool, absent: bool) -> None:
@@ -160,6 +162,78 @@ def test_a_machine_that_says_it_is_another_one_gets_no_certificate() -> None:
     variables = host(arc_registered={**LACKS, "resource_id": MACHINE.replace("/rg/", "/other/")})
     with pytest.raises(ArcElsewhere, match="not what was ordered"):
         arc_bindings(["a"], {"a": variables})
+
+
+@pytest.mark.parametrize("state", ["settled", "absent"])
+def test_nothing_is_taken_back_from_whom_nothing_was_given(state: str) -> None:
+    """It must not keep the others of a run from being taken back, either."""
+    elsewhere = host(arc_registered={**LACKS, "resource_id": MACHINE.replace("/rg/", "/other/")})
+    fleet = {"a": elsewhere, "b": host(arc_registered=LACKS), "c": host(arc_registered={"resource_id": "x"})}
+    assert [node["machine_id"] for node in arc_bindings(fleet, fleet, state)] == [MACHINE]
+
+
+@pytest.mark.parametrize(
+    ("said", "joined", "taken"),
+    [
+        pytest.param(LACKS, {"changed": True}, True, id="given-and-joined"),
+        pytest.param(HAS, {"changed": True}, True, id="given-by-a-run-that-failed"),
+        pytest.param(LACKS, {"changed": False}, True, id="given-for-nothing"),
+        pytest.param(HAS, {"changed": False}, False, id="unchanged"),
+        pytest.param(HAS, {"skipped": True, "changed": False}, False, id="pending"),
+        pytest.param(HAS, None, False, id="without-role-node"),
+    ],
+)
+def test_when_the_right_is_taken_back(said: dict[str, Any], joined: Any, taken: bool) -> None:
+    variables = host(arc_registered=said, **({"node_joined": joined} if joined else {}))
+    assert bool(arc_bindings(["a"], {"a": variables}, "settled")) == taken
+    assert bool(arc_bindings(["a"], {"a": variables})) == (said is LACKS), "only who lacks it is given it"
+
+
+@pytest.mark.parametrize(
+    ("order", "chosen", "missing", "by_hand"),
+    [
+        pytest.param({"assign_roles": False}, None, ["system:node", "Reader"], "all", id="by-hand"),
+        pytest.param({}, None, ["system:node-bootstrapper", "Reader"], [], id="all-given"),
+        pytest.param({}, [], ["system:node-bootstrapper"], [], id="bound"),
+        pytest.param({"profile": "token"}, [], ["system:node"], "all", id="token-without-roles"),
+        pytest.param({"profile": "token"}, None, ["system:node"], "all", id="roles-without-effect"),
+        pytest.param({}, None, ["system:node"], "all", id="only-its-document-says-token"),
+        pytest.param({"enabled": False}, None, ["Reader"], "all", id="only-its-document-says-arc"),
+        pytest.param({"cluster_id": ""}, None, ["Reader"], "all", id="only-its-document-knows-the-cluster"),
+        pytest.param({}, ["AKS Flex Node"], ["Reader"], [], id="a-role-of-the-users-own"),
+        pytest.param({}, ["cluster-admin"], ["Reader"], "all", id="another-role"),
+    ],
+)
+def test_what_this_run_does_not_give_is_shown(
+    order: dict[str, Any], chosen: Any, missing: list[str], by_hand: Any
+) -> None:
+    lacks = [
+        {"kind": "azure", "role": name, "role_id": "acdd72a7-3385-48ef-bd42-f606fba81ae7"}
+        if name == "Reader"
+        else {"kind": "kubernetes", "role": name}
+        for name in missing
+    ]
+    variables = host(arc_registered={"resource_id": MACHINE, "missing_roles": lacks})
+    variables["arc_order"].update(order)
+    if chosen is not None:
+        variables["flexnode_arc_roles"] = chosen
+    assert arc_by_hand("a", {"a": variables}) == (lacks if by_hand == "all" else by_hand)
+    assert arc_by_hand("a", {"a": {}}) == []
+
+
+def test_a_proxy_is_in_no_fact_and_a_mark_is_no_proxy() -> None:
+    document = {"proxy": {"http": "http://p:1", "https": "http://user:password@p:2"}}
+    assert "proxy" not in arc_order(document)
+    assert "password" not in str(arc_order(document))
+    assert arc_proxy(document) == "http://user:password@p:2"
+    assert arc_proxy(redact(document)) == ""
+    assert arc_proxy({"proxy": {"http": "http://p:1"}}) == "http://p:1"
+    assert arc_proxy({}) == ""
+
+
+def test_booleans_may_be_text_as_everywhere() -> None:
+    order = arc_order({"azure": {"arc": {"enabled": "true", "autoRoleAssignment": "false"}}})
+    assert (order["enabled"], order["assign_roles"]) == (True, False)
 
 
 def test_without_a_cluster_roles_can_only_be_taken_back() -> None:

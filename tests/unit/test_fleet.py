@@ -72,12 +72,19 @@ ARC = {"arc": {"enabled": True}}
         ({"kubernetesAuth": {"method": "arc"}}, False),
         ({"kubernetesAuth": {"useAzureAuth": True}}, False),
         ({"azure": ARC, "kubernetesAuth": {"profile": "token"}}, False),
+        ({"azureAuth": {"method": "managedIdentity"}}, False),
+        ({"azure": {"managedIdentity": None}}, True),
+        ({"azure": {**ARC, "managedIdentity": {}}}, False),  # one of them has to be chosen
     ],
 )
 def test_who_brings_an_identity_needs_no_token(document: dict[str, Any], expected: bool) -> None:
     hostvars = {"a": {"flexnode_config_source": "cluster", "flexnode_config": document}}
     found = node_documents(hostvars, hostvars, ["cluster"], documents=False, tokens=True)
-    assert bool(found) == expected
+    assert [node["token"] for node in found] == [expected]
+    assert set(found[0]) == {"name", "cluster_id", "token"}
+    (whole,) = node_documents(hostvars, hostvars, ["cluster"])
+    (answered,) = with_clusters([whole], [], [{"name": "a", "joined": True}])
+    assert ("bootstrapToken" in answered["document"].get("azure", {})) == expected
 
 
 @pytest.mark.parametrize("other", ["rp", "cluster", "blob"])

@@ -38,7 +38,7 @@ LAYERS = {
     "engine": "errors host resources state journal orphans",
     # Who this machine is in Azure, and Arc's agent: procedures, not resources.
     "identity": f"{PLAIN} config host http_client proxy",
-    "arc": f"{PLAIN} config host http_client identity resources state",
+    "arc": f"{PLAIN} config host http_client identity kube resources rights state",
     "lease": "errors host",
     "available": "errors config",
     "foreign": "errors host facts layout config state",
@@ -46,10 +46,12 @@ LAYERS = {
     "sources": "errors config http_client state watched",
     "fetch": "errors host http_client layout catalogue resources",
     "kube": "clock errors http_client",
-    "gates": "errors host kube resources",
+    "rights": "kube",
+    "certificate": "errors host kube layout resources",
+    "gates": "errors host kube resources rights",
     # On top: what can be done to a machine, and the ways in.
     "operations": f"{PLAIN} config catalogue components engine facts labels proxy available foreign sources "
-    "fetch gates host http_client identity kube state watched",
+    "certificate fetch gates host http_client identity kube state watched",
     "leave": f"{PLAIN} config components resources engine facts fetch labels host identity kube state "
     "operations",
     "status": f"{PLAIN} arc config components engine facts labels host http_client kube state operations "
@@ -57,7 +59,7 @@ LAYERS = {
     "follow": f"{PLAIN} config host http_client leave operations sources state watched",
     "poll": f"{PLAIN} host http_client lease program state watched follow",
     "preflight": f"{PLAIN} arc available catalogue components config facts foreign host http_client identity "
-    "proxy resources sources state",
+    "kube proxy resources rights sources state",
     "cli": f"{PLAIN} arc config facts host http_client identity lease program sources operations leave "
     "preflight state status poll",
 }

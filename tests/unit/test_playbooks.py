@@ -35,6 +35,7 @@ class Stage:
     directory: Path
     status: int = 0
     output: str = ""
+    verbosity: int = 0
 
     def answer(self, **answers: Any) -> None:
         """What modules return."""
@@ -71,6 +72,7 @@ class Stage:
             "ANSIBLE_COLLECTIONS_PATH": str(self.directory),
             "ANSIBLE_LOCAL_TEMP": str(self.directory / "tmp"),
             "ANSIBLE_NOCOLOR": "1",
+            "ANSIBLE_VERBOSITY": str(self.verbosity),
             "CALLS": str(self.directory / "calls"),
         }
         command = [sys.executable, "-m", "ansible", "playbook", "-i", str(inventory), playbook]
@@ -171,3 +173,169 @@ def test_a_batch_resolves_its_own_machines(stage: Stage) -> None:
     book.write_text(yaml.safe_dump([play]))
     stage.play(str(book), hosts("a", "b", source="rp"))
     assert stage.asked("flexnode_config") == [["a"], ["b"]], stage.output
+
+
+GROUP = CLUSTER.partition("/providers/")[0].replace("/s/", "/12345678-1234-1234-1234-123456789abc/")
+IN_ARC = {
+    "changed": False,
+    "installed": True,
+    "resource_id": f"{GROUP}/providers/Microsoft.HybridCompute/machines/edge",
+    "principal_id": "",
+    "registered_by_us": True,
+    "missing_roles": [{"kind": "kubernetes", "role": "system:node-bootstrapper", "command": "kubectl ..."}],
+}
+AKS = f"{GROUP}/providers/Microsoft.ContainerService/managedClusters/plant"
+
+
+def arc_hosts(*names: str, source: str = "inline", **of_arc: Any) -> dict[str, dict[str, Any]]:
+    azure = {"arc": {"enabled": True, **of_arc}, "targetCluster": {"location": "westeurope"}}
+    return {
+        name: {
+            "flexnode_config_source": source,
+            "flexnode_cluster_id": AKS,
+            "flexnode_config_url": "https://example.com/bundle",
+            "flexnode_config": {"azure": azure},
+        }
+        for name in names
+    }
+
+
+REFUSED = {"failed": True, "msg": "FLEX-1701: nobody is signed in", "error": {"code": "FLEX-1701"}}
+
+
+@pytest.mark.parametrize("module", ["flexnode_role_assignment", "flexnode_access_token"])
+def test_what_is_refused_once_is_told_of_each_machine_and_stops_none(stage: Stage, module: str) -> None:
+    stage.answer(
+        flexnode_reconcile={"changed": True, "remains": [], "node_name": "gone", "node_remains": "refused"},
+        arc_register=IN_ARC,
+        flexnode_role_assignment={"assignments": []},
+        flexnode_access_token={"access_token": "t"},
+        flexnode_config_blob={"nodes": []},
+        flexnode_node={"changed": True},
+    )
+    stage.answer(**{module: REFUSED})
+    fleet = arc_hosts("a", "b", "c", source="blob", autoRoleAssignment=True)
+    stage.play("aks.flexnode.unbootstrap", fleet, flexnode_kubeconfig="/k")
+    assert stage.asked("flexnode_config_blob") == [["a", "b", "c"]], stage.output
+    assert stage.asked("flexnode_node") == [["gone", "gone", "gone"]]
+    for host in ("a", "b", "c"):
+        assert re.search(rf"fatal: \[{host}\].*this had to stay:.*in Azure Arc: FLEX-1701", stage.output)
+    assert stage.status != 0
+
+
+@pytest.mark.parametrize("module", ["flexnode_role_assignment", "flexnode_access_token"])
+def test_role_arc_alone_fails_with_the_reason(stage: Stage, module: str) -> None:
+    stage.answer(**{"arc_register": IN_ARC, "flexnode_role_assignment": {"assignments": []}, module: REFUSED})
+    book = stage.directory / "book.yml"
+    task = {"ansible.builtin.import_role": {"name": "aks.flexnode.arc", "tasks_from": "absent"}}
+    book.write_text(yaml.safe_dump([{"hosts": "all", "gather_facts": False, "tasks": [task]}]))
+    stage.play(str(book), arc_hosts("a", "b"))
+    assert stage.status != 0
+    for host in ("a", "b"):
+        assert re.search(rf"fatal: \[{host}\].*FLEX-1701", stage.output), stage.output
+    gave_back = [
+        given for name, given in stage.calls if name == "arc_register" and given["state"] == "absent"
+    ]
+    assert gave_back == []
+
+
+def joins(stage: Stage, fleet: dict[str, dict[str, Any]], **variables: Any) -> None:
+    stage.play("aks.flexnode.bootstrap", fleet, flexnode_arc_wait_seconds=0, **variables)
+    assert stage.status == 0, stage.output
+
+
+LIE = {
+    "azure": {
+        "arc": {
+            "enabled": True,
+            "autoRoleAssignment": True,
+            "resourceGroup": "other",
+            "machineName": "other",
+        },
+        "targetCluster": {"resourceId": f"{AKS}-2", "location": "westeurope"},
+        "tenantId": "t",
+    },
+    "kubernetesAuth": {"profile": "token"},
+}
+
+
+@pytest.mark.parametrize("source", ["inline", "url"])
+def test_what_a_machine_returns_gives_it_no_rights(stage: Stage, source: str) -> None:
+    other = IN_ARC["resource_id"].replace("/rg/", "/other/").replace("edge", "other")
+    stage.answer(arc_register={**IN_ARC, "resource_id": other}, flexnode_config_fetch={"config": LIE})
+    joins(stage, arc_hosts("a", source=source))
+    names = [name for name, _given in stage.calls]
+    assert "arc_register" in names
+    assert not {"flexnode_role_assignment", "flexnode_identity_binding"} & set(names)
+    (registered,) = [given for name, given in stage.calls if name == "arc_register" and "cloud" in given]
+    assert registered["resource_group"] == ("other" if source == "url" else "rg")
+
+
+def test_a_configuration_url_gives_what_the_inventory_says(stage: Stage) -> None:
+    stage.answer(arc_register=IN_ARC, flexnode_config_fetch={"config": LIE})
+    joins(stage, arc_hosts("a", source="url", autoRoleAssignment=True))
+    bound = [given for name, given in stage.calls if name == "flexnode_identity_binding"]
+    assert [(one.get("state", ""), one["nodes"][0]["cluster_id"]) for one in bound] == [
+        ("", AKS),
+        ("absent", AKS),
+    ]
+    roles = [given["nodes"] for name, given in stage.calls if name == "flexnode_role_assignment"]
+    assert all(set(node["roles"]) and node["cluster_id"] == AKS for nodes in roles for node in nodes)
+    assert len(roles) == 1, "those of a kubelet with tokens are surplus, and were not given"
+
+
+def test_a_configuration_is_not_stored_before_preflight(stage: Stage) -> None:
+    stage.answer(arc_register=IN_ARC, flexnode_config_fetch={"config": {}})
+    joins(stage, arc_hosts("a"))
+    fetched = [given for name, given in stage.calls if name == "flexnode_config_fetch"]
+    assert [given["_ansible_check_mode"] for given in fetched] == [True]
+
+
+@pytest.mark.parametrize(("changed", "logins"), [(True, 1), (False, 0)])
+def test_a_right_of_an_earlier_run_is_taken_back_by_the_join(
+    stage: Stage, changed: bool, logins: int
+) -> None:
+    """The earlier run gave it and failed; this one finds it there. An unchanged one needs no login."""
+    stage.answer(arc_register={**IN_ARC, "missing_roles": []}, flexnode_config_fetch={"config": {}})
+    stage.answer(flexnode_reconcile={"changed": changed})
+    joins(stage, arc_hosts("a", "b", autoRoleAssignment=True), flexnode_arc_kubeconfig="/admin")
+    calls = [given for name, given in stage.calls if name == "flexnode_identity_binding"]
+    assert [(given["state"], given["kubeconfig"]) for given in calls] == [("absent", "/admin")] * logins
+
+
+def test_the_kubeconfig_that_deletes_nodes_binds_nobody(stage: Stage) -> None:
+    stage.answer(arc_register=IN_ARC, flexnode_config_fetch={"config": {}})
+    joins(stage, arc_hosts("a", autoRoleAssignment=True), flexnode_kubeconfig="/k")
+    calls = [given for name, given in stage.calls if name == "flexnode_identity_binding"]
+    assert len(calls) == 2
+    assert all("kubeconfig" not in given for given in calls)
+
+
+@pytest.mark.parametrize("source", ["inline", "url"])
+def test_the_password_of_a_proxy_is_in_no_output(stage: Stage, source: str) -> None:
+    shown = {"azure": LIE["azure"], "proxy": {"https": "<minted at apply>"}}
+    stage.answer(arc_register=IN_ARC, flexnode_config_fetch={"config": shown})
+    fleet = arc_hosts("a", source=source)
+    if source == "inline":
+        fleet["a"]["flexnode_config"]["proxy"] = {"https": "http://user:pw-very-secret@proxy:3128"}
+    stage.verbosity = 2
+    joins(stage, fleet)
+    assert "pw-very-secret" not in stage.output
+    told = [given.get("proxy") for name, given in stage.calls if name == "arc_register" and "cloud" in given]
+    assert told == (["http://user:pw-very-secret@proxy:3128"] if source == "inline" else [None])
+
+
+def test_who_reads_a_cluster_need_not_be_its_administrator_where_nobody_wants_a_token(stage: Stage) -> None:
+    stage.answer(
+        arc_register=IN_ARC,
+        flexnode_cluster_info={"clusters": []},
+        flexnode_bootstrap_token={"failed": True, "msg": "FLEX-1702: not allowed"},
+        flexnode_config_fetch={"config": {}},
+    )
+    joins(stage, arc_hosts("a", source="cluster"))
+    assert "is not known: FLEX-1702" in stage.output
+    stage.play("aks.flexnode.bootstrap", {**arc_hosts("a", source="cluster"), **hosts("b", source="cluster")})
+    assert stage.status != 0
+    assert re.search("fatal: .*FLEX-1702", stage.output)
+    (nodes,) = [given["nodes"] for name, given in stage.calls if name == "flexnode_bootstrap_token"][1:]
+    assert [(node["name"], node["token"]) for node in nodes] == [("a", False), ("b", True)]

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ..node.config.formats import dns_name
@@ -86,20 +86,30 @@ class Admission:
     cluster: ArmId | None
     names: tuple[str, ...] = ()
     token_ids: tuple[str, ...] = ()
+    without: frozenset[str] = frozenset()  # those of the nodes that want no token
 
 
 def admission_of(options: Mapping[str, Any]) -> list[Admission]:
     """Read the options that say whose tokens are meant."""
-    token_ids = tuple(options["token_ids"])
+    token_ids, nodes = tuple(options["token_ids"]), options["nodes"]
     if options["kubeconfig"]:
-        return [Admission(None, tuple(node_names(options["nodes"])), token_ids)]
+        names = node_names(nodes)
+        without = (name for name, node in zip(names, nodes, strict=True) if not node.get("token", True))
+        return [Admission(None, tuple(names), token_ids, frozenset(without))]
     default = options["cluster_id"] or ""
-    grouped = {
-        cluster: tuple(member.name for member in members)
-        for cluster, members in by_cluster(members_of(options["nodes"], default)).items()
+    members = members_of(nodes, default)
+    no_token = {
+        member.key for member, node in zip(members, nodes, strict=True) if not node.get("token", True)
     }
-    found = {cluster: Admission(cluster, names) for cluster, names in grouped.items()}
+    found = {
+        cluster: Admission(
+            cluster,
+            tuple(member.name for member in group),
+            without=frozenset(member.name for member in group if member.key in no_token),
+        )
+        for cluster, group in by_cluster(members).items()
+    }
     if token_ids:
         (home,) = {member.cluster for member in members_of([{"name": "any"}], default)}
-        found[home] = Admission(home, grouped.get(home, ()), token_ids)
+        found[home] = replace(found.get(home, Admission(home)), token_ids=token_ids)
     return list(found.values())

@@ -35,7 +35,15 @@ class KubeClient:
         timeout: float = 10,
     ) -> None:
         self._server = server.rstrip("/")
-        context = ssl.create_default_context(cadata=ca_pem)
+        try:
+            context = ssl.create_default_context(cadata=ca_pem)
+        except (ssl.SSLError, ValueError) as error:
+            raise CaMismatch(
+                "the API server's CA can't be used",
+                where="node.kubelet.caCertData",
+                why=str(error),
+                fix="copy it from the cluster's kubeconfig (az aks get-credentials)",
+            ) from error
         if certificate:
             try:
                 context.load_cert_chain(certificate, key or None)
@@ -88,17 +96,25 @@ class KubeClient:
             raise
         return True
 
-    def may(self, verb: str, resource: str, group: str = "") -> bool:
-        """Whether this identity may do something, anywhere in the cluster. Whoever is known may ask that."""
+    def may(self, verb: str, resource: str, group: str = "", namespace: str = "") -> bool:
+        """Whether this identity may do something, everywhere or in a namespace. Whoever is known may ask."""
         kind, _slash, part = resource.partition("/")
-        attributes = {"verb": verb, "resource": kind, "subresource": part, "group": group}
+        place = {"namespace": namespace} if namespace else {}
+        attributes = {"verb": verb, "resource": kind, "subresource": part, "group": group, **place}
         body = {
             "apiVersion": "authorization.k8s.io/v1",
             "kind": "SelfSubjectAccessReview",
             "spec": {"resourceAttributes": attributes},
         }
         answer = self._call("POST", "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", body) or {}
-        return bool((answer.get("status") or {}).get("allowed"))
+        status = answer.get("status") or {}
+        if not status.get("allowed") and status.get("evaluationError"):
+            raise ApiUnreachable(
+                "the API server can't tell what this identity may do",
+                where=self._server,
+                why=str(status["evaluationError"]),
+            )
+        return bool(status.get("allowed"))
 
     def version(self) -> str:
         """The API server's version, e.g. 1.34.4."""

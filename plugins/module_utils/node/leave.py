@@ -78,12 +78,15 @@ def leave(host: Host, *, drain_seconds: float = 60, check: bool = False, tell: L
         except FlexNodeError as error:
             report.remains.append(f"{sentence}: {error.what}: {error.why}. {error.fix}")
 
+    again = store.state()["phase"] == Phase.RESETTING.value  # the Node may be gone since the last time
     store.enter(Phase.RESETTING)
     ours = {entry.key for entry in entries}
     config = stored_config(store, report, was_node=f"unit:{KUBELET}" in ours)
     if config and f"unit:{KUBELET}" in ours:
         name = node_name(config, gather(host))
         leaving_cluster(host, config, name, drain_seconds, report, act)
+        if store.applied_config() and not again and not host.exists(kubelet_identity(config)):
+            report.node_remains = "the kubelet has no certificate to delete it with"
     if f"unit:{CONTAINERD}" in ours:
         act("end all pods", lambda: end_pods(host, config))
     tell("restore files, settings and units")

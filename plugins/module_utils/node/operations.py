@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from http import HTTPStatus
 from typing import Any
 
 from .available import check_available
 from .catalogue import skew
+from .certificate import Retired, refused
 from .clock import stamp
 from .components.every import COMPONENTS, PREPARED, wanted
 from .components.exec_plugin import identity_method, lives_on_tokens
@@ -21,7 +21,7 @@ from .config.document import canonical, layered, merge, placeholders, redact, re
 from .config.model import NodeConfig
 from .config.parse import parse
 from .config.values import Version
-from .engine import Gate, Listener, Plan, Timings, clear_leftovers, execute, make_plan, silent
+from .engine import Gate, Listener, Plan, Step, Timings, clear_leftovers, execute, make_plan, silent
 from .errors import (
     ConfigInvalid,
     ConfigMissing,
@@ -155,9 +155,12 @@ def has_joined(host: Host, document: Mapping[str, Any]) -> bool:
     store = store_of(host, config.paths.data_dir)
     if lives_on_tokens(config):  # its kubeconfig is our own work, from before the join
         return store.applied_if_whole() is not None
-    # A certificate may lie here from another cluster; that kubelet was not of our placing.
-    ours = any(entry.name == f"{UNIT_DIR}/{KUBELET}" for entry in store.journal.entries())
-    return ours and host.exists(kubelet_identity(config))
+    return our_kubelet(store) and host.exists(kubelet_identity(config))
+
+
+def our_kubelet(store: Store) -> bool:
+    """Whether we placed the kubelet: a certificate may lie here that is another cluster's."""
+    return any(entry.name == f"{UNIT_DIR}/{KUBELET}" for entry in store.journal.entries())
 
 
 def check_secrets(document: Mapping[str, Any], store: Store) -> None:
@@ -256,16 +259,15 @@ def reconcile(
         check_available(config, pollable=pollable)
         check_foreign(host, store, config)
         facts = replace(facts, joined=host.exists(kubelet_identity(config)))
-        outdated = runs_node and certificate_refused(config, facts, host, store)
-        if outdated:
+        retired = worthless(config, facts, host, store) if runs_node else []
+        if retired:
             facts = replace(facts, joined=False)
         if runs_node:
             check_token(config, store, host)
         resources, ownership = wanted(components, config, facts)
         plan = make_plan(resources, host, store, ownership)
-    renewal = ["let the kubelet ask for a new certificate: the API server takes the old one no more"]
-    actions = [*plan.sentences, *(renewal if outdated else [])]
-    run = Reconciled(plan, actions, timings.seconds, warnings=list(plan.left))
+        plan = replace(plan, steps=(*(Step(one, one.change) for one in retired), *plan.steps))
+    run = Reconciled(plan, plan.sentences, timings.seconds, warnings=list(plan.left))
     if check:
         return run
     check_secrets(document, store)
@@ -282,13 +284,11 @@ def reconcile(
         """From here on the kubelet may have used its token."""
         if runs_node and token and not facts.joined:
             store.set_join(token.id, "attempted")
-        if outdated:
-            host.remove(kubelet_identity(config))
 
     try:
         if runs_node and not joined:
             check_cluster(config, host)
-        if runs_node and (plan.changed or outdated) and (lives_on_tokens(config) or not facts.joined):
+        if runs_node and plan.changed and (lives_on_tokens(config) or not facts.joined):
             check_identity(config, host)
         if plan.changed:
             if runs_node:
@@ -303,13 +303,11 @@ def reconcile(
                 gates,
                 timings=timings,
                 tell=tell,
-                roll_back=joined and not outdated,  # to what the cluster does not take any more
+                roll_back=joined,
                 starting=attempt,
             )
         else:
             attempt()
-            if outdated:
-                host.run(["systemctl", "restart", KUBELET], timeout=120)
             with timings.of("gate"):
                 for gate in gates:
                     gate.pass_(host)
@@ -318,11 +316,11 @@ def reconcile(
             run.actions += settle_node(host, store, config, facts)
             run.actions += uncordon(host, config, facts) if half_left else []
     except FlexNodeError as error:
-        refused = isinstance(error, TokenRefused) and not host.exists(kubelet_identity(config))
+        used_up = isinstance(error, TokenRefused) and not host.exists(kubelet_identity(config))
         if runs_node:
-            outcome = {"join": {"token": token.id, "outcome": "refused"}} if refused and token else {}
+            outcome = {"join": {"token": token.id, "outcome": "refused"}} if used_up and token else {}
             store.enter(Phase.NODE_FAILED, code=error.code, message=error.what, **half_left, **outcome)
-        if refused:
+        if used_up:
             stop_joining(host, store)
         raise
     if runs_node:
@@ -337,22 +335,21 @@ def reconcile(
     return run
 
 
-def certificate_refused(config: NodeConfig, facts: Facts, host: Host, store: Store) -> bool:
-    """Whether the API server takes the kubelet's certificate no more, as after a rotation of its CA.
+def worthless(config: NodeConfig, facts: Facts, host: Host, store: Store) -> list[Retired]:
+    """The kubelet's certificate, if the API server takes it no more.
 
-    Asked only where there is a reason: another CA than the one in place, or a run that did not end well. The
-    kubelet itself only looks at the date, and would show a certificate that nobody takes until its end.
+    Asked only where there is a reason: another CA than the one in place, or a run that did not end well.
     """
-    if lives_on_tokens(config) or not facts.joined:
-        return False
+    if lives_on_tokens(config) or not facts.joined or not our_kubelet(store):
+        return []
     same = host.text(cluster_ca(config)).strip() == config.api_server.ca.pem.strip()
     if same and store.state()["phase"] == Phase.NODE_JOINED.value:
-        return False
+        return []
     try:
-        as_kubelet(host, config).node(node_name(config, facts))
-    except FlexNodeError as error:
-        return getattr(error.__cause__, "status", 0) == HTTPStatus.UNAUTHORIZED
-    return False
+        client = as_kubelet(host, config)
+    except FlexNodeError:  # a damaged one is left to the gate, which tells what is wrong with it
+        return []
+    return [Retired(kubelet_identity(config))] if refused(client, node_name(config, facts)) else []
 
 
 def stop_joining(host: Host, store: Store) -> None:

@@ -1,7 +1,7 @@
 # Copyright: (c) 2026, aks.flexnode contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a kubelet's Azure identity has to be allowed in the cluster, and whether the API server allows it."""
+"""What a kubelet's Azure identity has to do in the cluster, and whether the API server lets it."""
 
 from __future__ import annotations
 
@@ -17,54 +17,50 @@ KUBELET = "system:node"
 
 
 @dataclass(frozen=True, slots=True)
-class Right:
+class Act:
     """Something that the identity does, and the ClusterRole of Kubernetes' own that lets it."""
 
     role: str
     verb: str
     resource: str
     group: str = ""
+    namespace: str = ""  # empty: in all of them
 
     @property
-    def act(self) -> str:
-        """In words."""
+    def words(self) -> str:
+        """For people."""
         return f"{self.verb} {self.resource}"
+
+    def allowed(self, client: KubeClient) -> bool:
+        """Whether whoever the client is may do it."""
+        return client.may(self.verb, self.resource, self.group, self.namespace)
 
 
 OBTAIN = (
-    Right(BOOTSTRAPPER, "create", "certificatesigningrequests", CERTIFICATES),
-    Right(APPROVAL, "create", "certificatesigningrequests/nodeclient", CERTIFICATES),
+    Act(BOOTSTRAPPER, "create", "certificatesigningrequests", CERTIFICATES),
+    Act(APPROVAL, "create", "certificatesigningrequests/nodeclient", CERTIFICATES),
 )
-# What system:node gives, by a few acts without which nothing works: the Node itself, its heartbeat, its pods
-# and what they mount, and who may ask for logs.
-LIVE = tuple(
-    Right(KUBELET, *act)
-    for act in (
-        ("create", "nodes"),
-        ("patch", "nodes/status"),
-        ("update", "leases", "coordination.k8s.io"),
-        ("watch", "pods"),
-        ("get", "secrets"),
-        ("create", "subjectaccessreviews", "authorization.k8s.io"),
-    )
+# What system:node gives, by a few acts without which nothing works: the Node itself, its heartbeat, its pods,
+# and who may ask for logs.
+LIVE = (
+    Act(KUBELET, "create", "nodes"),
+    Act(KUBELET, "patch", "nodes/status"),
+    Act(KUBELET, "update", "leases", "coordination.k8s.io", "kube-node-lease"),
+    Act(KUBELET, "watch", "pods"),
+    Act(KUBELET, "create", "subjectaccessreviews", "authorization.k8s.io"),
 )
 # The words of the bindings' names, as the example files have them.
 WORDS = {BOOTSTRAPPER: "bootstrap", APPROVAL: "approve", KUBELET: "kubelet"}
 
 
-def needed(profile: str) -> tuple[Right, ...]:
+def acts_of(profile: str) -> tuple[Act, ...]:
     """What the identity does in the cluster: obtain a certificate once, or all that a kubelet does."""
     return LIVE if profile == "token" else OBTAIN
 
 
-def lacking(client: KubeClient, rights: Iterable[Right]) -> tuple[Right, ...]:
-    """Those that whoever the client is does not have."""
-    return tuple(right for right in rights if not client.may(right.verb, right.resource, right.group))
-
-
-def roles_of(rights: Iterable[Right]) -> tuple[str, ...]:
-    """The ClusterRoles that give them."""
-    return tuple(dict.fromkeys(right.role for right in rights))
+def roles_of(acts: Iterable[Act]) -> tuple[str, ...]:
+    """The ClusterRoles that let somebody do them."""
+    return tuple(dict.fromkeys(act.role for act in acts))
 
 
 def binding_command(role: str, user: str, node: str) -> str:

@@ -50,6 +50,19 @@ def run(client: TokenClient, *names: str, check: bool = False, rights: bool = Tr
     return mint(client, names, FakeClock(), hours=24, rights=rights, check=check)
 
 
+def test_who_wants_no_token_is_told_whether_it_has_joined(cluster: FakeCluster, client: TokenClient) -> None:
+    cluster.nodes = {"edge-1": a_node("edge-1", ready=True)}
+    names, clock = ("edge-1", "edge-2"), FakeClock()
+    done = mint(client, names, clock, hours=24, rights=True, check=False, without=set(names))
+    assert done.nodes == [{"name": "edge-1", "joined": True}, {"name": "edge-2", "joined": False}]
+    assert client.tokens() == {}
+    assert rbac.missing_rights(client.bindings(), rbac.STAYS) == [], "renewal, whatever a node joined with"
+    assert len(rbac.missing_rights(client.bindings())) == 2, "nobody has a token"
+    done = mint(client, names, clock, hours=24, rights=True, check=False, without={"edge-1"})
+    assert "token" in done.nodes[1]
+    assert rbac.missing_rights(client.bindings()) == []
+
+
 def test_a_token_for_each_that_has_not_joined(cluster: FakeCluster, client: TokenClient) -> None:
     cluster.nodes = {name: a_node(name, ready=name != "edge-2") for name in ("edge-1", "edge-2", "edge-3")}
     done = run(client, "edge-1", "edge-2", "edge-4")

@@ -189,6 +189,9 @@ def test_tokens_are_sought_where_they_belong() -> None:
     assert (by_name["field"].names, by_name["field"].token_ids) == (("edge-2",), ())
     (only,) = admission_of({**options, "kubeconfig": "file"})
     assert (only.cluster, only.names) == (None, ("edge-1", "edge-2"))
+    assert only.without == by_name["plant"].without == frozenset()
+    some = [{"name": "edge-1", "token": False}, {"name": "edge-1", "token": True, "cluster_id": other}]
+    assert [part.without for part in admission_of({**options, "nodes": some})] == [{"edge-1"}, frozenset()]
     (ids,) = admission_of({**options, "nodes": []})
     assert (ids.cluster, ids.names, ids.token_ids) == (PLANT, (), ("abcdef",))
 

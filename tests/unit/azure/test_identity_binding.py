@@ -72,10 +72,11 @@ def test_it_grants_what_the_example_grants_and_what_a_node_needs_later(
 ) -> None:
     bind(client, [EDGE], check=False)
     documented = yaml.safe_load((ROOT / "docs/examples/identity_rbac.yaml").read_text())["items"]
-    bound = [one for place, one in cluster.objects.items() if "flexnode-identity-" in place]
-    assert sorted((one["roleRef"]["name"], str(one["subjects"])) for one in bound) == sorted(
-        (one["roleRef"]["name"], str(one["subjects"])) for one in documented
-    )
+    bound = [one for place, one in cluster.objects.items() if place.startswith(BINDINGS)]
+    granted = {(one["roleRef"]["name"], str(one["subjects"])) for one in bound}
+    self_delete = (rbac.RIGHTS[-1].role, str(rbac.RIGHTS[-1].binding["subjects"]))  # optional
+    expected = {(one["roleRef"]["name"], str(one["subjects"])) for one in documented}
+    assert granted - {self_delete} == expected
     for right in rbac.STAYS:  # a certificate is renewed, and a Node that leaves deletes itself
         assert f"{BINDINGS}/{right.name}" in cluster.objects
     unbind(client, [EDGE], check=False)
@@ -128,3 +129,18 @@ def test_the_cluster_of_a_kubeconfig_needs_no_id() -> None:
     assert machines_of(options, None) == {None: [EDGE]}
     with pytest.raises(ConfigInvalid, match="cluster_id"):
         machines_of(given({"principal_id": OBJECT}, cluster_id=None), None)
+
+
+def test_a_node_of_the_same_name_in_another_cluster_is_another_machine() -> None:
+    other = f"{CLUSTER}-2"
+    nodes = {"principal_id": OBJECT}, {"principal_id": OTHER, "cluster_id": other}
+    found = {str(cluster): machines for cluster, machines in machines_of(given(*nodes), None).items()}
+    assert found == {CLUSTER: [EDGE], other: [Machine("edge-1", OTHER)]}
+
+
+def test_a_kubeconfig_has_one_cluster() -> None:
+    nodes = {"principal_id": OBJECT}, {"name": "edge-2", "principal_id": OTHER, "cluster_id": f"{CLUSTER}-2"}
+    with pytest.raises(ConfigInvalid, match="nodes of 2 clusters"):
+        machines_of(given(*nodes, kubeconfig="admin.conf"), None)
+    same = {"principal_id": OBJECT}, {"name": "edge-2", "principal_id": OTHER, "cluster_id": CLUSTER.upper()}
+    assert list(machines_of(given(*same, kubeconfig="admin.conf"), None)) == [None]

@@ -308,10 +308,12 @@ def test_errors_about_roles_name_the_right_role_and_place() -> None:
 
 def test_the_bindings_of_the_docs_let_a_kubelet_ask_for_its_certificate_and_nothing_else() -> None:
     items = yaml.safe_load((ROOT / "docs/examples/identity_rbac.yaml").read_text())["items"]
-    assert [item["roleRef"]["name"] for item in items] == [
+    *own, renewal = items
+    assert [item["roleRef"]["name"] for item in own] == [
         right.role for right in rbac.RIGHTS if right.subject == "system:bootstrappers"
     ]
-    assert {subject["kind"] for item in items for subject in item["subjects"]} == {"User"}
+    assert {subject["kind"] for item in own for subject in item["subjects"]} == {"User"}
+    assert renewal == rbac.STAYS[0].binding, "of all nodes, the same as in rbac.yaml"
 
 
 # -- least privilege ----------------------------------------------------------------------------------------

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -53,6 +53,7 @@ class FakeApi:
     protected: set[str] = field(default_factory=set)  # pods that a disruption budget holds
     refuse: dict[str, int] = field(default_factory=dict)
     version: str = "v1.34.4"
+    knows: Callable[[], bool] = lambda: True  # whether whoever asks for a Node is somebody here
     denied: set[str] = field(default_factory=set)  # acts such as "create nodes" that nobody may do
     server: Server = field(default_factory=lambda: Server(""))
 
@@ -68,6 +69,8 @@ class FakeApi:
             return answer_json({"gitVersion": self.version})
         if path == "/api/v1/pods":
             return answer_json({"items": self.pods})
+        if path.startswith(NODES) and not self.knows():
+            return answer_json({"kind": "Status", "message": "Unauthorized"}, 401)
         if path.startswith(NODES):
             return self._node(request, path[len(NODES) :])
         if path.endswith("/eviction"):
@@ -78,6 +81,8 @@ class FakeApi:
         asked = request.json["spec"]["resourceAttributes"]
         part = f"/{asked['subresource']}" if asked["subresource"] else ""
         act = f"{asked['verb']} {asked['resource']}{part}"
+        if f"?{act}" in self.denied:  # nobody knows
+            return answer_json({"status": {"allowed": False, "evaluationError": "webhook is down"}}, 201)
         return answer_json({"status": {"allowed": act not in self.denied}}, 201)
 
     def _node(self, request: Request, name: str) -> Answer:

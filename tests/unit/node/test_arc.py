@@ -40,7 +40,7 @@ from ansible_collections.aks.flexnode.plugins.module_utils.node.arc.roles import
     Grants,
     Missing,
     allowed,
-    missing_rights,
+    missing_bindings,
     missing_roles,
     needed,
     wait_for_roles,
@@ -545,8 +545,8 @@ READER = Missing("Reader", CLUSTER, "az role assignment create ...", ROLES["read
     ("profile", "api", "expected"),
     [
         ("certificate", FakeApi(), []),
-        ("certificate", FakeApi(denied={OBTAIN[1].act}), [APPROVAL]),
-        ("certificate", FakeApi(denied={right.act for right in OBTAIN}), [BOOTSTRAPPER, APPROVAL]),
+        ("certificate", FakeApi(denied={OBTAIN[1].words}), [APPROVAL]),
+        ("certificate", FakeApi(denied={act.words for act in OBTAIN}), [BOOTSTRAPPER, APPROVAL]),
         ("token", FakeApi(denied={"create nodes", "watch pods"}), ["system:node"]),
         ("token", FakeApi(refuse={"POST": 401}), []),  # preflight tells of it
         ("token", FakeApi(refuse={"POST": 500}), []),
@@ -557,7 +557,7 @@ def test_what_the_machine_may_do_in_the_cluster(
 ) -> None:
     with serving(api.answer, pki.server_context()) as server:
         client = KubeClient(server.url, pki.ca_pem, token="any", attempts=1)
-        found = missing_rights(client, Somebody(), "https://arm/", profile, "edge-1")
+        found = missing_bindings(client, Somebody(), "https://arm/", profile, "edge-1")
     assert [(one.role, one.role_id) for one in found] == [(role, "") for role in expected]
     assert all(one.command.endswith(f"--clusterrole={one.role} --user=who-am-i") for one in found)
     assert {one.as_dict()["kind"] for one in found} <= {"kubernetes"}
@@ -632,6 +632,14 @@ def test_the_proxy_that_was_there_is_put_back(site: Site) -> None:
     assert site.unregister().actions[-1] == "give the Arc agent its proxy back: http://theirs:3128"
     assert agent.proxy_of(site.host) == "http://theirs:3128"
     assert not site.unregister().changed
+
+
+def test_a_password_that_somebody_gave_the_agent_is_not_shown(site: Site) -> None:
+    theirs = "http://user:password@theirs:3128"
+    (site.machine.root / "agent.json").write_text(json.dumps({"proxy": theirs}))
+    site.register(proxy="http://ours:3128")
+    assert site.unregister().actions[-1] == "give the Arc agent its proxy back: http://theirs:3128"
+    assert agent.proxy_of(site.host) == theirs
 
 
 def test_a_proxy_that_somebody_changed_since_stays(site: Site) -> None:

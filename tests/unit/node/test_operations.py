@@ -329,6 +329,27 @@ def test_a_certificate_of_the_old_ca_is_replaced(site: Site, pki: Pki) -> None:
     assert not site.join(new, NEW_TOKEN).changed
 
 
+def test_a_document_of_another_cluster_by_mistake_costs_no_certificate(site: Site, pki: Pki) -> None:
+    site.join()
+    good = site.machine.path(IDENTITY).read_bytes()
+    new = rotated(site, pki)
+    site.machine.commands.on_start[KUBELET] = lambda: None  # there it gets none
+    with pytest.raises(FlexNodeError):
+        site.join(new, {"upgrade": {"gateSeconds": 30}})
+    assert site.machine.path(IDENTITY).read_bytes() == good
+    site.api.refuse = {}
+    site.join()
+    assert site.machine.path(IDENTITY).read_bytes() == good
+
+
+def test_a_certificate_of_another_owners_kubelet_is_not_touched(site: Site, pki: Pki) -> None:
+    site.machine.put(IDENTITY, pki.client.read_bytes(), 0o600)
+    site.api.refuse = {"GET /api/v1/nodes/": 401}
+    with pytest.raises(NodeNotReady):
+        site.join({"upgrade": {"gateSeconds": 30}})
+    assert site.machine.path(IDENTITY).exists()
+
+
 def test_a_certificate_that_is_still_taken_is_kept_under_another_ca(site: Site, pki: Pki) -> None:
     site.join()
     new = rotated(site, pki)

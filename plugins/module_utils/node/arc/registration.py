@@ -214,6 +214,12 @@ def there(host: Host) -> bool:
         return True
 
 
+def _shown(proxy: str) -> str:
+    """A proxy without the user and password that somebody else may have set."""
+    user, at, _address = urllib.parse.urlsplit(proxy).netloc.rpartition("@")
+    return proxy.replace(f"{user}{at}", "", 1) or "none" if at else proxy or "none"
+
+
 def _tell_proxy(host: Host, record: Record, proxy: str, outcome: Outcome, tell: Tell) -> None:
     """Tell the agent our proxy; what it had before is noted first."""
     now = agent.proxy_of(host)
@@ -223,7 +229,7 @@ def _tell_proxy(host: Host, record: Record, proxy: str, outcome: Outcome, tell: 
     before = did.get("proxy_before", now) if did.get("proxy") == now else now
     record.note(proxy=proxy, proxy_before=before)
     agent.set_proxy(host, proxy)
-    _do(outcome, tell, f"tell the Arc agent its proxy: {proxy or 'none'}")
+    _do(outcome, tell, f"tell the Arc agent its proxy: {_shown(proxy)}")
 
 
 def healthy(host: Host, seconds: float, tell: Tell = silent) -> Outcome:
@@ -283,7 +289,7 @@ def unregister(
     if outcome.status.installed and (outcome.ours or known is None) and "proxy" in did:
         before = str(did.get("proxy_before", ""))
         if not did.get("package") and before != did["proxy"] == agent.proxy_of(host):
-            _do(outcome, tell, f"give the Arc agent its proxy back: {before or 'none'}")
+            _do(outcome, tell, f"give the Arc agent its proxy back: {_shown(before)}")
             if not check:
                 agent.set_proxy(host, before)
     ours_to_remove = bool(did.get("package")) and outcome.status.installed and (outcome.ours or known is None)

@@ -20,9 +20,7 @@ from ..http_client import HttpClient, HttpFailure
 from ..identity.errors import IdentityRefused, TokenSourceUnreachable
 from ..identity.token import Identity, claims
 from ..kube import KubeClient
-from ..rights import binding_command, roles_of
-from ..rights import lacking as lacking_rights
-from ..rights import needed as rights_of
+from ..rights import acts_of, binding_command, roles_of
 from .errors import ArmUnusable, RolesMissing
 
 PERMISSIONS = "providers/Microsoft.Authorization/permissions?api-version=2022-04-01"
@@ -203,16 +201,19 @@ def missing_roles(
     return [Missing(role.name, cluster_id, role.command(principal, cluster_id), role.id) for role in lacking]
 
 
-def missing_rights(
-    client: KubeClient, identity: Identity, audience: str, profile: str, node: str
+def missing_bindings(
+    client: KubeClient, identity: Identity, audience: str, profile: str, node: str, *, waiting: bool = False
 ) -> list[Missing]:
-    """The ClusterRoles that the machine's own identity would need; none where the API server can't be asked.
+    """The ClusterRoles that the machine's own identity would need.
 
-    That it can't may pass, e.g. with a VPN which comes later, and preflight tells of it in better words.
+    An API server that can't be asked misses nothing: a VPN may come later, and preflight tells of it in
+    better words. Whoever waits for roles has asked it before, and asks again.
     """
     try:
-        lacks = lacking_rights(client, rights_of(profile))
+        lacks = [act for act in acts_of(profile) if not act.allowed(client)]
     except (ApiUnreachable, CaMismatch, Forbidden):
+        if waiting:
+            raise
         return []
     user = principal_of(identity, audience) or "PRINCIPAL_ID" if lacks else ""
     return [Missing(role, "the cluster", binding_command(role, user, node)) for role in roles_of(lacks)]
@@ -225,7 +226,7 @@ def wait_for_roles(look: Callable[[], list[Missing]], clock: Clock, seconds: flo
     while True:
         try:
             missing = look()
-        except (ArmUnusable, TokenSourceUnreachable) as trouble:  # it may pass, as the wait does
+        except (ApiUnreachable, ArmUnusable, TokenSourceUnreachable) as trouble:  # it may pass
             if clock.monotonic() - start >= seconds:
                 raise
             if str(trouble.what) != told:

@@ -8,45 +8,36 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ..errors import Problem
+from .choices import Choices
 from .model import AZURE_METHODS, NodeConfig
 
 
 def present_identities(config: NodeConfig) -> tuple[str, ...]:
     """Return the Azure identities a document brings."""
-    azure = config.azure
-    present = {
-        "servicePrincipal": azure.service_principal is not None,
-        "managedIdentity": azure.managed_identity is not None,
-        "arc": azure.arc.enabled,
-    }
-    if azure.arc.enabled:
-        # The principal then only registers the machine; at work it is Arc's identity, as in the seeds.
-        present["servicePrincipal"] = False
-    return tuple(method for method, there in present.items() if there)
+    return _choices(config).identities
 
 
 def azure_method(config: NodeConfig) -> str | None:
     """Return the identity the node has in Azure; None: it has none, or more than one."""
-    present = present_identities(config)
-    explicit = config.azure_auth.method or _kubelet_azure_method(config)
-    return explicit or (present[0] if len(present) == 1 else None)
+    return _choices(config).azure_method
 
 
 def kubelet_method(config: NodeConfig) -> str | None:
     """Return the kubelet's credential; None: there is none."""
-    auth = config.kubernetes_auth
-    if auth.method:
-        return auth.method
-    # A bootstrap token is good for nothing but the join, so its presence is a choice.
-    if config.azure.bootstrap_token and not auth.use_azure_auth:
-        return "bootstrapToken"
-    return None if auth.use_azure_auth is False else azure_method(config)
+    return _choices(config).kubelet_method
 
 
-def _kubelet_azure_method(config: NodeConfig) -> str | None:
-    # With several identities there, the one chosen for the kubelet serves Azure too.
-    method = config.kubernetes_auth.method
-    return method if method in AZURE_METHODS else None
+def _choices(config: NodeConfig) -> Choices:
+    azure = config.azure
+    return Choices(
+        azure=config.azure_auth.method,
+        kubelet=config.kubernetes_auth.method,
+        use_azure_auth=config.kubernetes_auth.use_azure_auth,
+        bootstrap_token=azure.bootstrap_token is not None,
+        service_principal=azure.service_principal is not None,
+        managed_identity=azure.managed_identity is not None,
+        arc=azure.arc.enabled,
+    )
 
 
 def contradictions(config: NodeConfig) -> Iterator[Problem]:

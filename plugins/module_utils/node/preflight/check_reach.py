@@ -233,7 +233,7 @@ def _in_cluster(now: Situation, access: Access) -> Iterator[Outcome]:
         lines = "; ".join(binding_command(role, who, now.node_name) for role in roles_of(access.lacks))
         yield error(
             "cluster-rights",
-            f"the identity {who} may not {listed(right.act for right in access.lacks)} in the cluster",
+            f"the identity {who} may not {listed(act.words for act in access.lacks)} in the cluster",
             "the kubelet does all its work with it"
             if token
             else "the kubelet obtains its certificate with it",

@@ -8,6 +8,8 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
+from http import HTTPStatus
 
 from ..arc.roles import Grants
 from ..clock import Clock
@@ -18,8 +20,9 @@ from ..http_client import HttpClient
 from ..identity.choice import PURPOSES, Purpose, audience_for, method_for, source_of
 from ..identity.token import AccessToken, Identity, Source, claims
 from ..kube import KubeClient
-from ..rights import lacking, needed
+from ..rights import acts_of
 from .seen import Access
+from .together import together
 
 Identify = Callable[[NodeConfig, Host, str], Identity]  # for a method such as arc
 
@@ -58,6 +61,7 @@ class Asked:
     arm: HttpClient
     api: Callable[[str], KubeClient] | None = None  # as whoever has this token
     api_waits_for: str = ""
+    seconds: float = 5.0  # for the API server
 
 
 def ask_azure(config: NodeConfig, host: Host, identify: Identify, asked: Asked) -> dict[Purpose, Access]:
@@ -102,13 +106,18 @@ def _with_rights(access: Access, config: NodeConfig, token: AccessToken, asked: 
     """The same with what the API server says that the kubelet's identity lacks there."""
     if asked.api is None:
         return replace(access, why_unasked=asked.api_waits_for)
+    acts = acts_of(config.kubernetes_auth.profile)
     try:
-        lacks = lacking(asked.api(token.value.reveal()), needed(config.kubernetes_auth.profile))
+        client = asked.api(token.value.reveal())
+        # At once, within one limit of their own: a slow API server says nothing about the token.
+        answers, late = together({act.words: partial(act.allowed, client) for act in acts}, asked.seconds)
     except FlexNodeError as error:
-        if getattr(error.__cause__, "status", 0) == 401:
+        if getattr(error.__cause__, "status", 0) == HTTPStatus.UNAUTHORIZED:
             return replace(access, stranger=error.why)
         return replace(access, why_unasked=told(error))
-    return replace(access, lacks=lacks)
+    if late:
+        return replace(access, why_unasked="the API server gave no answer in time")
+    return replace(access, lacks=tuple(act for act in acts if not answers[act.words]))
 
 
 def told(error: FlexNodeError) -> str:

@@ -52,7 +52,8 @@ def reach(
     if identify is not None and not access_waits and uses_azure(config):
         way = identify
         arm = HttpClient(proxies=proxies(config), clock=host.clock, timeout=patience, attempts=1)
-        whom = Asked(arm, asker(config, machine, host, patience) if not api_waits else None, api_waits)
+        connect = asker(config, machine, host, patience) if not api_waits else None
+        whom = Asked(arm, connect, api_waits, patience)
         asked[AZURE] = lambda: ask_azure(config, host, way, whom)
     try:
         # A slow mirror is no missing one: it may take nearly all the time there is.

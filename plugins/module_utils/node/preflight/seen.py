@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from ..config.addresses import Address, Network
 from ..config.model import NodeConfig
 from ..identity.choice import Purpose
-from ..rights import Right
+from ..rights import Act
 from .azure_roles import Grant
 
 
@@ -128,7 +128,7 @@ class Access:
     granted: tuple[Grant, ...] | None = None  # None: what it may do could not be read
     why_unread: str = ""
     method: str = ""
-    lacks: tuple[Right, ...] | None = None  # in the cluster; None: that was not asked, or not answered
+    lacks: tuple[Act, ...] | None = None  # in the cluster; None: that was not asked, or not answered
     why_unasked: str = ""
     stranger: str = ""  # what the API server said that does not accept the identity
 

@@ -504,6 +504,7 @@ def test_no_token(debian: Machine, numbers: str) -> None:
         ("token", set(), {"POST": 401}, (None, "", "refused by the test (401)")),
         ("token", set(), {"POST": 403}, (None, "refused by the test (403)", "")),
         ("token", set(), {"POST": 500}, (None, "HTTP 500", "")),
+        ("token", {"?watch pods"}, {}, (None, "webhook is down", "")),
     ],
 )
 def test_what_the_api_server_says_of_an_identity(
@@ -536,6 +537,33 @@ def test_a_kubelet_with_a_certificate_is_asked_no_more(debian: Machine) -> None:
     assert asker(config, HEALTHY, debian.host, 1) is not None
     tokens = azure_config("https://127.0.0.1:1", kubernetesAuth={"profile": "token"})
     assert asker(tokens, certified, debian.host, 1) is not None
+
+
+def test_a_ca_that_openssl_does_not_take_is_no_crash(debian: Machine) -> None:
+    broken = "-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n"
+    asked = Asked(
+        HttpClient(attempts=1), lambda token: KubeClient("https://127.0.0.1:1", broken, token=token)
+    )
+    config = azure_config("https://127.0.0.1:1")
+    access = ask_azure(config, debian.host, lambda *_: Somebody(), asked)["kubernetes"]
+    assert "CA can't be used" in access.why_unasked
+
+
+def test_a_slow_api_server_is_not_blamed_on_the_token(pki: Pki, debian: Machine) -> None:
+    def slow(_request: Request) -> Answer:
+        time.sleep(1)
+        return answer_json({"status": {"allowed": True}}, 201)
+
+    with serving(slow, pki.server_context()) as server:
+        asked = Asked(
+            HttpClient(attempts=1),
+            lambda token: KubeClient(server.url, pki.ca_pem, token=token, attempts=1),
+            seconds=0.2,
+        )
+        config = azure_config("https://127.0.0.1:1", kubernetesAuth={"profile": "token"})
+        access = ask_azure(config, debian.host, lambda *_: Somebody(), asked)["kubernetes"]
+    assert (access.failure, access.lacks) == ("", None)
+    assert access.why_unasked == "the API server gave no answer in time"
 
 
 # -- names that are none, and firewalls that drop ----------------------------------------------------------

@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: (c) 2026, aks.flexnode contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""Which credential serves what. Decided here alone, for a checked configuration and for a plain document."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from .document import merge
+from .early import early_form
+from .kinds import boolean
+from .model import AZURE_METHODS
+from .setting import Refused
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Choices:
+    """What a document says about credentials: the methods it names, and the credentials it brings."""
+
+    azure: str | None = None
+    kubelet: str | None = None
+    use_azure_auth: bool | None = None
+    bootstrap_token: bool = False
+    service_principal: bool = False
+    managed_identity: bool = False
+    arc: bool = False
+
+    @property
+    def identities(self) -> tuple[str, ...]:
+        """The Azure identities that it brings."""
+        present = {
+            # With Arc the principal only registers the machine, as in the seeds; at work it is Arc's.
+            "servicePrincipal": self.service_principal and not self.arc,
+            "managedIdentity": self.managed_identity,
+            "arc": self.arc,
+        }
+        return tuple(method for method, there in present.items() if there)
+
+    @property
+    def azure_method(self) -> str | None:
+        """The identity the node has in Azure; None: it has none, or more than one."""
+        # With several identities there, the one chosen for the kubelet serves Azure too.
+        explicit = self.azure or (self.kubelet if self.kubelet in AZURE_METHODS else None)
+        return explicit or (self.identities[0] if len(self.identities) == 1 else None)
+
+    @property
+    def kubelet_method(self) -> str | None:
+        """The kubelet's credential; None: there is none."""
+        if self.kubelet:
+            return self.kubelet
+        # A bootstrap token is good for nothing but the join, so its presence is a choice.
+        if self.bootstrap_token and not self.use_azure_auth:
+            return "bootstrapToken"
+        return None if self.use_azure_auth is False else self.azure_method
+
+    @property
+    def wants_token(self) -> bool:
+        """Whether a bootstrap token is the kubelet's credential, or would be if there were one."""
+        method = self.kubelet_method
+        # Without a method: nothing else is there. Where several identities are, somebody has to choose.
+        nothing = method is None and not (self.use_azure_auth or self.identities)
+        return method == "bootstrapToken" or nothing or (method is None and self.use_azure_auth is False)
+
+
+def choices_of(document: Mapping[str, Any]) -> Choices:
+    """The choices of a document that nobody has checked yet; what is no choice counts as none."""
+    whole = merge(early_form(document), {})
+    azure, auth = _below(whole, "azure"), _below(whole, "kubernetesAuth")
+    return Choices(
+        azure=_below(whole, "azureAuth").get("method"),
+        kubelet=auth.get("method"),
+        use_azure_auth=yes(auth.get("useAzureAuth")),
+        bootstrap_token=bool(_below(azure, "bootstrapToken")),
+        service_principal=bool(_below(azure, "servicePrincipal")),
+        managed_identity=isinstance(azure.get("managedIdentity"), Mapping),
+        arc=bool(yes(_below(azure, "arc").get("enabled"))),
+    )
+
+
+def yes(value: object) -> bool | None:
+    """A boolean as documents may spell it; None for what is none."""
+    try:
+        return None if value is None else boolean.read(value)
+    except Refused:
+        return None
+
+
+def _below(parent: Mapping[str, Any], key: str) -> Mapping[str, Any]:
+    value = parent.get(key)
+    return value if isinstance(value, Mapping) else {}
