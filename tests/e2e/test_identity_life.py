@@ -21,6 +21,7 @@ import pytest
 from testbed import Testbed, arc, imds
 from testbed.azure import Fault
 from testbed.cluster.api import ApiError
+from testbed.errors import CommandFailed
 from testbed.machine import Machine
 from testbed.playbooks import Play, play, write_inventory
 
@@ -111,10 +112,17 @@ class Pod:
         self.bed.cluster.kubectl("wait", f"pod/{self.node}", "--for=condition=Ready", "--timeout=60s")
         return self
 
+    def _logs(self) -> str:
+        try:
+            return self.bed.cluster.kubectl("logs", self.node)
+        except CommandFailed:
+            return ""
+
     def still(self) -> tuple[str, int]:
         """It is this very pod, was never restarted, and people reach it: logs and exec work."""
         pod = json.loads(self.bed.cluster.kubectl("get", "pod", self.node, "--output=json"))
-        assert self.bed.cluster.kubectl("logs", self.node) == "alive\n"
+        # A kubelet that has just started learns of its pods a moment after its Node is Ready.
+        assert fleet.eventually(f"logs of {self.node}", self._logs, 15) == "alive\n"
         assert self.bed.cluster.kubectl("exec", self.node, "--", "echo", "here") == "here\n"
         return pod["metadata"]["uid"], pod["status"]["containerStatuses"][0]["restartCount"]
 
