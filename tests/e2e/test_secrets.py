@@ -207,7 +207,10 @@ class Life:
         )
         document = yaml.safe_load(path.read_text(encoding="utf-8"))
         for host, variables in document["all"]["hosts"].items():
-            variables["flexnode_config_source"] = host.partition("-")[2]
+            source = host.partition("-")[2]
+            variables["flexnode_config_source"] = source
+            if source in ("cluster", "blob"):  # which mint a token only where the principal does not join
+                variables["flexnode_host_config"]["kubernetesAuth"] = {"method": "bootstrapToken"}
         path.write_text(yaml.safe_dump(document), encoding="utf-8")
         return path
 
