@@ -172,7 +172,7 @@ def test_closed_kubelet_port_is_named(pair: Pair) -> None:
     error = fault(run, "proven-12")
     assert error["code"] == "FLEX-1604"
     said = f"Joined, but logs are not available: the cluster cannot reach {machine.ip}:10250"
-    assert said in " ".join(run.output.split())
+    assert said in " ".join(run.output.split()), error
     other = next(node for node in result(run)["nodes"] if node["name"] == "proven-13")
     assert other["passed"]  # one node's fault is not the other's
 

@@ -295,6 +295,11 @@ def kubelet_fault(said: str, kubelet: str) -> tuple[str, str]:
     open_port = f"open TCP port {kubelet.rpartition(':')[2]} of this node to the cluster (firewall, NAT, VPN)"
     reasons = {
         "connection refused": "connection refused",
+        # One that was open before a firewall closed the port.
+        "connection reset": "connection reset",
+        "connection lost": "connection lost",
+        "broken pipe": "connection lost",
+        "eof": "connection lost",
         "no route to host": "no route",
         "network is unreachable": "no route",
         "i/o timeout": "no answer",

@@ -137,6 +137,11 @@ GET = 'Get "https://10.1.2.3:10250/containerLogs/ns/probe/probe": '
         (f"{GET}dial tcp 10.1.2.3:10250: i/o timeout", "the cluster cannot reach 10.1.2.3:10250 (no answer)"),
         ("error dialing backend: No agent available", "the cluster cannot reach 10.1.2.3:10250"),
         (
+            f"{GET}read tcp 10.0.0.1:5->10.1.2.3:10250: read: connection reset by peer",
+            "the cluster cannot reach 10.1.2.3:10250 (connection reset)",
+        ),
+        (f"{GET}http2: client connection lost", "the cluster cannot reach 10.1.2.3:10250 (connection lost)"),
+        (
             f"{GET}tls: failed to verify certificate: x509: certificate has expired",
             "the cluster does not trust the kubelet's certificate",
         ),
