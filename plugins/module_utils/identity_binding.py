@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from .azure.errors import NotInAzure
+from .azure.granting import owners_of
 from .azure.members import members_of, node_names
 from .binding import Done, RbacClient, grant
 from .node.config.values import ArmId
@@ -50,13 +50,7 @@ def machines_of(
     """The machines of each cluster; None stands for that of a kubeconfig. Azure says whose a machine is."""
     nodes = options["nodes"]
     asked = [str(node["machine_id"]) for node in nodes if not node["principal_id"]]
-    owners = dict(zip(asked, each(owner, asked, str), strict=True)) if owner else {}
-    gone = [machine for machine, principal in owners.items() if not principal]
-    if gone and options["state"] == "present":
-        raise NotInAzure(
-            f"there is no machine {', '.join(gone)}, or it has no identity",
-            fix="register it with Azure Arc first; see `azcmagent show` there",
-        )
+    owners = owners_of(owner, asked, absent=options["state"] == "absent") if owner else {}
     found: dict[ArmId | None, list[Machine]] = {}
     for node, home in zip(nodes, _homes(options), strict=True):
         if principal := str(node["principal_id"] or owners[node["machine_id"]]).lower():

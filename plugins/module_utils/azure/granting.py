@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -45,17 +45,25 @@ class Plan:
         return [by(grant, self.existing[grant.scope]) for grant in self.grants]
 
 
-def plan_of(azure: Azure, orders: Sequence[Order], *, absent: bool = False) -> Plan:
-    """Look everything up that the orders leave open; each question is asked once."""
-    unknown = [order for order in orders if not order.principal_id]
-    machines = list(dict.fromkeys(order.machine_id for order in unknown))
-    owners = dict(zip(machines, each(azure.principal_of, machines, str), strict=True))
+def owners_of(
+    principal_of: Callable[[str], str], machine_ids: Iterable[str], *, absent: bool = False
+) -> dict[str, str]:
+    """The identity of each Arc machine, asked once; who takes things back may meet one that is gone."""
+    machines = list(dict.fromkeys(machine_ids))
+    owners = dict(zip(machines, each(principal_of, machines, str), strict=True))
     gone = [machine for machine, owner in owners.items() if not owner]
     if gone and not absent:
         raise NotInAzure(
             f"there is no machine {', '.join(gone)}, or it has no identity",
             fix="register it with Azure Arc first; see `azcmagent show` there",
         )
+    return owners
+
+
+def plan_of(azure: Azure, orders: Sequence[Order], *, absent: bool = False) -> Plan:
+    """Look everything up that the orders leave open; each question is asked once."""
+    unknown = [order.machine_id for order in orders if not order.principal_id]
+    owners = owners_of(azure.principal_of, unknown, absent=absent)
     scopes = list(dict.fromkeys(order.scope for order in orders if not order.below))
     try:
         lists = each(azure.at, scopes, str)
