@@ -14,7 +14,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / ".collections"))
 
-from ansible_collections.aks.flexnode.plugins.module_utils.node.program import (  # noqa: E402
+from ansible_collections.aks.flexnode.plugins.module_utils.node.machine.program import (  # noqa: E402
     COMMAND,
     PACKAGE,
     VERSION,

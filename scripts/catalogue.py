@@ -24,7 +24,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 NODE = Path(__file__).resolve().parents[1] / "plugins" / "module_utils" / "node"
-DATA = NODE / "catalogue_data.py"
+DATA = NODE / "catalogue/data.py"
 ARCHES = ("amd64", "arm64")
 KUBERNETES = ("kubelet", "kubectl", "kubeadm")
 # Where upstream publishes checksums; {file} is the artifact's own name.
@@ -65,7 +65,7 @@ class Changed(Exception):
 
 
 def read_table(text: str) -> Digests:
-    """Return the digests in the text of catalogue_data.py."""
+    """Return the digests in the text of catalogue/data.py."""
     digests: Digests = {}
     for name, version, *hashes in re.findall(
         r"^(\S+) (\d\S*) ([0-9a-f]{64}|-) ([0-9a-f]{64}|-)$", text, re.M
@@ -77,7 +77,7 @@ def read_table(text: str) -> Digests:
 
 
 def write_table(digests: Digests) -> str:
-    """Return the text of catalogue_data.py: sorted, one release a line, so that a diff reads well."""
+    """Return the text of catalogue/data.py: sorted, one release a line, so that a diff reads well."""
     rows = [
         " ".join((name, version, *(hashes.get(arch, "-") for arch in ARCHES)))
         for name, versions in digests.items()

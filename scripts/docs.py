@@ -21,8 +21,7 @@ import yaml
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / ".collections"))
 
-from ansible_collections.aks.flexnode.plugins.module_utils.azure import errors as azure_errors  # noqa: E402
-from ansible_collections.aks.flexnode.plugins.module_utils.node.arc import errors as arc_errors  # noqa: E402
+from ansible_collections.aks.flexnode.plugins.module_utils.controller.azure import errors as azure_errors  # noqa: E402
 from ansible_collections.aks.flexnode.plugins.module_utils.node.components.every import (  # noqa: E402
     COMPONENTS,
     resources_of,
@@ -30,7 +29,7 @@ from ansible_collections.aks.flexnode.plugins.module_utils.node.components.every
 from ansible_collections.aks.flexnode.plugins.module_utils.node.config.document import merge  # noqa: E402
 from ansible_collections.aks.flexnode.plugins.module_utils.node.config.model import NodeConfig  # noqa: E402
 from ansible_collections.aks.flexnode.plugins.module_utils.node.config.parse import parse  # noqa: E402
-from ansible_collections.aks.flexnode.plugins.module_utils.node.config.setting import (  # noqa: E402
+from ansible_collections.aks.flexnode.plugins.module_utils.node.config.types.setting import (  # noqa: E402
     Setting,
     table,
 )
@@ -38,10 +37,9 @@ from ansible_collections.aks.flexnode.plugins.module_utils.node.errors import ( 
     FlexNodeError,
     error_classes,
 )
-from ansible_collections.aks.flexnode.plugins.module_utils.node.facts import Facts  # noqa: E402
-from ansible_collections.aks.flexnode.plugins.module_utils.node.identity import (  # noqa: E402
-    errors as identity_errors,
-)
+from ansible_collections.aks.flexnode.plugins.module_utils.node.identity import errors as identity_errors  # noqa: E402
+from ansible_collections.aks.flexnode.plugins.module_utils.node.machine.facts import Facts  # noqa: E402
+from ansible_collections.aks.flexnode.plugins.module_utils.node.procedures.arc import errors as arc_errors  # noqa: E402
 from ansible_collections.aks.flexnode.plugins.module_utils.node.resources.base import (  # noqa: E402
     Resource,
     key_of,
@@ -86,7 +84,7 @@ NO_EFFECT = (
     "upgrade.drain",
     "upgrade.maxUnavailable",
 )
-# Fields whose use is an error in this version (module_utils/node/available.py).
+# Fields whose use is an error in this version (module_utils/node/config/available.py).
 REFUSED = (
     "azure.vpn.enabled",
     "hooks.after",

@@ -53,7 +53,7 @@ _value:
 from collections.abc import Callable
 from typing import Any
 
-from ansible_collections.aks.flexnode.plugins.module_utils.arc_fleet import arc_bindings
+from ansible_collections.aks.flexnode.plugins.module_utils.controller.inventory.arc import arc_bindings
 
 
 class FilterModule:

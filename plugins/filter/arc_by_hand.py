@@ -40,7 +40,7 @@ _value:
 from collections.abc import Callable
 from typing import Any
 
-from ansible_collections.aks.flexnode.plugins.module_utils.arc_fleet import arc_by_hand
+from ansible_collections.aks.flexnode.plugins.module_utils.controller.inventory.arc import arc_by_hand
 
 
 class FilterModule:

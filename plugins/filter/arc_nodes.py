@@ -51,7 +51,7 @@ _value:
 from collections.abc import Callable
 from typing import Any
 
-from ansible_collections.aks.flexnode.plugins.module_utils.arc_fleet import arc_nodes
+from ansible_collections.aks.flexnode.plugins.module_utils.controller.inventory.arc import arc_nodes
 
 
 class FilterModule:

@@ -45,7 +45,7 @@ _value:
 from collections.abc import Callable
 from typing import Any
 
-from ansible_collections.aks.flexnode.plugins.module_utils.arc_fleet import arc_order
+from ansible_collections.aks.flexnode.plugins.module_utils.controller.inventory.arc import arc_order
 
 
 class FilterModule:

@@ -33,7 +33,7 @@ _value:
 from collections.abc import Callable
 from typing import Any
 
-from ansible_collections.aks.flexnode.plugins.module_utils.arc_fleet import arc_proxy
+from ansible_collections.aks.flexnode.plugins.module_utils.controller.inventory.arc import arc_proxy
 
 
 class FilterModule:

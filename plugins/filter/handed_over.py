@@ -54,7 +54,7 @@ _value:
 from collections.abc import Callable
 from typing import Any
 
-from ansible_collections.aks.flexnode.plugins.module_utils.fleet import handed_over
+from ansible_collections.aks.flexnode.plugins.module_utils.controller.inventory.fleet import handed_over
 
 
 class FilterModule:

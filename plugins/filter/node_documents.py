@@ -57,7 +57,7 @@ _value:
 from collections.abc import Callable
 from typing import Any
 
-from ansible_collections.aks.flexnode.plugins.module_utils.fleet import node_documents
+from ansible_collections.aks.flexnode.plugins.module_utils.controller.inventory.fleet import node_documents
 
 
 class FilterModule:

@@ -40,7 +40,7 @@ _value:
 from collections.abc import Callable
 from typing import Any
 
-from ansible_collections.aks.flexnode.plugins.module_utils.fleet import table
+from ansible_collections.aks.flexnode.plugins.module_utils.controller.inventory.fleet import table
 
 
 class FilterModule:

@@ -47,7 +47,7 @@ _value:
 from collections.abc import Callable
 from typing import Any
 
-from ansible_collections.aks.flexnode.plugins.module_utils.fleet import with_clusters
+from ansible_collections.aks.flexnode.plugins.module_utils.controller.inventory.fleet import with_clusters
 
 
 class FilterModule:

@@ -295,9 +295,28 @@ from typing import TypeVar
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ansible_collections.aks.flexnode.plugins.module_utils.node.arc.agent import Order, Registration
-from ansible_collections.aks.flexnode.plugins.module_utils.node.arc.errors import ArmUnusable
-from ansible_collections.aks.flexnode.plugins.module_utils.node.arc.registration import (
+from ansible_collections.aks.flexnode.plugins.module_utils.node.config.sections.azure import CLOUDS
+from ansible_collections.aks.flexnode.plugins.module_utils.node.engine.lease import held, new_operation
+from ansible_collections.aks.flexnode.plugins.module_utils.node.engine.state import store_of
+from ansible_collections.aks.flexnode.plugins.module_utils.node.errors import (
+    CaMismatch,
+    FlexNodeError,
+    Forbidden,
+)
+from ansible_collections.aks.flexnode.plugins.module_utils.node.identity.choice import AKS
+from ansible_collections.aks.flexnode.plugins.module_utils.node.identity.errors import TokenSourceUnreachable
+from ansible_collections.aks.flexnode.plugins.module_utils.node.identity.token import Identity
+from ansible_collections.aks.flexnode.plugins.module_utils.node.machine.clock import Clock
+from ansible_collections.aks.flexnode.plugins.module_utils.node.machine.host import Host, require_root
+from ansible_collections.aks.flexnode.plugins.module_utils.node.net.http_client import HttpClient, Proxies
+from ansible_collections.aks.flexnode.plugins.module_utils.node.net.kube import KubeClient
+from ansible_collections.aks.flexnode.plugins.module_utils.node.node_object.certificate import refused
+from ansible_collections.aks.flexnode.plugins.module_utils.node.procedures.arc.agent import (
+    Order,
+    Registration,
+)
+from ansible_collections.aks.flexnode.plugins.module_utils.node.procedures.arc.errors import ArmUnusable
+from ansible_collections.aks.flexnode.plugins.module_utils.node.procedures.arc.registration import (
     Outcome,
     Package,
     own_identity,
@@ -306,7 +325,7 @@ from ansible_collections.aks.flexnode.plugins.module_utils.node.arc.registration
     register,
     unregister,
 )
-from ansible_collections.aks.flexnode.plugins.module_utils.node.arc.roles import (
+from ansible_collections.aks.flexnode.plugins.module_utils.node.procedures.arc.roles import (
     PROFILES,
     ROLES,
     Grants,
@@ -316,23 +335,7 @@ from ansible_collections.aks.flexnode.plugins.module_utils.node.arc.roles import
     needed,
     wait_for_roles,
 )
-from ansible_collections.aks.flexnode.plugins.module_utils.node.certificate import refused
-from ansible_collections.aks.flexnode.plugins.module_utils.node.clock import Clock
-from ansible_collections.aks.flexnode.plugins.module_utils.node.config.azure import CLOUDS
-from ansible_collections.aks.flexnode.plugins.module_utils.node.errors import (
-    CaMismatch,
-    FlexNodeError,
-    Forbidden,
-)
-from ansible_collections.aks.flexnode.plugins.module_utils.node.host import Host, require_root
-from ansible_collections.aks.flexnode.plugins.module_utils.node.http_client import HttpClient, Proxies
-from ansible_collections.aks.flexnode.plugins.module_utils.node.identity.choice import AKS
-from ansible_collections.aks.flexnode.plugins.module_utils.node.identity.errors import TokenSourceUnreachable
-from ansible_collections.aks.flexnode.plugins.module_utils.node.identity.token import Identity
-from ansible_collections.aks.flexnode.plugins.module_utils.node.kube import KubeClient
-from ansible_collections.aks.flexnode.plugins.module_utils.node.lease import held, new_operation
 from ansible_collections.aks.flexnode.plugins.module_utils.node.secret import Secret
-from ansible_collections.aks.flexnode.plugins.module_utils.node.state import store_of
 
 PATIENCE = 30.0
 PAUSE = 3.0

@@ -86,10 +86,10 @@ error:
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ansible_collections.aks.flexnode.plugins.module_utils.azure.access import access_token
-from ansible_collections.aks.flexnode.plugins.module_utils.azure.arguments import AZURE, login_of
-from ansible_collections.aks.flexnode.plugins.module_utils.node.clock import SystemClock
+from ansible_collections.aks.flexnode.plugins.module_utils.controller.azure.access import access_token
+from ansible_collections.aks.flexnode.plugins.module_utils.controller.azure.arguments import AZURE, login_of
 from ansible_collections.aks.flexnode.plugins.module_utils.node.errors import FlexNodeError
+from ansible_collections.aks.flexnode.plugins.module_utils.node.machine.clock import SystemClock
 
 
 def main() -> None:

@@ -164,24 +164,24 @@ import contextlib
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ansible_collections.aks.flexnode.plugins.module_utils.azure.arguments import AZURE, login_of
-from ansible_collections.aks.flexnode.plugins.module_utils.azure.arm import ARM_ERROR
-from ansible_collections.aks.flexnode.plugins.module_utils.azure.cluster import (
+from ansible_collections.aks.flexnode.plugins.module_utils.controller.azure.aks.cluster import (
     CONTAINERSERVICE_ERROR,
     YAML_ERROR,
     Clusters,
     read_kubeconfig,
 )
-from ansible_collections.aks.flexnode.plugins.module_utils.azure.members import admission_of
-from ansible_collections.aks.flexnode.plugins.module_utils.azure.module import require
-from ansible_collections.aks.flexnode.plugins.module_utils.bootstrap_token import (
+from ansible_collections.aks.flexnode.plugins.module_utils.controller.azure.arguments import AZURE, login_of
+from ansible_collections.aks.flexnode.plugins.module_utils.controller.azure.arm import ARM_ERROR
+from ansible_collections.aks.flexnode.plugins.module_utils.controller.azure.module import require
+from ansible_collections.aks.flexnode.plugins.module_utils.controller.cluster.bootstrap_token import (
     TokenClient,
     mint,
     revoke,
 )
-from ansible_collections.aks.flexnode.plugins.module_utils.kubeconfig import connected
-from ansible_collections.aks.flexnode.plugins.module_utils.node.clock import SystemClock
-from ansible_collections.aks.flexnode.plugins.module_utils.together import FAILURES
+from ansible_collections.aks.flexnode.plugins.module_utils.controller.cluster.kubeconfig import connected
+from ansible_collections.aks.flexnode.plugins.module_utils.controller.members import admission_of
+from ansible_collections.aks.flexnode.plugins.module_utils.controller.parallel import FAILURES
+from ansible_collections.aks.flexnode.plugins.module_utils.node.machine.clock import SystemClock
 
 
 def main() -> None:

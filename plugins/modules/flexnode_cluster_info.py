@@ -104,16 +104,16 @@ error:
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ansible_collections.aks.flexnode.plugins.module_utils.azure.arguments import AZURE, login_of
-from ansible_collections.aks.flexnode.plugins.module_utils.azure.arm import ARM_ERROR
-from ansible_collections.aks.flexnode.plugins.module_utils.azure.cluster import (
+from ansible_collections.aks.flexnode.plugins.module_utils.controller.azure.aks.cluster import (
     CONTAINERSERVICE_ERROR,
     YAML_ERROR,
     Clusters,
     cluster_ids_of,
     described,
 )
-from ansible_collections.aks.flexnode.plugins.module_utils.together import FAILURES, each
+from ansible_collections.aks.flexnode.plugins.module_utils.controller.azure.arguments import AZURE, login_of
+from ansible_collections.aks.flexnode.plugins.module_utils.controller.azure.arm import ARM_ERROR
+from ansible_collections.aks.flexnode.plugins.module_utils.controller.parallel import FAILURES, each
 
 
 def main() -> None:

@@ -159,22 +159,27 @@ error:
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ansible_collections.aks.flexnode.plugins.module_utils.azure.arguments import (
+from ansible_collections.aks.flexnode.plugins.module_utils.controller.azure.arguments import (
     AZURE,
     PREVIEW,
     login_of,
 )
-from ansible_collections.aks.flexnode.plugins.module_utils.azure.arm import ARM_ERROR, Arm
-from ansible_collections.aks.flexnode.plugins.module_utils.azure.fleet import (
+from ansible_collections.aks.flexnode.plugins.module_utils.controller.azure.arm import ARM_ERROR, Arm
+from ansible_collections.aks.flexnode.plugins.module_utils.controller.azure.flexnode_config.api import (
+    FlexNodes,
+)
+from ansible_collections.aks.flexnode.plugins.module_utils.controller.azure.flexnode_config.fleet import (
     keep_absent,
     keep_present,
 )
-from ansible_collections.aks.flexnode.plugins.module_utils.azure.flexnode import FlexNodes
-from ansible_collections.aks.flexnode.plugins.module_utils.azure.members import members_of
-from ansible_collections.aks.flexnode.plugins.module_utils.azure.module import mask_only_secrets
-from ansible_collections.aks.flexnode.plugins.module_utils.azure.properties import checked, properties_of
+from ansible_collections.aks.flexnode.plugins.module_utils.controller.azure.flexnode_config.plan import (
+    checked,
+    properties_of,
+)
+from ansible_collections.aks.flexnode.plugins.module_utils.controller.azure.module import mask_only_secrets
+from ansible_collections.aks.flexnode.plugins.module_utils.controller.members import members_of
+from ansible_collections.aks.flexnode.plugins.module_utils.controller.parallel import FAILURES
 from ansible_collections.aks.flexnode.plugins.module_utils.node.errors import ConfigInvalid
-from ansible_collections.aks.flexnode.plugins.module_utils.together import FAILURES
 
 
 def main() -> None:

@@ -170,13 +170,20 @@ error:
 
 from ansible.module_utils.basic import AnsibleModule, env_fallback
 
-from ansible_collections.aks.flexnode.plugins.module_utils.azure.blob import BLOB_ERROR, account, keep
-from ansible_collections.aks.flexnode.plugins.module_utils.azure.bundle import checked
-from ansible_collections.aks.flexnode.plugins.module_utils.azure.members import node_names
-from ansible_collections.aks.flexnode.plugins.module_utils.azure.module import mask_only_secrets, require
-from ansible_collections.aks.flexnode.plugins.module_utils.node.clock import SystemClock
+from ansible_collections.aks.flexnode.plugins.module_utils.controller.azure.blob.account import (
+    BLOB_ERROR,
+    account,
+    keep,
+)
+from ansible_collections.aks.flexnode.plugins.module_utils.controller.azure.blob.bundle import checked
+from ansible_collections.aks.flexnode.plugins.module_utils.controller.azure.module import (
+    mask_only_secrets,
+    require,
+)
+from ansible_collections.aks.flexnode.plugins.module_utils.controller.members import node_names
+from ansible_collections.aks.flexnode.plugins.module_utils.controller.parallel import FAILURES, each
 from ansible_collections.aks.flexnode.plugins.module_utils.node.errors import ConfigInvalid
-from ansible_collections.aks.flexnode.plugins.module_utils.together import FAILURES, each
+from ansible_collections.aks.flexnode.plugins.module_utils.node.machine.clock import SystemClock
 
 
 def main() -> None:

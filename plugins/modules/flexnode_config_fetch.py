@@ -88,10 +88,10 @@ error:
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ansible_collections.aks.flexnode.plugins.module_utils.given import NEEDED, OPTIONS, obtain_given
+from ansible_collections.aks.flexnode.plugins.module_utils.config_options import NEEDED, OPTIONS, obtain_given
+from ansible_collections.aks.flexnode.plugins.module_utils.node.engine.lease import held, new_operation
 from ansible_collections.aks.flexnode.plugins.module_utils.node.errors import FlexNodeError
-from ansible_collections.aks.flexnode.plugins.module_utils.node.host import Host, require_root
-from ansible_collections.aks.flexnode.plugins.module_utils.node.lease import held, new_operation
+from ansible_collections.aks.flexnode.plugins.module_utils.node.machine.host import Host, require_root
 
 
 def main() -> None:

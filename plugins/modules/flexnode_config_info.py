@@ -116,13 +116,21 @@ error:
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ansible_collections.aks.flexnode.plugins.module_utils.azure.arguments import AZURE, PREVIEW, login_of
-from ansible_collections.aks.flexnode.plugins.module_utils.azure.arm import ARM_ERROR, Arm
-from ansible_collections.aks.flexnode.plugins.module_utils.azure.fleet import described
-from ansible_collections.aks.flexnode.plugins.module_utils.azure.flexnode import FlexNodes
-from ansible_collections.aks.flexnode.plugins.module_utils.azure.members import members_of
-from ansible_collections.aks.flexnode.plugins.module_utils.node.config.values import ArmId
-from ansible_collections.aks.flexnode.plugins.module_utils.together import FAILURES, each
+from ansible_collections.aks.flexnode.plugins.module_utils.controller.azure.arguments import (
+    AZURE,
+    PREVIEW,
+    login_of,
+)
+from ansible_collections.aks.flexnode.plugins.module_utils.controller.azure.arm import ARM_ERROR, Arm
+from ansible_collections.aks.flexnode.plugins.module_utils.controller.azure.flexnode_config.api import (
+    FlexNodes,
+)
+from ansible_collections.aks.flexnode.plugins.module_utils.controller.azure.flexnode_config.fleet import (
+    described,
+)
+from ansible_collections.aks.flexnode.plugins.module_utils.controller.members import members_of
+from ansible_collections.aks.flexnode.plugins.module_utils.controller.parallel import FAILURES, each
+from ansible_collections.aks.flexnode.plugins.module_utils.node.config.types.values import ArmId
 
 
 def main() -> None:

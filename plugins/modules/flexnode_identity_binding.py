@@ -126,24 +126,28 @@ error:
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ansible_collections.aks.flexnode.plugins.module_utils.azure.arguments import AZURE, login_of
-from ansible_collections.aks.flexnode.plugins.module_utils.azure.arm import ARM_ERROR
-from ansible_collections.aks.flexnode.plugins.module_utils.azure.authorization import (
-    HYBRIDCOMPUTE_ERROR,
-    Authorization,
-)
-from ansible_collections.aks.flexnode.plugins.module_utils.azure.cluster import (
+from ansible_collections.aks.flexnode.plugins.module_utils.controller.azure.aks.cluster import (
     CONTAINERSERVICE_ERROR,
     YAML_ERROR,
     Clusters,
     read_kubeconfig,
 )
-from ansible_collections.aks.flexnode.plugins.module_utils.azure.login import Login
-from ansible_collections.aks.flexnode.plugins.module_utils.azure.module import require
-from ansible_collections.aks.flexnode.plugins.module_utils.binding import RbacClient
-from ansible_collections.aks.flexnode.plugins.module_utils.identity_binding import bind, machines_of, unbind
-from ansible_collections.aks.flexnode.plugins.module_utils.kubeconfig import connected
-from ansible_collections.aks.flexnode.plugins.module_utils.together import FAILURES
+from ansible_collections.aks.flexnode.plugins.module_utils.controller.azure.arguments import AZURE, login_of
+from ansible_collections.aks.flexnode.plugins.module_utils.controller.azure.arm import ARM_ERROR
+from ansible_collections.aks.flexnode.plugins.module_utils.controller.azure.login import Login
+from ansible_collections.aks.flexnode.plugins.module_utils.controller.azure.module import require
+from ansible_collections.aks.flexnode.plugins.module_utils.controller.azure.roles.authorization import (
+    HYBRIDCOMPUTE_ERROR,
+    Authorization,
+)
+from ansible_collections.aks.flexnode.plugins.module_utils.controller.cluster.binding import RbacClient
+from ansible_collections.aks.flexnode.plugins.module_utils.controller.cluster.identity_binding import (
+    bind,
+    machines_of,
+    unbind,
+)
+from ansible_collections.aks.flexnode.plugins.module_utils.controller.cluster.kubeconfig import connected
+from ansible_collections.aks.flexnode.plugins.module_utils.controller.parallel import FAILURES
 
 
 def main() -> None:

@@ -135,11 +135,11 @@ import traceback
 
 from ansible.module_utils.basic import AnsibleModule, missing_required_lib
 
-from ansible_collections.aks.flexnode.plugins.module_utils.kubeconfig import client_from
+from ansible_collections.aks.flexnode.plugins.module_utils.controller.cluster.kubeconfig import client_from
+from ansible_collections.aks.flexnode.plugins.module_utils.controller.cluster.nodes import apply_node
 from ansible_collections.aks.flexnode.plugins.module_utils.node.errors import FlexNodeError
-from ansible_collections.aks.flexnode.plugins.module_utils.node.host import Host
-from ansible_collections.aks.flexnode.plugins.module_utils.node.operations import own_node
-from ansible_collections.aks.flexnode.plugins.module_utils.node_object import apply_node
+from ansible_collections.aks.flexnode.plugins.module_utils.node.machine.host import Host
+from ansible_collections.aks.flexnode.plugins.module_utils.node.operations.reconcile import own_node
 
 YAML_ERROR = ""
 try:

@@ -190,18 +190,23 @@ from datetime import datetime, timezone
 from ansible.module_utils.basic import AnsibleModule
 
 from ansible_collections.aks.flexnode.plugins.module_utils.node.config.document import loads, secrets_of
+from ansible_collections.aks.flexnode.plugins.module_utils.node.engine.state import store_of
 from ansible_collections.aks.flexnode.plugins.module_utils.node.errors import (
     ConfigInvalid,
     FlexNodeError,
     Problem,
 )
-from ansible_collections.aks.flexnode.plugins.module_utils.node.host import Host
-from ansible_collections.aks.flexnode.plugins.module_utils.node.http_client import HttpClient
+from ansible_collections.aks.flexnode.plugins.module_utils.node.machine.host import Host
+from ansible_collections.aks.flexnode.plugins.module_utils.node.net.http_client import HttpClient
 from ansible_collections.aks.flexnode.plugins.module_utils.node.preflight.document import fetched
 from ansible_collections.aks.flexnode.plugins.module_utils.node.preflight.finding import Report
 from ansible_collections.aks.flexnode.plugins.module_utils.node.preflight.run import run_preflight
-from ansible_collections.aks.flexnode.plugins.module_utils.node.sources import Inline, Source, Stored, Url
-from ansible_collections.aks.flexnode.plugins.module_utils.node.state import store_of
+from ansible_collections.aks.flexnode.plugins.module_utils.node.sources.source import (
+    Inline,
+    Source,
+    Stored,
+    Url,
+)
 
 
 def main() -> None:

@@ -126,11 +126,14 @@ remains:
 
 from ansible.module_utils.basic import AnsibleModule, missing_required_lib
 
-from ansible_collections.aks.flexnode.plugins.module_utils.node.clock import SystemClock
+from ansible_collections.aks.flexnode.plugins.module_utils.controller.cluster.proof.cluster import (
+    KUBERNETES_ERROR,
+    connector,
+)
+from ansible_collections.aks.flexnode.plugins.module_utils.controller.cluster.proof.run import new_run, prove
+from ansible_collections.aks.flexnode.plugins.module_utils.controller.cluster.proof.verdict import ORDER
 from ansible_collections.aks.flexnode.plugins.module_utils.node.errors import FlexNodeError
-from ansible_collections.aks.flexnode.plugins.module_utils.proof.cluster import KUBERNETES_ERROR, connector
-from ansible_collections.aks.flexnode.plugins.module_utils.proof.run import new_run, prove
-from ansible_collections.aks.flexnode.plugins.module_utils.proof.verdict import ORDER
+from ansible_collections.aks.flexnode.plugins.module_utils.node.machine.clock import SystemClock
 
 
 def main() -> None:

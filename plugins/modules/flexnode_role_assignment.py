@@ -239,18 +239,23 @@ error:
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ansible_collections.aks.flexnode.plugins.module_utils.azure.arguments import AZURE, login_of
-from ansible_collections.aks.flexnode.plugins.module_utils.azure.arm import ARM_ERROR
-from ansible_collections.aks.flexnode.plugins.module_utils.azure.assignments import orders_of
-from ansible_collections.aks.flexnode.plugins.module_utils.azure.authorization import (
+from ansible_collections.aks.flexnode.plugins.module_utils.controller.azure.arguments import AZURE, login_of
+from ansible_collections.aks.flexnode.plugins.module_utils.controller.azure.arm import ARM_ERROR
+from ansible_collections.aks.flexnode.plugins.module_utils.controller.azure.roles.assignments import orders_of
+from ansible_collections.aks.flexnode.plugins.module_utils.controller.azure.roles.authorization import (
     AUTHORIZATION_ERROR,
     HYBRIDCOMPUTE_ERROR,
     Authorization,
 )
-from ansible_collections.aks.flexnode.plugins.module_utils.azure.granting import give, looked, plan_of, take
-from ansible_collections.aks.flexnode.plugins.module_utils.node.arc.roles import PROFILES
-from ansible_collections.aks.flexnode.plugins.module_utils.node.clock import SystemClock
-from ansible_collections.aks.flexnode.plugins.module_utils.together import FAILURES
+from ansible_collections.aks.flexnode.plugins.module_utils.controller.azure.roles.granting import (
+    give,
+    looked,
+    plan_of,
+    take,
+)
+from ansible_collections.aks.flexnode.plugins.module_utils.controller.parallel import FAILURES
+from ansible_collections.aks.flexnode.plugins.module_utils.node.machine.clock import SystemClock
+from ansible_collections.aks.flexnode.plugins.module_utils.node.procedures.arc.roles import PROFILES
 
 
 def main() -> None:

@@ -53,8 +53,8 @@ from ansible.module_utils.basic import AnsibleModule
 # Not called here: importing the command ships it, so that the agent component can compare what is installed.
 from ansible_collections.aks.flexnode.plugins.module_utils.node import cli as _cli  # noqa: F401
 from ansible_collections.aks.flexnode.plugins.module_utils.node.errors import FlexNodeError
-from ansible_collections.aks.flexnode.plugins.module_utils.node.host import Host, require_root
-from ansible_collections.aks.flexnode.plugins.module_utils.node.status import status_of
+from ansible_collections.aks.flexnode.plugins.module_utils.node.machine.host import Host, require_root
+from ansible_collections.aks.flexnode.plugins.module_utils.node.operations.status import status_of
 
 
 def main() -> None:

@@ -129,12 +129,20 @@ error:
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ansible_collections.aks.flexnode.plugins.module_utils.azure.arguments import AZURE, PREVIEW, login_of
-from ansible_collections.aks.flexnode.plugins.module_utils.azure.arm import ARM_ERROR, Arm
-from ansible_collections.aks.flexnode.plugins.module_utils.azure.fleet import regenerate
-from ansible_collections.aks.flexnode.plugins.module_utils.azure.flexnode import FlexNodes
-from ansible_collections.aks.flexnode.plugins.module_utils.azure.members import members_of
-from ansible_collections.aks.flexnode.plugins.module_utils.together import FAILURES
+from ansible_collections.aks.flexnode.plugins.module_utils.controller.azure.arguments import (
+    AZURE,
+    PREVIEW,
+    login_of,
+)
+from ansible_collections.aks.flexnode.plugins.module_utils.controller.azure.arm import ARM_ERROR, Arm
+from ansible_collections.aks.flexnode.plugins.module_utils.controller.azure.flexnode_config.api import (
+    FlexNodes,
+)
+from ansible_collections.aks.flexnode.plugins.module_utils.controller.azure.flexnode_config.fleet import (
+    regenerate,
+)
+from ansible_collections.aks.flexnode.plugins.module_utils.controller.members import members_of
+from ansible_collections.aks.flexnode.plugins.module_utils.controller.parallel import FAILURES
 
 
 def main() -> None:

@@ -20,7 +20,7 @@ Catalogue = Mapping[str, Mapping[str, Mapping[str, str]]]
 PROBE = "https://dl.k8s.io/release/stable.txt"
 CONNECT_SECONDS = 3
 READ_SECONDS = 60
-CATALOGUE_MODULE = "ansible_collections.aks.flexnode.plugins.module_utils.node.catalogue"
+CATALOGUE_MODULE = "ansible_collections.aks.flexnode.plugins.module_utils.node.catalogue.artifacts"
 
 
 def known_digests() -> Catalogue:

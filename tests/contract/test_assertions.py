@@ -22,14 +22,14 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 from cryptography.x509.oid import NameOID
 
-from ansible_collections.aks.flexnode.plugins.module_utils.node.clock import Clock, SystemClock
-from ansible_collections.aks.flexnode.plugins.module_utils.node.host import Host
-from ansible_collections.aks.flexnode.plugins.module_utils.node.http_client import HttpClient
 from ansible_collections.aks.flexnode.plugins.module_utils.node.identity.assertion import CertificateFile
 from ansible_collections.aks.flexnode.plugins.module_utils.node.identity.errors import IdentityRefused
 from ansible_collections.aks.flexnode.plugins.module_utils.node.identity.service_principal import (
     ServicePrincipal,
 )
+from ansible_collections.aks.flexnode.plugins.module_utils.node.machine.clock import Clock, SystemClock
+from ansible_collections.aks.flexnode.plugins.module_utils.node.machine.host import Host
+from ansible_collections.aks.flexnode.plugins.module_utils.node.net.http_client import HttpClient
 from testbed import Testbed
 from testbed.azure import Azure, Principal
 from testbed.errors import TestbedError

@@ -19,17 +19,16 @@ import pytest
 import requests
 import yaml
 
-from ansible_collections.aks.flexnode.plugins.module_utils.azure.assignments import name_of
+from ansible_collections.aks.flexnode.plugins.module_utils.controller.azure.roles.assignments import name_of
 from testbed import Testbed, arc, podman
 from testbed.azure.directory import Principal
 from testbed.machine import Machine
 from testbed.playbooks import Play, play, write_inventory
-
-from . import cloud, fleet, test_secrets
-from .conftest import MachineMaker
-from .identities import ARM, GRANTOR_ROLES, Member, registrar, resource_group
-from .photograph import differences, photograph
-from .test_secrets import LARGEST, PASSING, PLACES, READER, Sampler, Searcher, root
+from tests.e2e import cloud, fleet, test_secrets
+from tests.e2e.conftest import MachineMaker
+from tests.e2e.identities import ARM, GRANTOR_ROLES, Member, registrar, resource_group
+from tests.e2e.photograph import differences, photograph
+from tests.e2e.test_secrets import LARGEST, PASSING, PLACES, READER, Sampler, Searcher, root
 
 # What a kubelet that lives on Entra tokens needs at the cluster; the first of them lets a node follow Azure.
 ROLES = {

@@ -18,10 +18,9 @@ import pytest
 from scripts import build_agent
 from testbed import Testbed
 from testbed.machine import Machine
-
-from . import fleet
-from .conftest import MachineMaker
-from .photograph import differences, photograph
+from tests.e2e import fleet
+from tests.e2e.conftest import MachineMaker
+from tests.e2e.photograph import differences, photograph
 
 NAME = "crashing"
 PROGRAM, DRIVER, CONFIG = "/srv/aks-flex-node.pyz", "/srv/killer.py", "/srv/config.json"
@@ -33,7 +32,7 @@ import functools, inspect, os, signal, sys
 program, kind, method, *arguments = sys.argv[1:]
 sys.path.insert(0, program)
 from flexnode.cli import main
-from flexnode.host import Host
+from flexnode.machine.host import Host
 from flexnode.resources.kinds import KINDS
 
 looking = {"path", "look", "exists", "read", "text", "names", "leftovers", "sha256"}

@@ -13,9 +13,8 @@ import pytest
 from scripts import build_agent
 from testbed import Testbed
 from testbed.machine import Machine
-
-from . import fleet
-from .conftest import MachineMaker
+from tests.e2e import fleet
+from tests.e2e.conftest import MachineMaker
 
 pytestmark = pytest.mark.smoke
 NAME = "lonely"

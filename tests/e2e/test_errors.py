@@ -28,10 +28,9 @@ from cryptography.x509.oid import NameOID
 from scripts import build_agent
 from testbed import Fault, Testbed, podman
 from testbed.machine import Machine
-
-from . import fleet
-from .conftest import MachineMaker
-from .photograph import differences, photograph
+from tests.e2e import fleet
+from tests.e2e.conftest import MachineMaker
+from tests.e2e.photograph import differences, photograph
 
 PROGRAM, CONFIG, CA = "/srv/aks-flex-node.pyz", "/srv/config.json", "/srv/ca.pem"
 # Our own: what was fetched, and what was written down about it.

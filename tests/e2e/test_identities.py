@@ -31,11 +31,10 @@ from testbed.identifiers import AKS_SERVER
 from testbed.machine import Machine
 from testbed.playbooks import Play, play
 from testbed.process import Completed
-
-from . import fleet
-from .conftest import MachineMaker
-from .identities import Member, Method, Profile, inventory_of, registrar
-from .photograph import differences, photograph
+from tests.e2e import fleet
+from tests.e2e.conftest import MachineMaker
+from tests.e2e.identities import Member, Method, Profile, inventory_of, registrar
+from tests.e2e.photograph import differences, photograph
 
 KUBELET_DIR = "/var/lib/kubelet"
 CERTIFICATE = f"{KUBELET_DIR}/pki/kubelet-client-current.pem"

@@ -24,10 +24,9 @@ from testbed.cluster.api import ApiError
 from testbed.errors import CommandFailed
 from testbed.machine import Machine
 from testbed.playbooks import Play, play, write_inventory
-
-from . import fleet
-from .conftest import MachineMaker
-from .identities import GRANTOR_ROLES, OWN_PARTS, Member, Method, Profile, registrar
+from tests.e2e import fleet
+from tests.e2e.conftest import MachineMaker
+from tests.e2e.identities import GRANTOR_ROLES, OWN_PARTS, Member, Method, Profile, registrar
 
 SIGN_IN = "/oauth2/v2.0/token"
 TOKENS = "/run/aks-flex-node/tokens"

@@ -22,9 +22,8 @@ from scripts import build_collection
 from testbed import Testbed, versions
 from testbed.machine import Machine
 from testbed.playbooks import Play
-
-from . import fleet
-from .conftest import MachineMaker
+from tests.e2e import fleet
+from tests.e2e.conftest import MachineMaker
 
 # Each platform with each containerd line.
 MATRIX = {

@@ -22,11 +22,10 @@ from testbed import Testbed, arc
 from testbed.azure import Principal
 from testbed.machine import Machine
 from testbed.playbooks import Play
-
-from . import fleet
-from .audit import Audit, audit
-from .conftest import MachineMaker
-from .photograph import differences, photograph
+from tests.e2e import fleet
+from tests.e2e.audit import Audit, audit
+from tests.e2e.conftest import MachineMaker
+from tests.e2e.photograph import differences, photograph
 
 __all__ = ["audit"]
 

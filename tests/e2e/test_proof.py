@@ -20,9 +20,8 @@ import yaml
 from testbed import Testbed, versions
 from testbed.machine import Machine
 from testbed.playbooks import ROOT, Play
-
-from . import fleet
-from .conftest import MachineMaker
+from tests.e2e import fleet
+from tests.e2e.conftest import MachineMaker
 
 # Each platform, each containerd line.
 MATRIX = {"proven-12": ("debian12", versions.CONTAINERD), "proven-13": ("debian13", "1.7.32")}

@@ -30,10 +30,9 @@ import yaml
 from testbed import Testbed, podman
 from testbed.machine import Machine
 from testbed.playbooks import Play
-
-from . import cloud, fleet
-from .cloud import Operator
-from .conftest import MachineMaker
+from tests.e2e import cloud, fleet
+from tests.e2e.cloud import Operator
+from tests.e2e.conftest import MachineMaker
 
 STATE = "/var/lib/aks-flex-node"
 TRUSTED = "/etc/ssl/certs/ca-certificates.crt"

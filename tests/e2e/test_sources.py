@@ -13,10 +13,9 @@ import yaml
 from testbed import Testbed
 from testbed.azure import Fault
 from testbed.machine import Machine
-
-from . import cloud, fleet
-from .cloud import Operator
-from .conftest import MachineMaker
+from tests.e2e import cloud, fleet
+from tests.e2e.cloud import Operator
+from tests.e2e.conftest import MachineMaker
 
 STATE = "/var/lib/aks-flex-node"
 CONTAINER = "flexnode-blob-1"

@@ -25,11 +25,10 @@ from scripts import build_agent
 from testbed import Testbed, files
 from testbed.machine import Machine
 from testbed.playbooks import Play
-
-from . import cloud, fleet
-from .audit import Audit, audit
-from .cloud import Operator
-from .conftest import MachineMaker
+from tests.e2e import cloud, fleet
+from tests.e2e.audit import Audit, audit
+from tests.e2e.cloud import Operator
+from tests.e2e.conftest import MachineMaker
 
 __all__ = ["audit"]
 
@@ -47,8 +46,8 @@ import os, signal, sys
 program, point, *arguments = sys.argv[1:]
 sys.path.insert(0, program)
 from flexnode.cli import main
-from flexnode.gates import NodeReady
-from flexnode.state import Store
+from flexnode.node_object.gates import NodeReady
+from flexnode.engine.state import Store
 
 def last(step=None):
     def ending(*given, **options):
@@ -79,9 +78,9 @@ def site_build(bed: Testbed, directory: Path) -> Path:
     with zipfile.ZipFile(plain) as old, zipfile.ZipFile(made, "w") as new:
         for name in old.namelist():
             content = old.read(name).decode()
-            if name.endswith("/catalogue_data.py"):
+            if name.endswith("/catalogue/data.py"):
                 content = 'TABLE = """\n{}\n"""\n'.format("\n".join(rows))
-            elif name.endswith("/catalogue.py"):
+            elif name.endswith("/catalogue/artifacts.py"):
                 content = re.sub(r'"https://(github\.com|dl\.k8s\.io)', rf'"{bed.mirror.url}/\1', content)
             new.writestr(name, content)
     return made

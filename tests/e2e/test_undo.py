@@ -11,10 +11,9 @@ import pytest
 
 from testbed import Fault, Testbed
 from testbed.machine import Machine
-
-from . import fleet
-from .conftest import MachineMaker
-from .photograph import differences, photograph
+from tests.e2e import fleet
+from tests.e2e.conftest import MachineMaker
+from tests.e2e.photograph import differences, photograph
 
 FSTAB = """# /etc/fstab: somebody's own, with odd   spacing
 UUID=0a1b /        ext4    errors=remount-ro 0       1

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from ansible_collections.aks.flexnode.plugins.module_utils.node import fetch
+from ansible_collections.aks.flexnode.plugins.module_utils.node.engine import fetch
 from tests.faults.lab import Lab, a_lab
 from tests.unit.node.servers import Pki
 

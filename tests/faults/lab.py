@@ -21,10 +21,11 @@ from pathlib import Path
 from typing import Any
 
 from ansible_collections.aks.flexnode.plugins.module_utils.node.cli import main
+from ansible_collections.aks.flexnode.plugins.module_utils.node.components.labels import APPLIED_TIME
 from ansible_collections.aks.flexnode.plugins.module_utils.node.config.document import merge
-from ansible_collections.aks.flexnode.plugins.module_utils.node.host import Host
-from ansible_collections.aks.flexnode.plugins.module_utils.node.labels import APPLIED_TIME
+from ansible_collections.aks.flexnode.plugins.module_utils.node.machine.host import Host
 from tests.faults.dying import DyingHost, Watch
+from tests.unit.node.config.test_samples import CLUSTER
 from tests.unit.node.fake_api import FakeApi, a_node
 from tests.unit.node.fakes import Machine, swap_row
 from tests.unit.node.servers import Answer, Pki, Request, serving
@@ -37,7 +38,6 @@ from tests.unit.node.sites import (
     VERSIONS,
     kubelet_writes_kubeconfig,
 )
-from tests.unit.node.test_config_samples import CLUSTER
 
 NEWER = "1.34.5"
 NEW_FILES = {name: f"{name} {NEWER}".encode() for name in ("kubelet", "kubectl", "kubeadm")}

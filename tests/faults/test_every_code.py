@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pytest
 
+from ansible_collections.aks.flexnode.plugins.module_utils.controller.cluster.proof.cluster import connector
 from ansible_collections.aks.flexnode.plugins.module_utils.node.errors import (
     PreflightFailed,
     ProofImpossible,
 )
-from ansible_collections.aks.flexnode.plugins.module_utils.node.host import Host
+from ansible_collections.aks.flexnode.plugins.module_utils.node.machine.host import Host
 from ansible_collections.aks.flexnode.plugins.module_utils.node.preflight.run import run_preflight
-from ansible_collections.aks.flexnode.plugins.module_utils.proof.cluster import connector
 from scripts.docs import every_error
 
 TESTS = Path(__file__).parents[1]

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 import yaml
 
-from ansible_collections.aks.flexnode.plugins.module_utils.node.available import check_available
+from ansible_collections.aks.flexnode.plugins.module_utils.node.config.available import check_available
 from ansible_collections.aks.flexnode.plugins.module_utils.node.config.document import loads, merge, unwrap
 from ansible_collections.aks.flexnode.plugins.module_utils.node.config.parse import parse
 from ansible_collections.aks.flexnode.plugins.module_utils.node.errors import NotAvailable
@@ -106,7 +106,7 @@ def test_variables_of_the_readme_are_those_of_the_roles() -> None:
 
 
 def test_state_files_are_told() -> None:
-    source = (ROOT / "plugins/module_utils/node/state.py").read_text()
+    source = (ROOT / "plugins/module_utils/node/engine/state.py").read_text()
     names = set(re.findall(r'"([a-z-]+\.(?:json|txt))"', source))
     page = text_of(ROOT / "docs" / "files.md")
     assert names

@@ -17,51 +17,29 @@ PLUGINS = ROOT / "plugins"
 OURS = "ansible_collections.aks.flexnode.plugins"
 NODE = f"{OURS}.module_utils.node"
 
-# Values that anybody may use.
-PLAIN = "clock errors secret layout catalogue_data"
-# A package stands for its modules; a module within a package may also import its siblings.
+# A room is a folder (or a file at the top) of node/. A row may import what it names, and its own siblings.
 LAYERS = {
-    "clock errors secret layout catalogue_data program": "",
+    "errors secret": "",
+    "machine": "errors config",  # types of the configuration only
     "config": "errors secret",
-    "catalogue": f"{PLAIN} config",  # types of the configuration only
-    "http_client": "clock errors",
-    "host": "clock errors",
-    "resources": "host errors layout catalogue",
-    "facts": "host errors config",
-    "labels": "config facts",
-    "proxy": "config http_client",
+    "net": "machine errors config",
+    "catalogue": "errors config",
+    "resources": "machine errors catalogue",
+    "engine": "machine errors net catalogue resources",
     # What a node consists of: pure, so nothing that acts.
-    "components": "config facts labels layout proxy program catalogue resources",
-    "journal": "errors host resources",
-    "state": "errors host journal",
-    "orphans": "host resources journal",
-    "engine": "errors host resources state journal orphans",
-    # Who this machine is in Azure, and Arc's agent: procedures, not resources.
-    "identity": f"{PLAIN} config host http_client proxy",
-    "arc": f"{PLAIN} config host http_client identity kube resources rights state",
-    "lease": "errors host",
-    "available": "errors config",
-    "foreign": "errors host facts layout config state",
-    "watched": "",
-    "sources": "errors config http_client state watched",
-    "fetch": "errors host http_client layout catalogue resources",
-    "kube": "clock errors http_client",
-    "rights": "kube",
-    "certificate": "errors host kube layout resources",
-    "gates": "errors host kube resources rights",
+    "components": "config machine net catalogue resources",
+    # This node at the API server, who it is in Azure, and what is not reversible local state.
+    "node_object": "errors machine net resources",
+    "identity": "errors secret config machine net",
+    "procedures": "errors secret config machine net identity resources node_object engine",
+    "sources": "errors config net engine",
     # On top: what can be done to a machine, and the ways in.
-    "operations": f"{PLAIN} config catalogue components engine facts labels proxy available foreign sources "
-    "certificate fetch gates host http_client identity kube state watched",
-    "leave": f"{PLAIN} config components resources engine facts fetch labels host identity kube state "
-    "operations",
-    "status": f"{PLAIN} arc config components engine facts labels host http_client kube state operations "
-    "watched",
-    "follow": f"{PLAIN} config host http_client leave operations sources state watched",
-    "poll": f"{PLAIN} host http_client lease program state watched follow",
-    "preflight": f"{PLAIN} arc available catalogue components config facts foreign host http_client identity "
-    "kube proxy resources rights sources state",
-    "cli": f"{PLAIN} arc config facts host http_client identity lease program sources operations leave "
-    "preflight state status poll",
+    "operations": "errors secret config machine net catalogue resources engine components node_object "
+    "identity procedures sources",
+    "preflight": "errors secret config machine net catalogue resources engine components node_object "
+    "identity procedures sources operations",
+    "follow": "errors config machine net engine sources operations",
+    "cli": "errors secret config machine net engine identity procedures sources operations preflight follow",
 }
 ALLOWED = {name: set(may.split()) for names, may in LAYERS.items() for name in names.split()}
 
@@ -71,7 +49,7 @@ def python_files(directory: Path) -> list[Path]:
 
 
 def module_name(path: Path) -> str:
-    """plugins/module_utils/node/engine.py -> ansible_collections....node.engine."""
+    """plugins/module_utils/node/cli.py -> ansible_collections....node.cli."""
     parts = path.relative_to(PLUGINS).with_suffix("").parts
     return ".".join((OURS, *(part for part in parts if part != "__init__")))
 

@@ -13,26 +13,26 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from .arc.choice import installer_token, order_of
-from .arc.registration import Outcome, Record, query, register, unregister
 from .config.document import loads
 from .config.model import NodeConfig
 from .config.parse import parse
+from .engine.lease import held, new_operation
+from .engine.state import Store, store_of
 from .errors import FileTrouble, FlexNodeError, NotRoot
-from .facts import gather
-from .host import Host
-from .http_client import HttpClient
+from .follow.tick import tick
 from .identity.choice import PURPOSES, audience_for, identity_for
 from .identity.token import claims, exec_credential
-from .lease import held, new_operation
-from .leave import leave
-from .operations import EVERYTHING, Reconciled, obtain, reconcile, stored_document
-from .poll import tick
-from .program import COMMAND, VERSION
+from .machine.facts import gather
+from .machine.host import Host
+from .machine.program import COMMAND, VERSION
+from .net.http_client import HttpClient
+from .operations.leave import leave
+from .operations.reconcile import EVERYTHING, Reconciled, obtain, reconcile, stored_document
+from .operations.status import status_of
+from .procedures.arc.choice import installer_token, order_of
+from .procedures.arc.registration import Outcome, Record, query, register, unregister
 from .secret import Secret
-from .sources import Inline, Source, Stored, Url
-from .state import Store, store_of
-from .status import status_of
+from .sources.source import Inline, Source, Stored, Url
 
 Say = Callable[[str], None]
 SHOWN = 10  # items of drift in a status

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.aks.flexnode.plugins.module_utils import rbac
+from ansible_collections.aks.flexnode.plugins.module_utils.controller.cluster import rbac
 from testbed import Testbed
 from tests.contract.modules.conftest import Person
 

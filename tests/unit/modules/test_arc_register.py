@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.aks.flexnode.plugins.module_utils.node.arc.errors import ArmUnusable
-from ansible_collections.aks.flexnode.plugins.module_utils.node.http_client import HttpFailure
 from ansible_collections.aks.flexnode.plugins.module_utils.node.identity.errors import TokenSourceUnreachable
+from ansible_collections.aks.flexnode.plugins.module_utils.node.net.http_client import HttpFailure
+from ansible_collections.aks.flexnode.plugins.module_utils.node.procedures.arc.errors import ArmUnusable
 from ansible_collections.aks.flexnode.plugins.modules.arc_register import PATIENCE, patiently
 from tests.unit.modules.test_modules import assert_failure, run
 from tests.unit.node.fakes import FakeClock

@@ -17,9 +17,9 @@ from typing import Any
 
 import pytest
 
+from tests.unit.node.config.test_samples import joining
 from tests.unit.node.fake_api import FakeApi, a_node, a_pod
 from tests.unit.node.servers import Answer, Pki, answer_json, serving
-from tests.unit.node.test_config_samples import joining
 
 ROOT = Path(__file__).parents[3]
 TOKEN = "plantd.0123456789abcdef"

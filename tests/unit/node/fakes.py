@@ -12,8 +12,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from ansible_collections.aks.flexnode.plugins.module_utils.node.host import Completed, Host
-from ansible_collections.aks.flexnode.plugins.module_utils.node.state import Store
+from ansible_collections.aks.flexnode.plugins.module_utils.node.engine.state import Store
+from ansible_collections.aks.flexnode.plugins.module_utils.node.machine.host import Completed, Host
 
 SWAPS_HEADER = "Filename\t\t\t\tType\t\tSize\t\tUsed\t\tPriority\n"
 DEBIAN = 'PRETTY_NAME="Debian GNU/Linux 12 (bookworm)"\nID=debian\nVERSION_ID="12"\n'

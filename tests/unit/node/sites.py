@@ -15,18 +15,18 @@ from typing import Any
 
 from ansible_collections.aks.flexnode.plugins.module_utils.node.components.cni import PLUGINS
 from ansible_collections.aks.flexnode.plugins.module_utils.node.config.document import merge
-from ansible_collections.aks.flexnode.plugins.module_utils.node.operations import (
+from ansible_collections.aks.flexnode.plugins.module_utils.node.operations.reconcile import (
     EVERYTHING,
     Reconciled,
     obtain,
     reconcile,
 )
-from ansible_collections.aks.flexnode.plugins.module_utils.node.sources import Inline
+from ansible_collections.aks.flexnode.plugins.module_utils.node.sources.source import Inline
+from tests.unit.node.config.test_samples import CLUSTER
+from tests.unit.node.engine.test_fetch import archive
 from tests.unit.node.fake_api import FakeApi, a_node
 from tests.unit.node.fakes import Machine
 from tests.unit.node.servers import Answer, Pki, Request, Server, serving
-from tests.unit.node.test_config_samples import CLUSTER
-from tests.unit.node.test_fetch import archive
 
 TOKEN = "fedcba.fedcba9876543210"
 IDENTITY = "/var/lib/kubelet/pki/kubelet-client-current.pem"

@@ -20,30 +20,30 @@ from ansible_collections.aks.flexnode.plugins.module_utils.node import cli
 from ansible_collections.aks.flexnode.plugins.module_utils.node.cli import main
 from ansible_collections.aks.flexnode.plugins.module_utils.node.components.agent import resources
 from ansible_collections.aks.flexnode.plugins.module_utils.node.config.parse import parse
-from ansible_collections.aks.flexnode.plugins.module_utils.node.engine import (
+from ansible_collections.aks.flexnode.plugins.module_utils.node.engine.fetch import Fetcher
+from ansible_collections.aks.flexnode.plugins.module_utils.node.engine.lease import held
+from ansible_collections.aks.flexnode.plugins.module_utils.node.engine.state import DATA_DIR
+from ansible_collections.aks.flexnode.plugins.module_utils.node.engine.transaction import (
     Timings,
     execute,
     make_plan,
     take_back,
 )
-from ansible_collections.aks.flexnode.plugins.module_utils.node.facts import gather
-from ansible_collections.aks.flexnode.plugins.module_utils.node.fetch import Fetcher
-from ansible_collections.aks.flexnode.plugins.module_utils.node.host import Host
-from ansible_collections.aks.flexnode.plugins.module_utils.node.http_client import HttpClient
-from ansible_collections.aks.flexnode.plugins.module_utils.node.lease import held
-from ansible_collections.aks.flexnode.plugins.module_utils.node.program import (
+from ansible_collections.aks.flexnode.plugins.module_utils.node.machine.facts import gather
+from ansible_collections.aks.flexnode.plugins.module_utils.node.machine.host import Host
+from ansible_collections.aks.flexnode.plugins.module_utils.node.machine.program import (
     COMMAND,
     LAUNCHER,
     PACKAGE,
     VERSION,
     sources,
 )
+from ansible_collections.aks.flexnode.plugins.module_utils.node.net.http_client import HttpClient
 from ansible_collections.aks.flexnode.plugins.module_utils.node.secret import Secret
-from ansible_collections.aks.flexnode.plugins.module_utils.node.state import DATA_DIR
+from tests.unit.node.config.test_samples import joining
 from tests.unit.node.fakes import Machine
 from tests.unit.node.servers import Pki, answer_json, serving
 from tests.unit.node.sites import TOKEN, Site, a_site
-from tests.unit.node.test_config_samples import joining
 
 NODE = Path(__file__).parents[3] / "plugins/module_utils/node"
 

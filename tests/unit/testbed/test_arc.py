@@ -18,8 +18,6 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.aks.flexnode.plugins.module_utils.node.clock import SystemClock
-from ansible_collections.aks.flexnode.plugins.module_utils.node.host import Host
 from ansible_collections.aks.flexnode.plugins.module_utils.node.identity.errors import (
     ChallengeInvalid,
     IdentityMissing,
@@ -27,6 +25,8 @@ from ansible_collections.aks.flexnode.plugins.module_utils.node.identity.errors 
 )
 from ansible_collections.aks.flexnode.plugins.module_utils.node.identity.himds import ArcMetadata
 from ansible_collections.aks.flexnode.plugins.module_utils.node.identity.imds import InstanceMetadata
+from ansible_collections.aks.flexnode.plugins.module_utils.node.machine.clock import SystemClock
+from ansible_collections.aks.flexnode.plugins.module_utils.node.machine.host import Host
 from testbed import arc
 from testbed.arc import agent_package
 from testbed.arc.programs import azcmagent, himds, imds, metadata, settings

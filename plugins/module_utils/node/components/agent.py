@@ -6,9 +6,9 @@
 from __future__ import annotations
 
 from ..config.model import NodeConfig
-from ..facts import Facts
-from ..layout import APPLY_SERVICE, BIN_DIR, POLL_SERVICE, POLL_TIMER, PROGRAM_DIR, UNIT_DIR
-from ..program import COMMAND, sources
+from ..machine.facts import Facts
+from ..machine.layout import APPLY_SERVICE, BIN_DIR, POLL_SERVICE, POLL_TIMER, PROGRAM_DIR, UNIT_DIR
+from ..machine.program import COMMAND, sources
 from ..resources.base import Resource
 from ..resources.paths import Directory, File, Link
 from ..resources.program import Program

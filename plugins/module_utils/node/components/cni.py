@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import json
 
-from ..catalogue import artifacts_of
+from ..catalogue.artifacts import artifacts_of
 from ..config.model import NodeConfig
-from ..facts import Facts
-from ..layout import version_dir
+from ..machine.facts import Facts
+from ..machine.layout import version_dir
 from ..resources.base import Resource
 from ..resources.paths import File, Link
 from ..resources.tree import Tree

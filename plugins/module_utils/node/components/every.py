@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from ..config.model import NodeConfig
-from ..facts import Facts
+from ..machine.facts import Facts
 from ..resources.base import Ownership, Resource, key_of
 from . import agent, cni, kubelet, kubernetes, runtime, services, system_config
 

@@ -11,8 +11,8 @@ from typing import Any
 
 from ..config.auth import kubelet_method
 from ..config.model import AZURE_METHODS, NodeConfig
-from ..layout import BIN_DIR
-from ..program import COMMAND
+from ..machine.layout import BIN_DIR
+from ..machine.program import COMMAND
 from ..resources.base import Resource
 from ..resources.paths import File
 

@@ -10,13 +10,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..config.model import NodeConfig
-from ..facts import Facts
-from ..labels import node_labels, node_name
-from ..layout import BIN_DIR, CONTAINERD_SOCKET, KUBELET, UNIT_DIR
+from ..machine.facts import Facts
+from ..machine.layout import BIN_DIR, CONTAINERD_SOCKET, KUBELET, UNIT_DIR
 from ..resources.base import Resource
 from ..resources.kubeconfig import Kubeconfig
 from ..resources.paths import File
 from . import exec_plugin
+from .labels import node_labels, node_name
 from .system_config import HEADER
 
 DEFAULTS = "/etc/default/kubelet"

@@ -5,10 +5,10 @@
 
 from __future__ import annotations
 
-from ..catalogue import artifacts_of
+from ..catalogue.artifacts import artifacts_of
 from ..config.model import NodeConfig
-from ..facts import Facts
-from ..layout import BIN_DIR, KUBELET, version_dir
+from ..machine.facts import Facts
+from ..machine.layout import BIN_DIR, KUBELET, version_dir
 from ..resources.base import Resource
 from ..resources.paths import Link
 from ..resources.tree import Tree

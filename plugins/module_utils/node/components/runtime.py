@@ -5,12 +5,12 @@
 
 from __future__ import annotations
 
-from ..catalogue import artifacts_of
+from ..catalogue.artifacts import artifacts_of
 from ..config.model import NodeConfig
-from ..config.values import RegistryMirror
-from ..facts import Facts
-from ..layout import BIN_DIR, CONTAINERD, CONTAINERD_DIR, SBIN_DIR, UNIT_DIR, version_dir
-from ..proxy import environment
+from ..config.types.values import RegistryMirror
+from ..machine.facts import Facts
+from ..machine.layout import BIN_DIR, CONTAINERD, CONTAINERD_DIR, SBIN_DIR, UNIT_DIR, version_dir
+from ..net.proxy import environment
 from ..resources.base import Resource
 from ..resources.paths import Directory, File, Link
 from ..resources.tree import Tree

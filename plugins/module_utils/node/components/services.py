@@ -6,8 +6,8 @@
 from __future__ import annotations
 
 from ..config.model import NodeConfig
-from ..facts import Facts
-from ..layout import CONTAINERD, KUBELET, POLL_TIMER, enabled
+from ..machine.facts import Facts
+from ..machine.layout import CONTAINERD, KUBELET, POLL_TIMER, enabled
 from ..resources.base import Resource
 from ..resources.paths import Link
 from ..resources.units import Unit

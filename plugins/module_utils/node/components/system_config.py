@@ -6,8 +6,8 @@
 from __future__ import annotations
 
 from ..config.model import NodeConfig
-from ..facts import Facts
-from ..layout import CONTAINERD_DIR, PROGRAM_DIR, UNIT_DIR
+from ..machine.facts import Facts
+from ..machine.layout import CONTAINERD_DIR, PROGRAM_DIR, UNIT_DIR
 from ..resources.base import Resource
 from ..resources.kernel import FstabSwap, KernelModule, SwapOff, Sysctl
 from ..resources.paths import Directory, File, Link

@@ -11,9 +11,9 @@ from typing import Any
 
 from .document import merge
 from .early import early_form
-from .kinds import boolean
 from .model import AZURE_METHODS
-from .setting import Refused
+from .types.kinds import boolean
+from .types.setting import Refused
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

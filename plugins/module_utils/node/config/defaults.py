@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from .values import Version
+from .types.values import Version
 
 CONTAINERD = Version(2, 3, 4)
 RUNC = Version(1, 4, 3)

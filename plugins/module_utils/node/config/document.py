@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 from ..errors import ConfigInvalid, NotJson, Problem
 from ..secret import REDACTED
 from .model import NodeConfig
-from .setting import Section, Setting, members, spelled
+from .types.setting import Section, Setting, members, spelled
 
 Document = Mapping[str, Any]
 

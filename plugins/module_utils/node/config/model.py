@@ -12,14 +12,14 @@ from typing import Any
 
 from ..errors import ConfigInvalid, Problem
 from ..secret import Secret
-from .addresses import Address, repository
-from .azure import Azure
-from .formats import registry_mirrors
-from .kinds import boolean, choice, free_mapping, integer, line, list_of, matching
-from .node import Agent, ClusterNetwork, Node, Paths, Proxy
-from .setting import section, setting
-from .software import Cni, Containerd, Kubernetes, Mirror, Npd, Runc
-from .values import ApiServer, ArmId, RegistryMirror
+from .sections.azure import Azure
+from .sections.node import Agent, ClusterNetwork, Node, Paths, Proxy
+from .sections.software import Cni, Containerd, Kubernetes, Mirror, Npd, Runc
+from .types.addresses import Address, repository
+from .types.formats import registry_mirrors
+from .types.kinds import boolean, choice, free_mapping, integer, line, list_of, matching
+from .types.setting import section, setting
+from .types.values import ApiServer, ArmId, RegistryMirror
 
 KUBELET_METHODS = ("bootstrapToken", "servicePrincipal", "managedIdentity", "arc")
 AZURE_METHODS = KUBELET_METHODS[1:]

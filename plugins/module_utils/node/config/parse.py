@@ -15,7 +15,7 @@ from .auth import azure_method, kubelet_method
 from .early import early_form
 from .model import NodeConfig
 from .rules import MONITORING, RULES
-from .setting import Purpose, Refused, Section, Setting, absent, members, spelled, table
+from .types.setting import Purpose, Refused, Section, Setting, absent, members, spelled, table
 
 Document = Mapping[str, Any]
 

@@ -11,11 +11,11 @@ from itertools import combinations
 from posixpath import dirname
 
 from ..errors import Problem
-from .addresses import Network
 from .auth import azure_method, contradictions, kubelet_credential, missing_credentials
 from .model import NodeConfig
-from .node import DEFAULT_LOG_DIR
-from .setting import Purpose
+from .sections.node import DEFAULT_LOG_DIR
+from .types.addresses import Network
+from .types.setting import Purpose
 
 Check = Callable[[NodeConfig], Iterator[Problem]]
 

@@ -13,7 +13,7 @@ import ssl
 import uuid
 from dataclasses import dataclass
 
-from ..host import Host
+from ..machine.host import Host
 from .errors import CredentialUnusable
 
 ASSERTION_TYPE = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"

@@ -15,7 +15,7 @@ import threading
 from dataclasses import dataclass
 
 from ..errors import FlexNodeError
-from ..host import Host
+from ..machine.host import Host
 from ..secret import Secret
 from .errors import TokenSourceUnreachable
 from .token import ASK_AGAIN, AccessToken, Issued, Source, margin

@@ -11,9 +11,9 @@ from typing import Literal
 
 from ..config.auth import azure_method, kubelet_method
 from ..config.model import AZURE_METHODS, NodeConfig
-from ..host import Host
-from ..http_client import HttpClient
-from ..proxy import proxies
+from ..machine.host import Host
+from ..net.http_client import HttpClient
+from ..net.proxy import proxies
 from .assertion import CertificateFile
 from .cache import Cached
 from .errors import CredentialUnusable, IdentityMissing

@@ -16,7 +16,7 @@ import re
 import stat
 import urllib.parse
 
-from ..host import Host
+from ..machine.host import Host
 from ..secret import Secret
 from .errors import ChallengeInvalid, IdentityMissing, IdentityRefused, TokenSourceUnreachable
 from .imds import HEADERS, said

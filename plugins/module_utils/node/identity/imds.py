@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import urllib.parse
 
-from ..clock import Clock
+from ..machine.clock import Clock
 from .errors import IdentityMissing, IdentityRefused, TokenSourceUnreachable
 from .local_http import NoAnswer, Reply, ask
 from .token import Issued, read_answer

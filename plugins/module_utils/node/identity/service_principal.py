@@ -12,8 +12,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
-from ..host import Host
-from ..http_client import HttpClient, HttpFailure
+from ..machine.host import Host
+from ..net.http_client import HttpClient, HttpFailure
 from ..secret import Secret
 from .errors import CredentialUnusable, IdentityRefused, TokenSourceUnreachable
 from .imds import said

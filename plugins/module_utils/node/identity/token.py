@@ -15,7 +15,7 @@ from datetime import datetime, timezone
 from email.message import Message
 from typing import Any, Protocol
 
-from ..clock import Clock
+from ..machine.clock import Clock
 from ..secret import Secret
 from .errors import TokenSourceUnreachable
 

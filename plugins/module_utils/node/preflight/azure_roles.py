@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from ..arc.roles import ROLES, Role, allowed, needed
 from ..config.model import NodeConfig
 from ..identity.choice import PURPOSES as SERVES
 from ..identity.choice import Purpose, method_for
+from ..procedures.arc.roles import ROLES, Role, allowed, needed
 
 Grant = Mapping[str, Any]  # what one role assignment allows, as ARM lists it
 PURPOSES = {

@@ -9,15 +9,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ..available import check_available
+from ..config.available import check_available
 from ..config.document import canonical, merge, placeholders, restore_secrets
 from ..config.model import NodeConfig
 from ..config.parse import parse
+from ..engine.state import store_of
 from ..errors import ConfigInvalid, FlexNodeError, NotAvailable, Problem
-from ..host import Host
+from ..machine.host import Host
 from ..secret import REDACTED
-from ..sources import Source
-from ..state import store_of
+from ..sources.source import Source
 from .finding import Finding, error
 
 # Where the document can't be used, the machine is judged by defaults.

@@ -9,7 +9,10 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from ..errors import ConfigInvalid, Problem, shown
-from . import check_machine, check_network, check_owner, check_reach
+from .checks import machine as check_machine
+from .checks import network as check_network
+from .checks import owner as check_owner
+from .checks import reach as check_reach
 from .finding import Outcome, Stage
 from .seen import Situation
 

@@ -7,23 +7,23 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from ..catalogue import Artifact, artifacts_of
+from ..catalogue.artifacts import Artifact, artifacts_of
 from ..config.model import NodeConfig
+from ..engine.state import store_of
 from ..errors import ConfigInvalid, NotInCatalogue
-from ..facts import ARCHITECTURES
-from ..host import Host
-from ..http_client import HttpClient
 from ..identity.choice import PURPOSES, Purpose, method_for
-from ..kube import KubeClient
-from ..layout import version_dir
-from ..proxy import proxies
+from ..machine.facts import ARCHITECTURES
+from ..machine.host import Host
+from ..machine.layout import version_dir
+from ..net.http_client import HttpClient
+from ..net.kube import KubeClient
+from ..net.proxy import proxies
 from ..resources.tree import Manifest
-from ..state import store_of
 from .finding import Stage
-from .probe_azure import Asked, Identify, ask_azure, own_identity
-from .probe_reach import PATIENCE, ask_api, ask_artifacts, ask_proxies, ask_registries
+from .probes.azure import Asked, Identify, ask_azure, own_identity
+from .probes.parallel import together
+from .probes.reach import PATIENCE, ask_api, ask_artifacts, ask_proxies, ask_registries
 from .seen import Access, ApiAnswer, Machine, Reached, Source
-from .together import together
 
 SECONDS = 15.0  # for everything together; most answer within one
 # Of a connection, each with a limit of its own: connect, TLS, answer. One more is for the resolver, which has

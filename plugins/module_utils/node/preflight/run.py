@@ -9,12 +9,12 @@ import time
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from ..host import Host
+from ..machine.host import Host
 from .document import Read, defaults, read
 from .every import Check, checks_of, known
 from .finding import Finding, Outcome, Report, Stage, Unchecked
-from .probe_azure import Identify, own_identity
-from .probe_host import Ways, look
+from .probes.azure import Identify, own_identity
+from .probes.host import Ways, look
 from .reach import SECONDS, reach
 from .seen import Reached, Situation
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from ..config.addresses import Address, Network
 from ..config.model import NodeConfig
+from ..config.types.addresses import Address, Network
 from ..identity.choice import Purpose
-from ..rights import Act
+from ..node_object.rights import Act
 from .azure_roles import Grant
 
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Protocol
 
-from ..host import Host
+from ..machine.host import Host
 
 Origin = Mapping[str, Any]  # how an item was before the first touch: JSON, in the words of its kind
 HIDDEN = "<secret>"

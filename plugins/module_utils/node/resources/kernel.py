@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from ..errors import KernelLacks
-from ..host import Host, unescaped
+from ..machine.host import Host, unescaped
 from .base import Change, Drift, Origin, Vault
 from .paths import capture_path, path_mark, restore_path
 

@@ -10,7 +10,7 @@ import re
 from dataclasses import dataclass
 from typing import ClassVar
 
-from ..host import Host
+from ..machine.host import Host
 from .base import Change, Drift, Origin, Vault
 from .paths import capture_path, path_mark, restore_path
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from ..errors import ForeignPath
-from ..host import Host, PathState
+from ..machine.host import Host, PathState
 from .base import HIDDEN, Change, Drift, Origin, Vault
 
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
-from ..host import Host
+from ..machine.host import Host
 from .base import Change, Drift, Origin, Vault
 
 

@@ -10,9 +10,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from ..catalogue import Artifact
-from ..host import Host
-from ..layout import ASIDE, STAGING
+from ..catalogue.artifacts import Artifact
+from ..machine.host import Host
+from ..machine.layout import ASIDE, STAGING
 from .base import Change, Drift, Origin, Vault
 
 MANIFEST = ".manifest.json"

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from ..host import Host
+from ..machine.host import Host
 from .base import Change, Drift, Origin, Vault
 
 RUNNING = frozenset(("active", "activating", "reloading"))

@@ -22,7 +22,7 @@ from ansible_collections.aks.flexnode.plugins.module_utils.node.preflight.seen i
     Situation,
     Source,
 )
-from tests.unit.node.test_config_samples import joining
+from tests.unit.node.config.test_samples import joining
 
 GIB = 1 << 30
 NOW = 1_800_000_000.0

@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.aks.flexnode.plugins.module_utils.node.arc.roles import ROLES, Role
 from ansible_collections.aks.flexnode.plugins.module_utils.node.config.parse import parse
 from ansible_collections.aks.flexnode.plugins.module_utils.node.preflight.azure_roles import (
     Grant,
@@ -17,7 +16,8 @@ from ansible_collections.aks.flexnode.plugins.module_utils.node.preflight.azure_
     missing_roles,
     needed_by,
 )
-from tests.unit.node.test_config_samples import CLUSTER, PRINCIPAL, TENANT, TOKEN, joining
+from ansible_collections.aks.flexnode.plugins.module_utils.node.procedures.arc.roles import ROLES, Role
+from tests.unit.node.config.test_samples import CLUSTER, PRINCIPAL, TENANT, TOKEN, joining
 
 ALL = READER, RBAC_CLUSTER_ADMIN, CLUSTER_ADMIN = tuple(ROLES.values())
 AKS = "Microsoft.ContainerService/managedClusters"

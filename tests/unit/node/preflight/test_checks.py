@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from ansible_collections.aks.flexnode.plugins.module_utils.node.node_object.rights import LIVE, OBTAIN
 from ansible_collections.aks.flexnode.plugins.module_utils.node.preflight.every import CHECKS, IDS
 from ansible_collections.aks.flexnode.plugins.module_utils.node.preflight.finding import Finding, Unchecked
 from ansible_collections.aks.flexnode.plugins.module_utils.node.preflight.seen import (
@@ -23,9 +24,8 @@ from ansible_collections.aks.flexnode.plugins.module_utils.node.preflight.seen i
     Source,
     Swap,
 )
-from ansible_collections.aks.flexnode.plugins.module_utils.node.rights import LIVE, OBTAIN
+from tests.unit.node.config.test_samples import CLIENT, CLUSTER, PRINCIPAL, TENANT, TOKEN
 from tests.unit.node.preflight.healthy import API, DISK, GIB, GOOD, HEALTHY, NOW, PLACES, judged, situation
-from tests.unit.node.test_config_samples import CLIENT, CLUSTER, PRINCIPAL, TENANT, TOKEN
 
 MIB = 1 << 20
 AKS = "Microsoft.ContainerService/managedClusters"

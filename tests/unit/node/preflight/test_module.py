@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.node.test_config_samples import TOKEN, joining
+from tests.unit.node.config.test_samples import TOKEN, joining
 from tests.unit.test_imports import GRAPH, MODULES, OURS
 
 ROOT = Path(__file__).parents[4]

@@ -21,17 +21,21 @@ from typing import Any
 import pytest
 
 from ansible_collections.aks.flexnode.plugins.module_utils.node.config.parse import parse
-from ansible_collections.aks.flexnode.plugins.module_utils.node.config.values import ApiServer, Certificates
+from ansible_collections.aks.flexnode.plugins.module_utils.node.config.types.values import (
+    ApiServer,
+    Certificates,
+)
 from ansible_collections.aks.flexnode.plugins.module_utils.node.errors import FlexNodeError
-from ansible_collections.aks.flexnode.plugins.module_utils.node.http_client import HttpClient
 from ansible_collections.aks.flexnode.plugins.module_utils.node.identity.token import AccessToken
-from ansible_collections.aks.flexnode.plugins.module_utils.node.kube import KubeClient
-from ansible_collections.aks.flexnode.plugins.module_utils.node.preflight.probe_azure import (
+from ansible_collections.aks.flexnode.plugins.module_utils.node.net.http_client import HttpClient
+from ansible_collections.aks.flexnode.plugins.module_utils.node.net.kube import KubeClient
+from ansible_collections.aks.flexnode.plugins.module_utils.node.node_object.rights import LIVE, OBTAIN
+from ansible_collections.aks.flexnode.plugins.module_utils.node.preflight.probes.azure import (
     Asked,
     ask_azure,
 )
-from ansible_collections.aks.flexnode.plugins.module_utils.node.preflight.probe_host import Ways, disks, look
-from ansible_collections.aks.flexnode.plugins.module_utils.node.preflight.probe_network import (
+from ansible_collections.aks.flexnode.plugins.module_utils.node.preflight.probes.host import Ways, disks, look
+from ansible_collections.aks.flexnode.plugins.module_utils.node.preflight.probes.network import (
     default_mtus,
     links,
     listeners,
@@ -39,7 +43,8 @@ from ansible_collections.aks.flexnode.plugins.module_utils.node.preflight.probe_
     owner_of,
     ports_of,
 )
-from ansible_collections.aks.flexnode.plugins.module_utils.node.preflight.probe_reach import (
+from ansible_collections.aks.flexnode.plugins.module_utils.node.preflight.probes.parallel import together
+from ansible_collections.aks.flexnode.plugins.module_utils.node.preflight.probes.reach import (
     ask_api,
     ask_artifacts,
     ask_file,
@@ -57,15 +62,13 @@ from ansible_collections.aks.flexnode.plugins.module_utils.node.preflight.seen i
     Listener,
     Swap,
 )
-from ansible_collections.aks.flexnode.plugins.module_utils.node.preflight.together import together
 from ansible_collections.aks.flexnode.plugins.module_utils.node.resources.paths import File
-from ansible_collections.aks.flexnode.plugins.module_utils.node.rights import LIVE, OBTAIN
 from ansible_collections.aks.flexnode.plugins.module_utils.node.secret import Secret
+from tests.unit.node.config.test_samples import CLUSTER, PRINCIPAL, TENANT, joining
 from tests.unit.node.fake_api import FakeApi
 from tests.unit.node.fakes import FakeClock, Machine
 from tests.unit.node.preflight.healthy import HEALTHY
 from tests.unit.node.servers import Answer, Pki, Request, answer_json, serving
-from tests.unit.node.test_config_samples import CLUSTER, PRINCIPAL, TENANT, joining
 
 REST = "00000000:00000000 00:00000000 00000000 0 0"
 TCP = f"""  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode

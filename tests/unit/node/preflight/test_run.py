@@ -18,8 +18,9 @@ import pytest
 
 from ansible_collections.aks.flexnode.plugins.module_utils.node.config.document import merge
 from ansible_collections.aks.flexnode.plugins.module_utils.node.config.parse import parse
+from ansible_collections.aks.flexnode.plugins.module_utils.node.engine.state import store_of
 from ansible_collections.aks.flexnode.plugins.module_utils.node.errors import ConfigInvalid
-from ansible_collections.aks.flexnode.plugins.module_utils.node.http_client import HttpClient
+from ansible_collections.aks.flexnode.plugins.module_utils.node.net.http_client import HttpClient
 from ansible_collections.aks.flexnode.plugins.module_utils.node.preflight.document import fetched
 from ansible_collections.aks.flexnode.plugins.module_utils.node.preflight.every import IDS
 from ansible_collections.aks.flexnode.plugins.module_utils.node.preflight.finding import (
@@ -27,15 +28,14 @@ from ansible_collections.aks.flexnode.plugins.module_utils.node.preflight.findin
     Report,
     Unchecked,
 )
-from ansible_collections.aks.flexnode.plugins.module_utils.node.preflight.probe_host import Ways, look
+from ansible_collections.aks.flexnode.plugins.module_utils.node.preflight.probes.host import Ways, look
 from ansible_collections.aks.flexnode.plugins.module_utils.node.preflight.run import run_preflight
 from ansible_collections.aks.flexnode.plugins.module_utils.node.resources.paths import File
-from ansible_collections.aks.flexnode.plugins.module_utils.node.sources import Inline, Stored, Url
-from ansible_collections.aks.flexnode.plugins.module_utils.node.state import store_of
+from ansible_collections.aks.flexnode.plugins.module_utils.node.sources.source import Inline, Stored, Url
+from tests.unit.node.config.test_samples import CLIENT, PEM, PRINCIPAL, TENANT, TOKEN, joining
 from tests.unit.node.fake_api import FakeApi
 from tests.unit.node.fakes import SWAPS_HEADER, Machine, swap_row
 from tests.unit.node.servers import Answer, Pki, Server, answer_json, serving
-from tests.unit.node.test_config_samples import CLIENT, PEM, PRINCIPAL, TENANT, TOKEN, joining
 
 ROOMY = os.statvfs_result((4096, 4096, 26214400, 20000000, 20000000, 1000, 900, 900, 0, 255))  # 100 GiB
 WAYS = Ways("x86_64", 0, lambda _path: ROOMY)

@@ -1,0 +1,50 @@
+# Copyright: (c) 2026, aks.flexnode contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The options of all modules that sign in to Azure, and the login that they say."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Any
+
+from ansible.module_utils.basic import AnsibleModule, env_fallback
+
+from .flexnode_config.api import API_VERSION
+from .login import IDENTITY_ERROR, Login, settings_of, sign_in
+from .module import require
+
+AUTH_SOURCES = ["auto", "env", "cli", "msi", "credential"]
+# The same as the doc fragment aks.flexnode.azure. The environment is read by login.settings_of, which knows
+# which of the variables auth_source allows.
+AZURE: Mapping[str, Mapping[str, Any]] = {
+    "subscription_id": {"type": "str"},
+    "tenant": {"type": "str"},
+    "client_id": {"type": "str"},
+    "secret": {"type": "str", "no_log": True},
+    "auth_source": {
+        "type": "str",
+        "choices": AUTH_SOURCES,
+        "default": "auto",
+        "fallback": (env_fallback, ["ANSIBLE_AZURE_AUTH_SOURCE"]),
+    },
+    "cloud_environment": {"type": "str", "choices": ["AzureCloud", "AzureUSGovernment", "AzureChinaCloud"]},
+    "authority": {"type": "str"},
+    "resource_manager_endpoint": {"type": "str"},
+    "ca_bundle": {"type": "path"},
+}
+PREVIEW: Mapping[str, Mapping[str, Any]] = {
+    "api_version": {"type": "str", "default": API_VERSION},
+    "poll_interval": {"type": "int", "default": 5},
+    "operation_timeout": {"type": "int", "default": 1200},
+}
+
+
+def login_of(module: AnsibleModule, packages: Mapping[str, str] | None = None) -> Login:
+    """Sign in as the options and the environment say; a secret of the environment is masked too."""
+    require(module, {"azure-identity": IDENTITY_ERROR, **(packages or {})})
+    settings = settings_of(module.params, os.environ)
+    if settings.secret:
+        module.no_log_values.add(settings.secret.reveal())
+    return sign_in(settings)

@@ -1,0 +1,344 @@
+# Copyright: (c) 2026, aks.flexnode contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Bundles in Azure Blob Storage: one container a node, one blob, one policy, one read-only address."""
+
+from __future__ import annotations
+
+import contextlib
+import datetime
+import json
+import secrets
+import traceback
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ....node.machine.clock import Clock
+from ....node.net.http_client import shown as shown_url
+from ....node.secret import REDACTED, Secret
+from ...cluster.bootstrap_token import timestamp
+from ..errors import AzureUnavailable, StorageRefuses
+from ..transport import transport_options
+from .bundle import (
+    BLOB,
+    PREFIX,
+    Plan,
+    Policy,
+    Stored,
+    account_of,
+    container_of,
+    decide_absent,
+    decide_present,
+    decide_tombstone,
+    shown,
+)
+
+BLOB_ERROR = ""
+try:
+    from azure.core import MatchConditions
+    from azure.core.credentials import AzureNamedKeyCredential
+    from azure.core.exceptions import AzureError, HttpResponseError, ResourceNotFoundError
+    from azure.storage.blob import (
+        AccessPolicy,
+        BlobClient,
+        BlobServiceClient,
+        ContentSettings,
+        ExponentialRetry,
+        generate_blob_sas,
+    )
+except ImportError:
+    BLOB_ERROR = traceback.format_exc()
+
+Json = dict[str, Any]
+# A new policy may take Azure half a minute; until then its address is refused.
+ACTIVE_SECONDS, ACTIVE_PAUSE = 60.0, 2.0
+
+
+class Account:
+    """A storage account and its key, which signs the addresses."""
+
+    def __init__(self, url: str, key: Secret, *, ca_bundle: str = "") -> None:
+        self.url, self.name, self._key = url.rstrip("/"), account_of(url), key
+        if not self.url.startswith("https://"):
+            raise StorageRefuses(
+                "a configuration is only kept behind TLS",
+                where=self.url,
+                fix="give an https:// address as account_url",
+            )
+        options = {k: v for k, v in transport_options(ca_bundle).items() if not k.startswith("retry_")}
+        self._options = options
+        try:
+            credential = AzureNamedKeyCredential(self.name, key.reveal())
+            self._client: Any = BlobServiceClient(
+                self.url,
+                credential=credential,
+                retry_policy=ExponentialRetry(initial_backoff=1, increment_base=2, retry_total=5),
+                **options,
+            )
+        except ValueError as error:
+            raise StorageRefuses("the account can't be used", where=self.url, why=str(error)) from error
+
+    def stored(self, node: str) -> Stored:
+        """What is there for a node."""
+        container = container_of(node)
+        with self._explaining(container):
+            try:
+                access = self._client.get_container_client(container).get_container_access_policy()
+            except ResourceNotFoundError:
+                return Stored()
+        bundle, etag = self._bundle(container)
+        ours = [
+            Policy(entry.id, _seconds(entry.access_policy.expiry), str(entry.access_policy.permission or ""))
+            for entry in access["signed_identifiers"]
+            if str(entry.id).startswith(PREFIX) and entry.access_policy
+        ]
+        return Stored(
+            container=True,
+            public=bool(access.get("public_access")),
+            bundle=bundle,
+            etag=etag,
+            policy=ours[0] if ours else None,
+            others=tuple(
+                entry for entry in access["signed_identifiers"] if not str(entry.id).startswith(PREFIX)
+            ),
+        )
+
+    def apply(self, node: str, stored: Stored, plan: Plan) -> str:
+        """Write what a plan says; returns the blob's new ETag, or the one it has."""
+        container = container_of(node)
+        client = self._client.get_container_client(container)
+        with self._explaining(container):
+            if not stored.container and not plan.delete:
+                client.create_container()
+            if plan.set_policies:
+                # First the access, then the content: nothing is ever readable that should not be.
+                client.set_container_access_policy(_policies(stored, plan.policy))
+            if plan.delete:
+                client.delete_blob(BLOB)
+                return ""
+            if plan.content is None:
+                return stored.etag
+            return self._write(client, stored, plan.content)
+
+    def address(self, node: str, policy: Policy) -> str:
+        """The read-only address of a node's bundle. The policy says how long, so it stays the same."""
+        container = container_of(node)
+        signature = generate_blob_sas(
+            self.name,
+            container,
+            BLOB,
+            account_key=self._key.reveal(),
+            policy_id=policy.name,
+            protocol="https",
+        )
+        return f"{self.url}/{container}/{BLOB}?{signature}"
+
+    def await_access(self, node: str, address: str, clock: Clock) -> None:
+        """Wait until an address that was just made is let in."""
+        container = container_of(node)
+        until = clock.monotonic() + ACTIVE_SECONDS
+        with self._explaining(container), BlobClient.from_blob_url(address, **self._options) as client:
+            while not _let_in(client):
+                if clock.monotonic() >= until:
+                    raise StorageRefuses(
+                        "the new address is refused",
+                        where=f"{shown_url(self.url)}/{container}",
+                        why=f"HTTP 403, still after {ACTIVE_SECONDS:.0f} s",
+                        fix="check that the account allows shared access signatures, and its firewall; "
+                        "then run this again",
+                    )
+                clock.sleep(ACTIVE_PAUSE)
+
+    def _bundle(self, container: str) -> tuple[Json | None, str]:
+        with self._explaining(container):
+            try:
+                blob = self._client.get_blob_client(container, BLOB).download_blob()
+                text = blob.readall()
+            except ResourceNotFoundError:
+                return None, ""
+        try:
+            found = json.loads(text)
+        except ValueError:
+            found = {}  # not ours, or broken: it is written anew
+        return found if isinstance(found, dict) else {}, str(blob.properties.etag)
+
+    def _write(self, client: Any, stored: Stored, content: Mapping[str, Any]) -> str:
+        """Replace what was read, and nothing else: two runs at once must not undo each other."""
+        condition = (
+            {"etag": stored.etag, "match_condition": MatchConditions.IfNotModified}
+            if stored.etag
+            else {"match_condition": MatchConditions.IfMissing}
+        )
+        answer = client.get_blob_client(BLOB).upload_blob(
+            json.dumps(content, sort_keys=True, indent=1).encode(),
+            overwrite=True,
+            content_settings=ContentSettings(content_type="application/json", cache_control="no-cache"),
+            **condition,
+        )
+        return str(answer["etag"])
+
+    @contextlib.contextmanager
+    def _explaining(self, container: str) -> Iterator[None]:
+        """Turn the SDK's errors into ours."""
+        where = f"{shown_url(self.url)}/{container}"
+        try:
+            yield
+        except ResourceNotFoundError:
+            raise
+        except HttpResponseError as error:
+            found = getattr(error, "error_code", None)  # an enumeration, where the SDK knows the code
+            code = str(getattr(found, "value", found) or error.reason or "")
+            if error.status_code is not None and error.status_code >= 500:
+                raise AzureUnavailable("the storage account fails", where=where, why=code) from error
+            raise StorageRefuses(
+                "the storage account refuses this", where=where, why=code, fix=advice(error.status_code, code)
+            ) from error
+        except AzureError as error:
+            why = str(error).splitlines()[0][:300]
+            raise AzureUnavailable("the storage account can't be reached", where=where, why=why) from error
+        except ValueError as error:  # a key that is not base64
+            raise StorageRefuses("the account key can't be used", where=where, why=str(error)) from error
+
+
+def account(url: str, key: str, connection_string: str, *, ca_bundle: str = "") -> Account:
+    """The account that options name: address and key, or a connection string that holds both."""
+    if connection_string and not (url and key):
+        parts = dict(pair.split("=", 1) for pair in connection_string.rstrip(";").split(";") if "=" in pair)
+        key = key or parts.get("AccountKey", "")
+        name, suffix = parts.get("AccountName", ""), parts.get("EndpointSuffix", "core.windows.net")
+        url = url or parts.get("BlobEndpoint") or (f"https://{name}.blob.{suffix}" if name else "")
+    if not url or not key:
+        raise StorageRefuses(
+            "no storage account is given",
+            fix="give account_url and account_key (AZURE_STORAGE_KEY), or connection_string "
+            "(AZURE_STORAGE_CONNECTION_STRING): az storage account show-connection-string --name NAME",
+        )
+    return Account(url, Secret(key), ca_bundle=ca_bundle)
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What became of one node; the address is a secret."""
+
+    name: str
+    plan: Plan
+    url: str = ""
+    version: str = ""
+    etag: str = ""
+
+    def as_dict(self) -> Json:
+        """The node as the module returns it."""
+        policy = self.plan.policy
+        return {
+            "name": self.name,
+            "action": self.plan.kind,
+            "reasons": list(self.plan.reasons),
+            "config_version": self.version,
+            "etag": self.etag,
+            **({"url": self.url} if self.url else {}),
+            **({"url_expires": timestamp(policy.expires)} if self.url and policy else {}),
+        }
+
+    def sentence(self) -> str:
+        """What was done, for a person."""
+        verb = {
+            "created": "create the bundle of",
+            "updated": "update the bundle of",
+            "tombstoned": "leave a tombstone for",
+            "deleted": "delete the bundle of",
+        }[self.plan.kind]
+        return f"{verb} {self.name} ({', '.join(self.plan.reasons)})"
+
+    def diff(self) -> Json:
+        """Before and after, without secrets."""
+        title = f"{container_of(self.name)}/{BLOB}"
+        before, after = shown(self.plan.before), shown(self.plan.after)
+        return {"before_header": title, "after_header": title, "before": before, "after": after}
+
+
+def keep(
+    account: Account,
+    node: str,
+    document: Mapping[str, Any],
+    options: Mapping[str, Any],
+    clock: Clock,
+    *,
+    check: bool,
+    cluster_id: str = "",
+) -> Outcome:
+    """Have one node's bundle as the options say."""
+    now, stored = float(int(clock.now())), account.stored(node)
+    if options["state"] == "absent":
+        plan = decide_absent(stored, cluster_id=cluster_id)
+    elif options["state"] == "tombstone":
+        plan = decide_tombstone(stored, now=now, cluster_id=cluster_id)
+    else:
+        remove = options["token"] == "remove"  # noqa: S105 - a choice
+        plan = decide_present(
+            stored,
+            document,
+            remove_token=remove,
+            now=now,
+            days=options["days"],
+            new_policy=f"{PREFIX}{secrets.token_hex(8)}",  # a revoked address must not come to life again
+            cluster_id=cluster_id,
+        )
+    etag = stored.etag if check or not plan.changes else account.apply(node, stored, plan)
+    url = _announced(account, node, stored, plan, check=check)
+    fresh = plan.policy is not None and (stored.policy is None or plan.policy.name != stored.policy.name)
+    if fresh and not check:
+        account.await_access(node, url, clock)
+    version = str(plan.after.get("configVersion") or "")
+    return Outcome(node, plan, url, "" if check and plan.content is not None else version, etag)
+
+
+def _announced(account: Account, node: str, stored: Stored, plan: Plan, *, check: bool) -> str:
+    """The address; in check mode only announced where it, or what it shows, is yet to be made."""
+    if plan.policy is None:
+        return ""
+    made = (plan.set_policies and plan.policy != stored.policy) or plan.content is not None
+    return REDACTED if check and made else account.address(node, plan.policy)
+
+
+def advice(status: int | None, code: str) -> str:
+    """What to do about a refusal."""
+    if status == 403 or code in ("AuthenticationFailed", "InvalidAuthenticationInfo"):
+        return (
+            "check account_key (az storage account keys list --account-name NAME), that the account allows "
+            "shared keys, its firewall, and this machine's clock"
+        )
+    if status in (409, 412):
+        return "someone else changes it at the same time: run this again in a minute"
+    return ""
+
+
+def _let_in(client: Any) -> bool:
+    """Whether an address is answered."""
+    try:
+        client.get_blob_properties()
+    except HttpResponseError as error:
+        if error.status_code == 403:
+            return False
+        raise
+    return True
+
+
+def _policies(stored: Stored, policy: Policy | None) -> dict[str, Any]:
+    """Ours and those that others have put there."""
+    kept = {str(entry.id): entry.access_policy for entry in stored.others}
+    if policy is None:
+        return kept
+    expiry = datetime.datetime.fromtimestamp(policy.expires, datetime.timezone.utc)
+    return {**kept, policy.name: AccessPolicy(permission=policy.permission, expiry=expiry)}
+
+
+def _seconds(expiry: Any) -> float:
+    """An expiry as the SDK gives it: text with up to seven digits of a second, or a time."""
+    if isinstance(expiry, datetime.datetime):
+        return expiry.timestamp()
+    try:
+        text = str(expiry).partition(".")[0].rstrip("Z")
+        return datetime.datetime.fromisoformat(f"{text}+00:00").timestamp()
+    except ValueError:
+        return 0.0

@@ -1,0 +1,177 @@
+# Copyright: (c) 2026, aks.flexnode contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What Azure refuses, in words that help: the errors of the controller, and how an answer becomes one."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from ...node.errors import FlexNodeError
+
+# --- 17xx: Azure ------------------------------------------------------------------------------------------
+
+
+class SignInFailed(FlexNodeError):
+    code, title = "FLEX-1701", "The sign-in to Azure fails"
+    remedy = (
+        "export AZURE_TENANT, AZURE_CLIENT_ID and AZURE_SECRET (or give them as options); "
+        "or `az login`; or auth_source: msi on a machine with a managed identity"
+    )
+
+
+class PermissionMissing(FlexNodeError):
+    code, title = "FLEX-1702", "The identity lacks a permission in Azure"
+
+
+class NotInAzure(FlexNodeError):
+    code, title = "FLEX-1703", "What is named does not exist in Azure"
+    remedy = "check the resource id: az aks show --name NAME --resource-group GROUP --query id"
+
+
+class AzureRefuses(FlexNodeError):
+    code, title = "FLEX-1704", "Azure refuses the request"
+
+
+class AzureUnavailable(FlexNodeError):
+    code, title = "FLEX-1705", "Azure gives no usable answer"
+    remedy = "check network, proxy and ca_bundle; https://status.azure.com shows outages; then run this again"
+
+
+class ClusterUnusable(FlexNodeError):
+    code, title = "FLEX-1706", "The cluster can't be used"
+
+
+class BindingConflict(FlexNodeError):
+    code, title = "FLEX-1707", "A role or binding has the name of ours, but grants something else"
+
+
+class StorageRefuses(FlexNodeError):
+    code, title = "FLEX-1708", "The storage account refuses the request"
+
+
+class PrincipalUnknown(FlexNodeError):
+    code, title = "FLEX-1709", "The directory does not know the principal"
+    remedy = (
+        "check the object id (az ad sp show --id OBJECT_ID); one that was made minutes ago may still be on "
+        "its way: run this again"
+    )
+
+
+# --- from an answer to an error ---------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """Who we are in Azure, as far as it is known."""
+
+    object_id: str = ""
+    app_id: str = ""
+    person: bool = False
+
+    def __str__(self) -> str:
+        parts = [f"object id {self.object_id}"] if self.object_id else []
+        parts += [f"application {self.app_id}"] if self.app_id and not self.person else []
+        return ", ".join(parts) or "the signed-in identity"
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """An answer that is not what was asked for; `path` begins at /subscriptions."""
+
+    method: str
+    path: str
+    status: int
+    code: str = ""
+    message: str = ""
+
+    @property
+    def request(self) -> str:
+        """The request in a few words, without its query."""
+        return f"{self.method} {self.path}"
+
+
+# The smallest built-in role for each action; the first that fits.
+ROLES = (
+    (r"/roleAssignments/(write|delete)$", "Role Based Access Control Administrator"),
+    (r"HybridCompute/machines/(read|write)$", "Azure Connected Machine Onboarding"),
+    (r"/listClusterAdminCredential/action$", "Azure Kubernetes Service Cluster Admin Role"),
+    (r"/listClusterUserCredential/action$", "Azure Kubernetes Service Cluster User Role"),
+    (r"/managedClusters/read$", "Azure Kubernetes Service Cluster User Role"),
+    (r"/read$", "Reader"),
+    (r"/managedClusters/", "Azure Kubernetes Service Contributor Role"),
+    (r"", "Contributor"),
+)
+_CLIENT = r"client '(?P<client>[^']*)'"
+_OBJECT = r"object id '(?P<object>[^']*)'"
+_ACTION = r"action '(?P<action>[^']*)'"
+_SCOPE = r"scope '(?P<scope>[^']*)'"
+_PROVIDERS = r"(?P<scope>.*)/providers/(?P<namespace>[^/]+)(?P<rest>(/[^/]+)+)"
+
+
+def explained(refusal: Refusal, who: Identity | None = None) -> FlexNodeError:
+    """The error of the family that an answer of Resource Manager is."""
+    if refusal.status == 403 and "AuthorizationFailed" in refusal.code:
+        return permission_error(refusal, who or Identity())
+    why = ": ".join(part for part in (refusal.code, refusal.message) if part)
+    if refusal.status == 401:
+        return SignInFailed("Azure does not accept our token", where=refusal.request, why=why)
+    if refusal.status == 404:
+        return NotInAzure("this does not exist in Azure", where=refusal.path, why=why)
+    if refusal.status == 429 or refusal.status >= 500:
+        busy = "is busy" if refusal.status in (429, 503) else "fails"
+        what = f"Azure {busy}, and stayed so through all attempts (HTTP {refusal.status})"
+        return AzureUnavailable(what, where=refusal.request, why=why, fix="run this again in a few minutes")
+    return AzureRefuses(f"Azure refuses this (HTTP {refusal.status})", where=refusal.request, why=why)
+
+
+def permission_error(refusal: Refusal, who: Identity) -> PermissionMissing:
+    """Who may not do what where, and the command that changes it; Resource Manager's own words go first."""
+    said = {
+        name: found[name]
+        for name, pattern in (
+            ("client", _CLIENT),
+            ("object", _OBJECT),
+            ("action", _ACTION),
+            ("scope", _SCOPE),
+        )
+        if (found := re.search(pattern, refusal.message))
+    }
+    action = said.get("action") or action_of(refusal.method, refusal.path)
+    scope = granted_scope(said.get("scope") or refusal.path)
+    client = said.get("client", "")
+    person = who.person or "@" in client
+    identity = Identity(said.get("object") or who.object_id, who.app_id or client, person)
+    role = role_for(action)
+    assignee = identity.object_id or "OBJECT_ID"
+    kind = "User" if person else "ServicePrincipal"
+    return PermissionMissing(
+        f"the identity may not {action}",
+        where=scope,
+        why=f"{identity} has no role there that allows it"
+        f"{' (a role that was granted a minute ago may still be on its way)' if identity.object_id else ''}",
+        fix=f"az role assignment create --assignee-object-id {assignee} --assignee-principal-type {kind} "
+        f'--role "{role}" --scope {scope}',
+    )
+
+
+def role_for(action: str) -> str:
+    """The smallest built-in role that allows an action."""
+    return next(role for pattern, role in ROLES if re.search(pattern, action, re.IGNORECASE))
+
+
+def granted_scope(scope: str) -> str:
+    """Roles are granted on the cluster, not on a node of it that may not exist yet, nor on a role."""
+    found = re.match(r"(?i).*?/managedClusters/[^/]+", scope)
+    return found[0] if found else re.sub(r"(?i)(?<=.)/providers/Microsoft\.Authorization(/.*)?$", "", scope)
+
+
+def action_of(method: str, path: str) -> str:
+    """The action that a request needs, by Resource Manager's rules: type, and what is done to it."""
+    found = re.fullmatch(_PROVIDERS, path.rstrip("/"))
+    if not found:
+        return f"{method} {path}"
+    kinds = [found["namespace"], *found["rest"].strip("/").split("/")[::2]]
+    verb = {"GET": "read", "HEAD": "read", "DELETE": "delete", "POST": "action"}.get(method, "write")
+    return "/".join((*kinds, verb))

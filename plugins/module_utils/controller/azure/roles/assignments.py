@@ -1,0 +1,296 @@
+# Copyright: (c) 2026, aks.flexnode contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Role assignments: who shall have which role where, how ours are told from others, what is to be done.
+
+All pure.
+"""
+
+from __future__ import annotations
+
+import re
+import uuid
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ....node.config.types.formats import guid
+from ....node.config.types.setting import Refused
+from ....node.config.types.values import ArmId
+from ....node.errors import ConfigInvalid, Problem
+from ....node.procedures.arc.agent import Registration
+from ....node.procedures.arc.roles import ROLES, needed
+
+# What a name is made from. It must never change: by its name an assignment is known as ours.
+NAMES = uuid.UUID("6f0d3f1c-52a5-5c0e-9d3b-8a1e2f4b7c60")
+PRINCIPAL_TYPE = "ServicePrincipal"
+SCOPE = re.compile(r"/|(/(subscriptions|providers)/[^\s?#]+)", re.IGNORECASE)
+GUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class Role:
+    """A role of Azure's."""
+
+    id: str
+    name: str
+
+    @property
+    def label(self) -> str:
+        """How a person calls it."""
+        return self.name or self.id
+
+    def definition(self, scope: str) -> str:
+        """Its resource id, as an assignment at a scope names it."""
+        found = re.match(r"/subscriptions/[^/]+", scope, re.IGNORECASE)
+        return f"{found[0] if found else ''}/providers/Microsoft.Authorization/roleDefinitions/{self.id}"
+
+
+KNOWN = {role.id: Role(role.id, role.name) for role in ROLES.values()}
+
+
+def known_role(text: str) -> Role | None:
+    """The role of a short name, a name, a GUID or a definition's id; None: Azure must be asked."""
+    if text in ROLES:
+        return KNOWN[ROLES[text].id]
+    last = text.rpartition("/")[2].lower() if text.startswith("/") else text.lower()
+    if GUID.fullmatch(last):
+        return KNOWN.get(last, Role(last, ""))
+    return next((role for role in KNOWN.values() if role.name.lower() == last), None)
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """One line of what a module is told. No role: whichever we gave; no principal: the machine's."""
+
+    scope: str
+    role: str
+    principal_id: str = ""
+    machine_id: str = ""
+    node: str = ""
+    below: bool = False  # also what is below the scope: the cluster is not known
+
+
+@dataclass(frozen=True, slots=True)
+class Grant:
+    """One role of one principal at one scope."""
+
+    principal_id: str
+    role: Role
+    scope: str
+    node: str = ""
+
+    @property
+    def name(self) -> str:
+        """The assignment's name: the same whenever it is made, so that it is found again."""
+        return name_of(self.scope, self.principal_id, self.role.id)
+
+    @property
+    def id(self) -> str:
+        """The assignment's resource id."""
+        return f"{self.scope.rstrip('/')}/providers/Microsoft.Authorization/roleAssignments/{self.name}"
+
+    @property
+    def who(self) -> str:
+        """The principal, as a person knows it."""
+        return self.node or self.principal_id
+
+    @property
+    def properties(self) -> dict[str, str]:
+        """What Azure is told. The principal's type spares it a look into a directory that lags behind."""
+        about = f"aks.flexnode: {self.node}" if self.node else "aks.flexnode"
+        return {
+            "roleDefinitionId": self.role.definition(self.scope),
+            "principalId": self.principal_id,
+            "principalType": PRINCIPAL_TYPE,
+            "description": about,
+        }
+
+    @property
+    def command(self) -> str:
+        """The line that does the same."""
+        return (
+            f"az role assignment create --assignee-object-id {self.principal_id} "
+            f"--assignee-principal-type {PRINCIPAL_TYPE} --role {self.role.id} --scope {self.scope}"
+        )
+
+    def as_missing(self) -> dict[str, str]:
+        """What is not there, and the line that changes it."""
+        return {
+            "node": self.node,
+            "principal_id": self.principal_id,
+            "role": self.role.label,
+            "role_id": self.role.id,
+            "scope": self.scope,
+            "command": self.command,
+        }
+
+
+def name_of(scope: str, principal_id: str, role_id: str) -> str:
+    """A name that depends on what is granted and on nothing else; ids have no case."""
+    return str(uuid.uuid5(NAMES, "\n".join((scope.rstrip("/"), principal_id, role_id)).lower()))
+
+
+@dataclass(frozen=True, slots=True)
+class Existing:
+    """An assignment in Azure."""
+
+    name: str
+    scope: str
+    role_id: str
+    principal_id: str
+    conditional: bool = False  # it holds for some requests only
+
+    @property
+    def ours(self) -> bool:
+        """Whether we made it."""
+        return self.name.lower() == name_of(self.scope, self.principal_id, self.role_id)
+
+    def gives(self, grant: Grant) -> bool:
+        """Whether it gives what is wanted, at the scope or above it."""
+        above, scope = self.scope.lower().rstrip("/"), grant.scope.lower()
+        return (
+            (self.role_id, self.principal_id) == (grant.role.id, grant.principal_id)
+            and not self.conditional
+            and (scope == above or scope.startswith(f"{above}/"))
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What became of one grant, or is to become of it."""
+
+    grant: Grant
+    action: str
+    reason: str = ""
+    ours: bool = False
+
+    @property
+    def changes(self) -> bool:
+        """Whether anything is different afterwards."""
+        return self.action in ("created", "deleted")
+
+    def lacks(self, *, planned: bool) -> bool:
+        """Whether it is not granted; what is only planned is not yet."""
+        return self.action == "missing" or (planned and self.action == "created")
+
+    def as_dict(self) -> dict[str, Any]:
+        """As a module returns it."""
+        missing = self.grant.as_missing()
+        del missing["command"]
+        about = {"action": self.action, "reason": self.reason, "ours": self.ours}
+        return {**missing, "name": self.grant.name, "id": self.grant.id, **about}
+
+    def sentence(self) -> str:
+        """What was done, for a person."""
+        role, scope = self.grant.role.label, self.grant.scope
+        if self.action == "created":
+            return f"give {self.grant.who} the role {role} at {scope}"
+        return f"take the role {role} at {scope} from {self.grant.who}"
+
+    def diff(self) -> dict[str, Any]:
+        """Before and after."""
+        title = f"role assignment {self.grant.name}"
+        about = {"principal": self.grant.who, "role": self.grant.role.label, "scope": self.grant.scope}
+        before, after = ({}, about) if self.action == "created" else (about, {})
+        return {"before_header": title, "after_header": title, "before": before, "after": after}
+
+
+def decide(grant: Grant, existing: Iterable[Existing]) -> Outcome:
+    """What a grant needs; what somebody else gave counts too, and stays theirs."""
+    found = [one for one in existing if one.gives(grant)]
+    if any(one.name.lower() == grant.name for one in found):
+        return Outcome(grant, "unchanged", "it is there", ours=True)
+    if found:
+        at = f"at {found[0].scope or '/'}"
+        return Outcome(grant, "unchanged", f"somebody else gave it {at} ({found[0].name})")
+    return Outcome(grant, "created", "it does not exist")
+
+
+def decide_absent(grant: Grant, existing: Iterable[Existing]) -> Outcome:
+    """What is to go: only what we made."""
+    found = [one for one in existing if one.gives(grant)]
+    if any(one.name.lower() == grant.name for one in found):
+        return Outcome(grant, "deleted", "we made it", ours=True)
+    if found:
+        return Outcome(grant, "kept", f"somebody else gave it ({found[0].name})")
+    return Outcome(grant, "unchanged", "it does not exist")
+
+
+def found_again(order: Order, principal_id: str, existing: Iterable[Existing]) -> list[Grant]:
+    """All that we gave a principal at a scope, whatever the roles."""
+    return [
+        Grant(principal_id, KNOWN.get(one.role_id, Role(one.role_id, "")), one.scope, order.node)
+        for one in existing
+        if one.ours
+        and one.principal_id == principal_id
+        and (order.below or one.scope.lower() == order.scope.lower())
+    ]
+
+
+# --- what a module is told --------------------------------------------------------------------------------
+
+
+def orders_of(options: Mapping[str, Any]) -> list[Order]:
+    """Read the options; everything that is wrong is told at once. Without roles: those of the profile."""
+    problems: list[Problem] = []
+    orders: list[Order] = []
+    for index, one in enumerate(options["assignments"]):
+        orders += _assignment(one, f"assignments[{index}]", problems)
+    for index, one in enumerate(options["nodes"]):
+        cluster, at = one["cluster_id"] or options["cluster_id"] or "", f"nodes[{index}]"
+        machine = Registration.parse(one["machine_id"] or "")
+        if options["state"] == "absent" and machine and not cluster:
+            whole = f"/subscriptions/{machine.subscription_id}"
+            principal = one["principal_id"] or ""
+            orders.append(Order(whole, "", principal.lower(), one["machine_id"], one["name"], below=True))
+        else:
+            orders += _node(one, cluster, _roles(one, options), at, problems)
+    if problems:
+        raise ConfigInvalid(problems)
+    return list(dict.fromkeys(orders))
+
+
+def _roles(node: Mapping[str, Any], options: Mapping[str, Any]) -> Sequence[str]:
+    """The roles of a node: its own, those of all, or those of the profile."""
+    for given in (node["roles"], options["roles"]):
+        if given is not None:
+            return list(given)
+    # What is taken back is all that we gave: the profile may have been another one then.
+    return [""] if options["state"] == "absent" else needed(node["profile"] or options["profile"])
+
+
+def _assignment(given: Mapping[str, Any], at: str, problems: list[Problem]) -> list[Order]:
+    principal = _guid(given["principal_id"], f"{at}.principal_id", problems)
+    scope = given["scope"].rstrip("/") or "/"
+    if not SCOPE.fullmatch(scope):
+        problems.append(Problem(f"{at}.scope", repr(scope), "a resource id, or that of a group of them"))
+    return [Order(scope, given["role"], principal)]
+
+
+def _node(
+    given: Mapping[str, Any], cluster: str, roles: Sequence[str], at: str, problems: list[Problem]
+) -> list[Order]:
+    principal, machine = given["principal_id"] or "", given["machine_id"] or ""
+    if principal:
+        principal = _guid(principal, f"{at}.principal_id", problems)
+    elif not machine:
+        problems.append(Problem(f"{at}.principal_id", "not given", "principal_id or machine_id"))
+    elif Registration.parse(machine) is None:
+        problems.append(Problem(f"{at}.machine_id", repr(machine), "the resource id of an Arc machine"))
+    try:
+        scope = ArmId.parse(cluster).canonical()
+    except ValueError as error:
+        found = "not given" if not cluster else "not the id of a managed cluster"
+        problems.append(Problem(f"{at}.cluster_id", found, "the ARM id of an AKS cluster", str(error)))
+        return []
+    return [Order(scope, role, principal, "" if principal else machine, given["name"]) for role in roles]
+
+
+def _guid(text: str, at: str, problems: list[Problem]) -> str:
+    try:
+        found: str = guid.read(text)
+    except Refused as refused:
+        problems += refused.under(at)
+        return ""
+    return found

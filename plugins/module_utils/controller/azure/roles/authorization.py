@@ -1,0 +1,145 @@
+# Copyright: (c) 2026, aks.flexnode contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Azure's roles by the SDK: which there are, who has them, give and take. And whom a machine of Arc is."""
+
+from __future__ import annotations
+
+import json
+import traceback
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ....node.procedures.arc.agent import Registration
+from ..arm import Json, explaining, refusal_of
+from ..errors import NotInAzure, PrincipalUnknown
+from ..login import Login
+from .assignments import Existing, Grant, Role
+
+AUTHORIZATION_ERROR = HYBRIDCOMPUTE_ERROR = ""
+try:
+    from azure.core.exceptions import HttpResponseError
+    from azure.mgmt.authorization import AuthorizationManagementClient
+except ImportError:
+    AUTHORIZATION_ERROR = traceback.format_exc()
+try:
+    from azure.mgmt.hybridcompute import HybridComputeManagementClient
+except ImportError:
+    HYBRIDCOMPUTE_ERROR = traceback.format_exc()
+
+KIND = "providers/Microsoft.Authorization"
+
+
+@dataclass(frozen=True, slots=True)
+class Authorization:
+    """Role assignments as a login sees and changes them."""
+
+    login: Login
+
+    def at(self, scope: str) -> list[Existing]:
+        """All assignments at a scope and above it: one list, however many principals there are."""
+        with explaining(self.login, "GET", f"{scope}/{KIND}/roleAssignments"):
+            found = self._client(scope).role_assignments.list_for_scope(scope, filter="atScope()")
+            return [_existing(one) for one in found]
+
+    def of(self, principal_id: str, scope: str) -> list[Existing]:
+        """All assignments of a principal at a scope, above and below it."""
+        with explaining(self.login, "GET", f"{scope}/{KIND}/roleAssignments"):
+            wanted = f"principalId eq '{principal_id}'"
+            found = self._client(scope).role_assignments.list_for_scope(scope, filter=wanted)
+            return [_existing(one) for one in found]
+
+    def role(self, name: str, scope: str) -> Role:
+        """The role of a name, also one of the user's own making."""
+        quoted = name.replace("'", "''")
+        with explaining(self.login, "GET", f"{scope}/{KIND}/roleDefinitions"):
+            definitions = self._client(scope).role_definitions.list(scope, filter=f"roleName eq '{quoted}'")
+            found = [str(one.name).lower() for one in definitions]
+        if len(found) != 1:
+            raise _no_role(name, scope)
+        return Role(found[0], name)
+
+    def create(self, grant: Grant) -> bool:
+        """Give a role; False: somebody else did."""
+        body = json.dumps({"properties": grant.properties}).encode()
+        with explaining(self.login, "PUT", grant.id):
+            try:
+                self._client(grant.scope).role_assignments.create(
+                    grant.scope, grant.name, body, content_type="application/json"
+                )
+            except HttpResponseError as error:
+                refusal = refusal_of(error, "PUT", grant.id)
+                if refusal.code == "PrincipalNotFound":
+                    raise PrincipalUnknown(
+                        f"there is no principal {grant.principal_id}",
+                        where=grant.who,
+                        why=refusal.message.partition(". ")[0],
+                    ) from error
+                if refusal.code == "RoleAssignmentExists":
+                    return False
+                if refusal.code == "RoleDefinitionDoesNotExist":
+                    raise _no_role(grant.role.label, grant.scope) from error
+                raise
+        return True
+
+    def delete(self, grant: Grant) -> None:
+        """Take a role back; that it is gone already is no error."""
+        with explaining(self.login, "DELETE", grant.id):
+            self._client(grant.scope).role_assignments.delete(grant.scope, grant.name)
+
+    def principal_of(self, machine_id: str) -> str:
+        """The object id of an Arc machine's identity; empty where there is no such machine."""
+        machine = Registration.parse(machine_id)
+        if machine is None:
+            return ""
+        where = self.login.endpoints
+        client: Any = HybridComputeManagementClient(
+            self.login.credential,
+            machine.subscription_id,
+            where.resource_manager,
+            credential_scopes=[where.scope],
+            **self.login.client_options,
+        )
+        try:
+            with explaining(self.login, "GET", machine.resource_id):
+                found: Json = client.machines.get(machine.resource_group, machine.machine_name, cls=_wire)
+        except NotInAzure:
+            return ""
+        return str((found.get("identity") or {}).get("principalId") or "").lower()
+
+    def _client(self, scope: str) -> Any:
+        parts = scope.split("/")
+        where = self.login.endpoints
+        return AuthorizationManagementClient(
+            self.login.credential,
+            parts[2] if len(parts) > 2 else "",
+            base_url=where.resource_manager,
+            credential_scopes=[where.scope],
+            **self.login.client_options,
+        )
+
+
+def _existing(model: Any) -> Existing:
+    """From the SDK's model, which has the properties in it or below it, depending on its release."""
+    about = getattr(model, "properties", None) or model
+    return Existing(
+        name=str(model.name or ""),
+        scope=str(about.scope or "").rstrip("/"),
+        role_id=str(about.role_definition_id or "").rpartition("/")[2].lower(),
+        principal_id=str(about.principal_id or "").lower(),
+        conditional=bool(getattr(about, "condition", None)),
+    )
+
+
+def _no_role(name: str, scope: str) -> NotInAzure:
+    return NotInAzure(
+        f"there is no role {name!r}",
+        where=scope,
+        fix="see `az role definition list --output table`, or create it: az role definition create",
+    )
+
+
+def _wire(answer: Any, _model: Any, _headers: Any) -> Mapping[str, Any]:
+    """The answer as it came: the SDK's models differ between its releases, the API does not."""
+    return dict(answer.http_response.json())

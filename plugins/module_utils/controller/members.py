@@ -1,0 +1,115 @@
+# Copyright: (c) 2026, aks.flexnode contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The nodes that a module is given: names and clusters, checked. All pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from ..node.config.types.formats import dns_name
+from ..node.config.types.setting import Refused
+from ..node.config.types.values import ArmId
+from ..node.errors import ConfigInvalid, Problem
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """One node of the fleet, and what is given about it."""
+
+    name: str
+    cluster: ArmId
+    document: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def key(self) -> tuple[str, ArmId]:
+        """What tells it from all others."""
+        return self.name, self.cluster
+
+
+def node_names(nodes: Sequence[Mapping[str, Any]]) -> list[str]:
+    """The names alone, checked; everything that is wrong is told at once."""
+    names: list[str] = []
+    problems: list[Problem] = []
+    for index, node in enumerate(nodes):
+        try:
+            names.append(dns_name.read(node["name"]))
+        except Refused as refused:
+            problems += refused.under(f"nodes[{index}].name")
+            continue
+        if names[-1] in names[:-1]:
+            problems.append(Problem(f"nodes[{index}].name", names[-1], "each node once"))
+    if problems:
+        raise ConfigInvalid(problems)
+    return names
+
+
+def members_of(nodes: Sequence[Mapping[str, Any]], default_cluster: str = "") -> list[Member]:
+    """Read the `nodes` of a module; everything that is wrong is told at once."""
+    members: list[Member] = []
+    problems: list[Problem] = []
+    for index, node in enumerate(nodes):
+        at, cluster = f"nodes[{index}]", node.get("cluster_id") or default_cluster
+        try:
+            name = dns_name.read(node["name"])
+        except Refused as refused:
+            problems += refused.under(f"{at}.name")
+            continue
+        try:
+            member = Member(name, ArmId.parse(cluster), node.get("document") or {})
+        except ValueError as error:
+            found = "not given" if not cluster else "not the id of a managed cluster"
+            problems.append(Problem(f"{at}.cluster_id", found, "the ARM id of an AKS cluster", str(error)))
+            continue
+        if any(one.key == member.key for one in members):
+            problems.append(Problem(f"{at}.name", name, "each node once"))
+        members.append(member)
+    if problems:
+        raise ConfigInvalid(problems)
+    return members
+
+
+def by_cluster(members: Iterable[Member]) -> dict[ArmId, list[Member]]:
+    """The members of each cluster."""
+    found: dict[ArmId, list[Member]] = {}
+    for member in members:
+        found.setdefault(member.cluster, []).append(member)
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Admission:
+    """Nodes and tokens of one cluster; without a cluster, those of a kubeconfig."""
+
+    cluster: ArmId | None
+    names: tuple[str, ...] = ()
+    token_ids: tuple[str, ...] = ()
+    without: frozenset[str] = frozenset()  # those of the nodes that want no token
+
+
+def admission_of(options: Mapping[str, Any]) -> list[Admission]:
+    """Read the options that say whose tokens are meant."""
+    token_ids, nodes = tuple(options["token_ids"]), options["nodes"]
+    if options["kubeconfig"]:
+        names = node_names(nodes)
+        without = (name for name, node in zip(names, nodes, strict=True) if not node.get("token", True))
+        return [Admission(None, tuple(names), token_ids, frozenset(without))]
+    default = options["cluster_id"] or ""
+    members = members_of(nodes, default)
+    no_token = {
+        member.key for member, node in zip(members, nodes, strict=True) if not node.get("token", True)
+    }
+    found = {
+        cluster: Admission(
+            cluster,
+            tuple(member.name for member in group),
+            without=frozenset(member.name for member in group if member.key in no_token),
+        )
+        for cluster, group in by_cluster(members).items()
+    }
+    if token_ids:
+        (home,) = {member.cluster for member in members_of([{"name": "any"}], default)}
+        found[home] = replace(found.get(home, Admission(home)), token_ids=token_ids)
+    return list(found.values())

@@ -1,0 +1,54 @@
+# Copyright: (c) 2026, aks.flexnode contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The same for many nodes, a few at a time; what fails is told together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, TypeVar
+
+from ..node.errors import FlexNodeError
+
+AT_ONCE = 8
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+class NodesFailed(Exception):
+    """Several nodes failed, each for its own reason. Looks like one error; code and cause are the first's."""
+
+    def __init__(self, errors: Mapping[str, FlexNodeError]) -> None:
+        super().__init__(*errors.values())
+        self.errors = errors
+
+    def __str__(self) -> str:
+        return "\n".join(f"{name}: {error}" for name, error in self.errors.items())
+
+    def as_dict(self) -> dict[str, Any]:
+        """The first as data, and each by the name of its node."""
+        first = next(iter(self.errors.values()))
+        return {**first.as_dict(), "nodes": {name: error.as_dict() for name, error in self.errors.items()}}
+
+
+FAILURES = (FlexNodeError, NodesFailed)
+
+
+def each(work: Callable[[T], R], items: Sequence[T], name: Callable[[T], str]) -> list[R]:
+    """Do the same for all, a few at a time; all are tried, then all failures are told together."""
+    if not items:
+        return []
+    done: list[R] = []
+    errors: dict[str, FlexNodeError] = {}
+    with ThreadPoolExecutor(max_workers=min(AT_ONCE, len(items))) as pool:
+        for item, future in [(item, pool.submit(work, item)) for item in items]:
+            try:
+                done.append(future.result())
+            except FlexNodeError as error:
+                errors[name(item)] = error
+    if errors:
+        # One cause for all (a missing role, no network) is one error.
+        distinct = {str(error): error for error in errors.values()}
+        raise next(iter(distinct.values())) if len(distinct) == 1 else NodesFailed(errors)
+    return done

@@ -1,0 +1,199 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: (c) 2026, aks.flexnode contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""Which file an artifact is, where it lies and which sha256 it must have: nothing is used unverified."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from ..errors import NotInCatalogue, VersionSkew
+from .data import TABLE
+
+if TYPE_CHECKING:
+    from ..config.model import NodeConfig
+    from ..config.types.values import Arch, Digest, Version
+
+Digests = Mapping[str, Mapping[str, Mapping[str, str]]]  # artifact -> version -> architecture -> sha256
+KUBERNETES = ("kubelet", "kubectl", "kubeadm")
+OLDEST_KUBELET = 3  # minors a kubelet may be behind its API server
+
+_GITHUB = "https://github.com/{}/releases/download/v{{version}}/"
+_KUBERNETES_URL = "https://dl.k8s.io/release/v{version}/bin/linux/{arch}/"
+UPSTREAM: Mapping[str, str] = {
+    **{name: _KUBERNETES_URL + name for name in KUBERNETES},
+    "containerd": _GITHUB.format("containerd/containerd") + "containerd-{version}-linux-{arch}.tar.gz",
+    "runc": _GITHUB.format("opencontainers/runc") + "runc.{arch}",
+    "cni-plugins": _GITHUB.format("containernetworking/plugins") + "cni-plugins-linux-{arch}-v{version}.tgz",
+    "crictl": _GITHUB.format("kubernetes-sigs/cri-tools") + "crictl-v{version}-linux-{arch}.tar.gz",
+    "npd": _GITHUB.format("kubernetes/node-problem-detector")
+    + "node-problem-detector-v{version}-linux_{arch}.tar.gz",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Artifact:
+    """One file to fetch; `member` is the one program wanted out of an archive that holds many."""
+
+    name: str
+    version: str
+    arch: Arch
+    url: str
+    sha256: str
+    kind: Literal["binary", "tar.gz"]
+    member: str = ""
+
+    @property
+    def file_name(self) -> str:
+        """Return the last part of the URL, as a person would name the file."""
+        return self.url.rpartition("/")[2]
+
+
+def builtin_digests() -> dict[str, dict[str, dict[str, str]]]:
+    """Return upstream's digests; read from text at each call, which costs less than importing a dict."""
+    digests: dict[str, dict[str, dict[str, str]]] = {}
+    for row in TABLE.split("\n"):
+        if row:
+            name, version, amd64, arm64 = row.split()
+            found = {arch: value for arch, value in (("amd64", amd64), ("arm64", arm64)) if value != "-"}
+            digests.setdefault(name, {})[version] = found
+    return digests
+
+
+class Catalogue:
+    """Digests of known releases; a mirror's own digests replace upstream's for the artifacts they name."""
+
+    def __init__(self, own: Digests | None = None) -> None:
+        self._digests: Digests = {**builtin_digests(), **(own or {})}
+
+    def versions(self, name: str) -> list[str]:
+        """Return the known versions of an artifact, oldest first."""
+        return sorted(self._digests.get(name, {}), key=_numbers)
+
+    def resolve(
+        self,
+        name: str,
+        version: str,
+        arch: Arch,
+        *,
+        sha256: str | None = None,
+        mirror: str | None = None,
+        url_template: str | None = None,
+    ) -> Artifact:
+        """Return the artifact; a given sha256 goes before the catalogue's, a given URL before the mirror."""
+        if url_template:
+            url = fill(url_template, version, arch)
+        else:
+            url = mirrored(fill(UPSTREAM[name], version, arch), mirror)
+        digest = sha256 or self._digests.get(name, {}).get(version, {}).get(arch)
+        if digest is None:
+            raise NotInCatalogue(
+                f"{name} {version} for {arch} is not in the catalogue",
+                where=url,
+                why=f"nearest known: {', '.join(self.nearest(name, version)) or 'none'}",
+            )
+        return Artifact(name, version, arch, url, digest, _kind(url))
+
+    def nearest(self, name: str, version: str, count: int = 3) -> list[str]:
+        """Return the known versions nearest to one: of the same minor if possible."""
+        wanted = _numbers(version)
+
+        def distance(known: str) -> tuple[int, ...]:
+            return tuple(abs(a - b) for a, b in zip(_numbers(known), wanted, strict=False))
+
+        return sorted(sorted(self.versions(name), key=distance)[:count], key=_numbers)
+
+
+def artifacts_of(config: NodeConfig, arch: Arch) -> dict[str, Artifact]:
+    """Return every artifact a node needs; all that are unknown are named in one error."""
+    catalogue, mirror = Catalogue(config.mirror.catalogue), config.mirror.url
+    found = _kubernetes(config, catalogue, arch)
+    wanted: list[tuple[str, Version | None, Digest | None, str | None]] = [
+        ("containerd", config.containerd.version, config.containerd.sha256, None),
+        ("runc", config.runc.version, config.runc.sha256, config.runc.url),
+        ("cni-plugins", config.cni.version, config.cni.sha256, None),
+        ("npd", config.npd.version, config.npd.sha256, None),
+    ]
+    missing = [item for item in found.values() if isinstance(item, NotInCatalogue)]
+    for name, version, digest, url in wanted:
+        if version is None:
+            continue
+        sha256 = digest.of(arch) if digest else None
+        try:
+            found[name] = catalogue.resolve(
+                name, str(version), arch, sha256=sha256, mirror=mirror, url_template=url
+            )
+        except NotInCatalogue as error:
+            missing.append(error)
+    if missing:
+        raise NotInCatalogue(
+            "; ".join(error.what for error in missing),
+            where=missing[0].where,
+            why="; ".join(dict.fromkeys(error.why for error in missing)),
+        )
+    return {name: item for name, item in found.items() if isinstance(item, Artifact)}
+
+
+def _kubernetes(config: NodeConfig, catalogue: Catalogue, arch: Arch) -> dict[str, Artifact | NotInCatalogue]:
+    """Return kubelet, kubectl and kubeadm: three files, or three members of one node tarball."""
+    kubernetes, version = config.kubernetes, str(config.kubernetes.version)
+    tarball, template = kubernetes.sha256.get("tarball"), kubernetes.url_template
+    found: dict[str, Artifact | NotInCatalogue] = {}
+    for name in KUBERNETES:
+        if tarball and template:
+            url, sha256 = fill(template, version, arch), tarball.of(arch)
+            found[name] = (
+                Artifact(name, version, arch, url, sha256, "tar.gz", f"kubernetes/node/bin/{name}")
+                if sha256
+                else NotInCatalogue(f"the node tarball {version} has no sha256 for {arch}", where=url)
+            )
+            continue
+        digest = kubernetes.sha256.get(name)
+        try:
+            found[name] = catalogue.resolve(
+                name,
+                version,
+                arch,
+                sha256=digest.of(arch) if digest else None,
+                mirror=config.mirror.url,
+                url_template=f"{template}/{name}" if template else None,
+            )
+        except NotInCatalogue as error:
+            found[name] = error
+    return found
+
+
+def fill(template: str, version: str, arch: Arch) -> str:
+    """Return a URL from a template: {version} and {arch}, or the first %s and the second."""
+    by_position = template.replace("%s", version, 1).replace("%s", arch, 1)
+    return by_position.replace("{version}", version).replace("{arch}", arch)
+
+
+def mirrored(url: str, mirror: str | None) -> str:
+    """Return where a mirror keeps upstream's file: its base, then upstream's host and path."""
+    return f"{mirror.rstrip('/')}/{url.partition('://')[2]}" if mirror else url
+
+
+def skew(kubelet: Version, api_server: Version) -> VersionSkew | None:
+    """Return why a kubelet may not join an API server; None: it may."""
+    behind = api_server.minor - kubelet.minor
+    if kubelet.major == api_server.major and 0 <= behind <= OLDEST_KUBELET:
+        return None
+    newer = kubelet.line > api_server.line
+    return VersionSkew(
+        f"kubelet {kubelet} does not fit API server {api_server}",
+        where="kubernetes.version",
+        why="it is newer" if newer else f"it is more than {OLDEST_KUBELET} minors older",
+        fix=f"choose a kubelet {api_server.major}.{max(api_server.minor - OLDEST_KUBELET, 0)} "
+        f"to {api_server.major}.{api_server.minor}",
+    )
+
+
+def _kind(url: str) -> Literal["binary", "tar.gz"]:
+    return "tar.gz" if url.endswith((".tar.gz", ".tgz")) else "binary"
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in version.split(".") if part.isdecimal())

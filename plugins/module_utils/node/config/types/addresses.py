@@ -1,0 +1,166 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: (c) 2026, aks.flexnode contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""Kinds of addresses: IP, CIDR, URLs with and without credentials, and the CAs that vouch for them."""
+
+from __future__ import annotations
+
+import re
+from base64 import b64decode
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
+from typing import Union
+from urllib.parse import SplitResult, urlsplit
+
+from ...secret import REDACTED
+from .kinds import parsed, secret
+from .values import Certificates
+
+# Not `A | B`: ansible-test checks aliases as if for a Python that could not evaluate it.
+Address = Union[IPv4Address, IPv6Address]  # noqa: UP007
+Network = Union[IPv4Network, IPv6Network]  # noqa: UP007
+
+
+def _network(raw: str) -> Network:
+    if "/" not in raw:
+        raise ValueError("write the prefix length too, such as 10.0.0.0/16")
+    try:
+        return ip_network(raw)
+    except ValueError as error:
+        raise ValueError(str(error).replace(f"{raw!r} ", "")) from None
+
+
+address = parsed("an IP address", ip_address)
+network = parsed("a CIDR such as 10.0.0.0/16", _network)
+
+
+def _node_ip(raw: str) -> tuple[Address, ...]:
+    found = tuple(ip_address(part.strip()) for part in raw.split(","))
+    if len(found) > 2 or len({item.version for item in found}) != len(found):
+        raise ValueError("two addresses are one IPv4 and one IPv6")
+    return found
+
+
+node_ip = parsed("an IP address, or an IPv4 and an IPv6 address with a comma between", _node_ip)
+
+
+def _endpoint(raw: str) -> str:
+    host, _colon, port = raw.rpartition(":")
+    ip_address(host[1:-1] if host.startswith("[") and host.endswith("]") else host)
+    if not port.isdecimal() or not 1 <= int(port) <= 65535:
+        raise ValueError("the port is 1 to 65535")
+    return raw
+
+
+listen_address = parsed("IP:PORT such as 127.0.0.1:10257", _endpoint)
+
+
+def _split(raw: str, *schemes: str) -> SplitResult:
+    """Split a URL that must have a scheme and a host; no message quotes it, it may hold a password."""
+    try:
+        url = urlsplit(raw)
+        port = url.port
+    except ValueError:
+        raise ValueError("it is not a URL, or its port is not a number") from None
+    if url.scheme not in schemes:
+        raise ValueError(f"it must begin with {' or '.join(f'{scheme}://' for scheme in schemes)}")
+    if not url.hostname or re.search(r"[\s\x00-\x1f\x7f\"'<>\\^`|]", raw):
+        raise ValueError("it has no host, or characters a URL can't have")
+    if port == 0:
+        raise ValueError("port 0 is not a port")
+    return url
+
+
+def _plain(url: SplitResult) -> SplitResult:
+    if url.username is not None or url.query or url.fragment:
+        raise ValueError("leave out user, password, query and fragment")
+    return url
+
+
+def _origin(raw: str) -> str:
+    url = _plain(_split(raw, "https"))
+    if url.path not in ("", "/"):
+        raise ValueError("leave out the path")
+    return f"https://{url.netloc}"
+
+
+def _https(raw: str) -> str:
+    return _plain(_split(raw, "https")).geturl().rstrip("/")
+
+
+def _source(raw: str) -> str:
+    # http is harmless here: nothing is used before its sha256 was checked.
+    return _plain(_split(raw, "https", "http")).geturl().rstrip("/")
+
+
+def _template(raw: str) -> str:
+    unknown = set(re.findall(r"\{([^}]*)\}", raw)) - {"version", "arch"}
+    if unknown or raw.count("%s") > 2 or re.search(r"%(?!s|[0-9A-Fa-f]{2})", raw):
+        raise ValueError(
+            "placeholders are {version} and {arch}, or %s for the version and a second %s for the arch"
+        )
+    _source(raw.replace("{", "").replace("}", "").replace("%s", "0"))
+    return raw.rstrip("/")
+
+
+https_origin = parsed("https://HOST[:PORT]", _origin)
+https_url = parsed("an https:// URL", _https)
+source_url = parsed("an https:// or http:// URL without credentials", _source)
+url_template = parsed("an https:// or http:// URL; {version}, {arch} or %s, %s are filled in", _template)
+
+
+def _with_credentials(raw: str) -> str:
+    return _split(raw, "http", "https").geturl().rstrip("/")
+
+
+_SSH = r"ssh://[\w.-]+@[^@]+|[\w.-]+@[\w.-]+:[\w./~-]+"  # a user of ssh is no secret
+
+
+def _repository(raw: str) -> str:
+    if not re.fullmatch(_SSH, raw):
+        _split(raw, "https", "ssh")
+    return raw
+
+
+def credentials_in(raw: object) -> tuple[str, ...]:
+    """Return what is secret in a URL: nothing, or the whole of it and its password."""
+    if not isinstance(raw, str) or raw == REDACTED or "@" not in raw or re.fullmatch(_SSH, raw):
+        return ()
+    user_info = raw.split("://", 1)[-1].rpartition("@")[0]
+    return (raw, user_info.partition(":")[2] or user_info)
+
+
+proxy_url = secret(parsed("http[s]://[USER:PASSWORD@]HOST[:PORT]", _with_credentials), credentials_in)
+repository = secret(parsed("a git URL: https://, ssh:// or git@HOST:PATH", _repository), credentials_in)
+
+
+def _certificates(raw: str) -> Certificates:
+    """Check the armour and that every body is one DER sequence: all that can be had without a parser."""
+    if "PRIVATE KEY" in raw:
+        raise ValueError("this holds a private key; give certificates only")
+    armour = r"-----BEGIN CERTIFICATE-----\s+([A-Za-z0-9+/=\s]+?)\s*-----END CERTIFICATE-----"
+    bodies = re.findall(armour, raw)
+    if not bodies or raw.count("-----BEGIN") != len(bodies):
+        raise ValueError("no whole -----BEGIN CERTIFICATE----- block is in it")
+    for body in bodies:
+        der = b64decode("".join(body.split()), validate=True)
+        long_form = der[1] & 0x7F if len(der) > 1 and der[1] & 0x80 else 0
+        length = (
+            int.from_bytes(der[2 : 2 + long_form], "big") if long_form else der[1] if len(der) > 1 else -1
+        )
+        if der[:1] != b"\x30" or len(der) != 2 + long_form + length:
+            raise ValueError("a certificate in it is cut off or damaged")
+    return Certificates(raw.strip() + "\n")
+
+
+def _encoded_certificates(raw: str) -> Certificates:
+    if raw.startswith("-----BEGIN"):
+        raise ValueError("this is PEM; give it base64-encoded, as in a kubeconfig")
+    try:
+        decoded = b64decode("".join(raw.split()), validate=True).decode("ascii")
+    except ValueError:
+        raise ValueError("it is not base64") from None
+    return _certificates(decoded)
+
+
+pem = parsed("certificates in PEM", _certificates)
+pem_base64 = parsed("base64 of certificates in PEM", _encoded_certificates)

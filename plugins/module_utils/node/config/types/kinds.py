@@ -1,0 +1,194 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: (c) 2026, aks.flexnode contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""Kinds that any document has: booleans, numbers, choices, lists, paths, secrets."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from posixpath import normpath
+from typing import Any, TypeVar
+
+from ...errors import Problem, shown
+from ...secret import REDACTED, Secret
+from .setting import Kind, Refused
+
+T = TypeVar("T")
+
+
+def kind(accepts: str, read: Callable[[object], T | None]) -> Kind[T]:
+    """Return a Kind from a reader that answers None for what it does not take."""
+
+    def checked(raw: object) -> T:
+        value = read(raw)
+        if value is None:
+            raise made.refuse(raw)
+        return value
+
+    made = Kind(accepts, checked)
+    return made
+
+
+def parsed(accepts: str, parse: Callable[[str], T]) -> Kind[T]:
+    """Return a Kind from a parser of text that raises ValueError; its message becomes the hint."""
+
+    def checked(raw: object) -> T:
+        if not isinstance(raw, str):
+            raise made.refuse(raw, "write it in quotes" if isinstance(raw, (int, float)) else "")
+        try:
+            return parse(raw.strip())
+        except ValueError as error:
+            raise made.refuse(raw, str(error)) from None
+
+    made = Kind(accepts, checked)
+    return made
+
+
+def matching(accepts: str, pattern: str, *, limit: int = 4096) -> Kind[str]:
+    """Return a Kind of text that a pattern matches whole; compiled at first use, so importing stays cheap."""
+
+    def read(raw: object) -> str | None:
+        return raw if isinstance(raw, str) and len(raw) <= limit and re.fullmatch(pattern, raw) else None
+
+    return kind(accepts, read)
+
+
+def _read_boolean(raw: object) -> bool | None:
+    # Jinja hands booleans over as text.
+    words = {"true": True, "false": False}
+    return raw if isinstance(raw, bool) else words.get(raw.strip().lower()) if isinstance(raw, str) else None
+
+
+boolean = kind("true or false", _read_boolean)
+text = kind("text", lambda raw: raw if isinstance(raw, str) and raw.strip() else None)
+line = matching("one line of text", r"[^\x00-\x1f\x7f]+")
+
+
+def integer(low: int, high: int) -> Kind[int]:
+    """Return a Kind of whole numbers; digits in quotes count, because Jinja makes them."""
+
+    def read(raw: object) -> int | None:
+        if isinstance(raw, str) and re.fullmatch(r"\d{1,9}", raw.strip()):
+            raw = int(raw)
+        return raw if isinstance(raw, int) and not isinstance(raw, bool) and low <= raw <= high else None
+
+    return kind(f"a whole number, {low} to {high}", read)
+
+
+def choice(*options: str, false: str = "") -> Kind[str]:
+    """Return a Kind of fixed words; `false` is the word that YAML 1.1 turns into a boolean (off)."""
+
+    def read(raw: object) -> str | None:
+        if raw is False and false:
+            return false
+        folded = {option.lower(): option for option in options}
+        return folded.get(raw.lower()) if isinstance(raw, str) else None
+
+    return kind(" | ".join(options), read)
+
+
+def _read_path(raw: object) -> str | None:
+    usable = isinstance(raw, str) and re.fullmatch(r"/[^\x00-\x1f\x7f]*", raw) and ".." not in raw.split("/")
+    clean = "/" + normpath(str(raw)).lstrip("/") if usable else "/"
+    return None if clean == "/" else clean
+
+
+absolute_path = kind("an absolute path below /, without ..", _read_path)
+
+# Directories that belong to everybody: what is ours is removed with all that is in it.
+_SHARED = frozenset(
+    f"/{parent}/{name}"
+    for parent, names in {
+        "etc": ("default", "ssl", "ssl/certs", "systemd", "systemd/system"),
+        "usr": ("bin", "lib", "local", "local/bin", "local/sbin", "sbin", "share"),
+        "var": ("lib", "log", "run", "spool"),
+    }.items()
+    for name in names
+)
+
+
+def _read_own_directory(raw: object) -> str | None:
+    clean = _read_path(raw)
+    return None if clean is None or clean.count("/") < 2 or clean in _SHARED else clean
+
+
+own_directory = kind(
+    "a directory of its own: an absolute path, two levels deep, of nobody else", _read_own_directory
+)
+
+
+def list_of(item: Kind[T], *, commas: bool = False) -> Kind[tuple[T, ...]]:
+    """Return a Kind of lists; every bad item is reported. `commas`: one text with commas counts as a list."""
+
+    def read(raw: object) -> tuple[T, ...]:
+        if commas and isinstance(raw, str):
+            raw = [part.strip() for part in raw.split(",") if part.strip()]
+        if not isinstance(raw, (list, tuple)):
+            raise made.refuse(raw)
+        values: list[T] = []
+        problems: list[Problem] = []
+        for index, part in enumerate(raw):
+            try:
+                values.append(item.read(part))
+            except Refused as refused:
+                problems += refused.under(f"[{index}]")
+        if problems:
+            raise Refused(*problems)
+        return tuple(values)
+
+    made = Kind(f"a list; each item: {item.accepts}", read)
+    return made
+
+
+def map_of(accepts: str, value: Kind[T], *, name: Kind[str] = line) -> Kind[Mapping[str, T]]:
+    """Return a Kind of free mappings, sorted by key; every bad key and value is reported."""
+
+    def read(raw: object) -> Mapping[str, T]:
+        if not isinstance(raw, Mapping):
+            raise made.refuse(raw)
+        values: dict[str, T] = {}
+        problems: list[Problem] = []
+        for key, item in sorted(raw.items(), key=lambda pair: str(pair[0])):
+            try:
+                values[name.read(key)] = value.read(item)
+            except Refused as refused:
+                problems += refused.under(f"[{shown(key)}]")
+        if problems:
+            raise Refused(*problems)
+        return values
+
+    made = Kind(accepts, read)
+    return made
+
+
+def _read_free(raw: object) -> Mapping[str, Any] | None:
+    return dict(raw) if isinstance(raw, Mapping) and all(isinstance(key, str) for key in raw) else None
+
+
+free_mapping = kind("a mapping", _read_free)
+
+
+def texts_in(raw: object) -> tuple[str, ...]:
+    """Return every text inside a raw value."""
+    if isinstance(raw, Mapping):
+        return tuple(found for item in raw.values() for found in texts_in(item))
+    if isinstance(raw, (list, tuple)):
+        return tuple(found for item in raw for found in texts_in(item))
+    return () if raw in (None, "", REDACTED) or isinstance(raw, bool) else (str(raw),)
+
+
+def secret(inner: Kind[str], find: Callable[[object], tuple[str, ...]] = texts_in) -> Kind[Secret]:
+    """Return the Kind of a text that must not be shown; the mark of a redacted document is accepted."""
+
+    def read(raw: object) -> Secret:
+        if raw == REDACTED:
+            return Secret(REDACTED)
+        try:
+            return Secret(inner.read(raw))
+        except Refused as refused:
+            # The inner kind may quote the value: keep only its advice.
+            raise made.refuse(raw, refused.problems[0].hint) from None
+
+    made = Kind(inner.accepts, read, find, sensitive=True)
+    return made

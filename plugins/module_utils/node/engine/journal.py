@@ -1,0 +1,134 @@
+# Copyright: (c) 2026, aks.flexnode contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The journal: how every item was before our first touch. Read backwards, it gives the machine back."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from ..errors import StateCorrupt
+from ..machine.host import Host
+from ..resources.base import Origin, Resource, key_of
+
+
+@dataclass(slots=True)
+class Entry:
+    """One item: its origin, the mark it had then, and every mark that we gave it."""
+
+    kind: str
+    name: str
+    origin: Origin
+    was: str
+    marks: list[str] = field(default_factory=list)
+    of: set[str] = field(default_factory=set)  # components that ask, or asked, for it
+    restarts: tuple[str, ...] = ()  # units that read it
+
+    @property
+    def key(self) -> str:
+        """The item's identity."""
+        return f"{self.kind}:{self.name}"
+
+
+class Journal:
+    """Lines of JSON, appended and synced before anything is touched; contents of replaced files beside it.
+
+    A crash can only tear the last line, whose act has then not begun: a torn last line is dropped.
+    """
+
+    def __init__(self, host: Host, directory: str) -> None:
+        self._host = host
+        self._directory = directory
+        self._lines = f"{directory}/journal"
+        self._contents = f"{directory}/origins"
+
+    def entries(self) -> list[Entry]:
+        """Every item ever touched, in the order of the first touch."""
+        entries: dict[str, Entry] = {}
+        # What follows the last end of line is torn, even where it looks whole: its act has not begun.
+        lines = (self._host.read(self._lines) or b"").split(b"\n")[:-1]
+        for number, line in enumerate(lines, 1):
+            try:
+                record = json.loads(line)
+                kind, _colon, name = record["key"].partition(":")
+            except (ValueError, KeyError, TypeError, AttributeError) as error:
+                raise StateCorrupt(
+                    "the undo journal can't be read",
+                    where=f"{self._lines}, line {number}",
+                    why=str(error),
+                    fix="restore the file from a backup; without it this machine can't be given back exactly",
+                ) from error
+            if record.get("released"):
+                entries.pop(record["key"], None)
+                continue
+            if "origin" in record:
+                entries.setdefault(record["key"], Entry(kind, name, record["origin"], record["was"]))
+            entry = entries[record["key"]]
+            if record["mark"] not in entry.marks:
+                entry.marks.append(record["mark"])
+            entry.of.update(record.get("of", ()))
+            entry.restarts = tuple(record.get("restarts", ()))
+        return list(entries.values())
+
+    def record(
+        self, resources: Iterable[Resource], owners: Mapping[str, frozenset[str]] | None = None
+    ) -> None:
+        """Write down the origin of each item that is touched for the first time, and its coming mark."""
+        known = {entry.key: entry for entry in self.entries()}
+        lines = []
+        for resource in resources:
+            key = key_of(resource)
+            of = (owners or {}).get(key, frozenset())
+            line: dict[str, object] = {"key": key, "mark": resource.mark}
+            if of:
+                line["of"] = sorted(of)
+            if resource.restarts:
+                line["restarts"] = resource.restarts
+            if key not in known:
+                line["was"] = resource.mark_now(self._host, resource.name)
+                line["origin"] = resource.capture(self._host, self)
+            elif resource.mark in known[key].marks and of <= known[key].of:
+                continue
+            lines.append(json.dumps(line, sort_keys=True))
+        self._append(lines)
+
+    def release(self, keys: Iterable[str]) -> None:
+        """Forget items that are as they were: whoever touches one next begins with what is there then."""
+        self._append([json.dumps({"key": key, "released": True}) for key in keys])
+
+    def _append(self, lines: list[str]) -> None:
+        if lines:
+            self._host.make_directories(self._directory, 0o700)
+            self._mend_torn_end()
+            self._host.append(self._lines, "".join(f"{line}\n" for line in lines).encode())
+
+    def keep(self, content: bytes) -> str:
+        """Keep the content of a file that is about to be replaced."""
+        digest = hashlib.sha256(content).hexdigest()
+        place = f"{self._contents}/{digest}"
+        if self._host.look(place).absent:
+            self._host.make_directories(self._contents, 0o700)
+            self._host.write(place, content, 0o600)
+        return digest
+
+    def kept(self, digest: str) -> bytes:
+        """Content that was kept; one that is missing or damaged is an error, never a guess."""
+        content = self._host.read(f"{self._contents}/{digest}")
+        if content is None or hashlib.sha256(content).hexdigest() != digest:
+            raise StateCorrupt(
+                "the original content of a replaced file is lost or damaged",
+                where=f"{self._contents}/{digest}",
+                why="it is missing" if content is None else "its digest differs",
+                fix="restore the file by hand, then run this again",
+            )
+        return content
+
+    def _mend_torn_end(self) -> None:
+        """A new line must not be glued to a torn one."""
+        content = self._host.read(self._lines) or b""
+        if content and not content.endswith(b"\n"):
+            whole = content[: content.rfind(b"\n") + 1]
+            self._host.write(self._lines, whole, 0o600)

@@ -1,0 +1,92 @@
+# Copyright: (c) 2026, aks.flexnode contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What a poll found is followed: applied, or refused and remembered, or the machine leaves."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from ..config.document import loads
+from ..engine.state import Store
+from ..errors import (
+    ApiUnreachable,
+    ArtifactTruncated,
+    ArtifactUnreachable,
+    ConfigUnreachable,
+    DiskFull,
+    FlexNodeError,
+)
+from ..machine.clock import stamp
+from ..machine.host import Host
+from ..net.http_client import shown
+from ..operations.leave import leave
+from ..operations.reconcile import EVERYTHING, obtain, reconcile
+from ..sources.source import Seen, is_tombstone
+from ..sources.watched import LONGEST, Blocked, News, Watched
+
+Say = Callable[[str], None]
+# A cut line, a mirror that is away, a full disk: nothing that another document would help against.
+PASSING = (ApiUnreachable, ArtifactTruncated, ArtifactUnreachable, ConfigUnreachable, DiskFull)
+FIRST_PAUSE = 60.0  # seconds before what failed for such a reason is tried again; then twice as long
+DRAIN_SECONDS = 60.0
+NOT_FOLLOWED = 3  # exit status: the new document was refused, or did not work
+
+
+def follow(host: Host, store: Store, watched: Watched, news: News, say: Say) -> int:
+    """Make the machine what the bundle says. The caller holds the lease."""
+    before, _whole = store.remembered()
+    before_version = store.config_version()
+    watched = replace(watched, etag=news.etag, digest=news.digest, not_before=0.0, settled=False)
+    try:
+        bundle = loads(news.body, where=shown(watched.url))
+        watched = replace(watched, version=str(bundle.get("configVersion") or "") or None)
+        if is_tombstone(bundle):
+            return depart(host, say)
+        obtain(host, Seen(bundle, watched), watched.over)
+        run = reconcile(host, None, EVERYTHING, tell=say)
+    except FlexNodeError as error:
+        if before is not None and store.transaction() is None:
+            # Nothing was changed, or all of it was put back: the document goes with the machine.
+            store.set_current_config(before, before_version)
+        blocked = blocked_by(error, watched, host.clock.now())
+        settled = blocked.retry_at is None
+        store.set_source(replace(watched, settled=settled, blocked=blocked).as_dict())
+        trouble = {"ok": False, "code": error.code, "message": blocked.message, "since": stamp(host.clock)}
+        store.set_monitoring(trouble)
+        say(f"{error}\nconfiguration {watched.version or 'without a version'} is not followed")
+        return NOT_FOLLOWED
+    current = Watched.of(store.source()) or watched  # reconcile has noted that it is done
+    store.set_source(replace(current, blocked=None).as_dict())
+    store.set_monitoring({})
+    for warning in run.warnings:
+        say(f"warning: {warning}")
+    done = f"{len(run.actions)} change(s)" if run.changed else "nothing to change"
+    say(f"configuration {watched.version or 'without a version'} is followed: {done}")
+    return 0
+
+
+def blocked_by(error: FlexNodeError, watched: Watched, now: float) -> Blocked:
+    """What is remembered of a document that was not followed, and when it is tried again, if ever."""
+    known = watched.blocked
+    attempts = known.attempts + 1 if known and known.digest == watched.digest else 1
+    pause = min(FIRST_PAUSE * 2 ** (attempts - 1), LONGEST)
+    return Blocked(
+        watched.digest,
+        watched.version,
+        error.code,
+        " ".join(f"{error.what}: {error.why}".split()),  # one line, for a status
+        attempts,
+        now + pause if isinstance(error, PASSING) else None,
+    )
+
+
+def depart(host: Host, say: Say) -> int:
+    """The owner said that this node is to leave: the same as unbootstrap."""
+    say("the configuration of this node was deleted: it leaves the cluster")
+    report = leave(host, drain_seconds=DRAIN_SECONDS, tell=say)
+    for line in report.complaints:
+        say(line)
+    say("this machine is no longer a node")
+    return 1 if report.complaints else 0

@@ -1,0 +1,47 @@
+# Copyright: (c) 2026, aks.flexnode contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""This program's own files, wherever it runs from: a checkout, an Ansible module's zip, a zipapp, /opt."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from importlib.abc import Traversable
+
+VERSION = "0.1.0"
+PACKAGE = "flexnode"
+COMMAND = "aks-flex-node"
+
+LAUNCHER = f"""#!/usr/bin/python3 -I
+import os
+import sys
+
+sys.path.insert(0, os.path.dirname(os.path.realpath(__file__)))
+if sys.argv[1:] == ["poll", "--hand-over"]:  # the timer's, every 30 s: most of the program is not needed
+    from {PACKAGE}.follow.tick import main
+else:
+    from {PACKAGE}.cli import main
+
+sys.exit(main())
+"""
+
+
+def sources() -> dict[str, bytes]:
+    """Everything the installed command consists of: the engine that runs now is the one that is installed."""
+    from importlib.resources import files
+
+    found = {COMMAND: LAUNCHER.encode()}
+    above = (__package__ or "").rpartition(".")[0]
+    _collect(files(above), PACKAGE, found)
+    return found
+
+
+def _collect(directory: Traversable, prefix: str, found: dict[str, bytes]) -> None:
+    for entry in directory.iterdir():
+        name = f"{prefix}/{entry.name}"
+        if entry.name.endswith(".py"):
+            found[name] = entry.read_bytes()
+        elif entry.is_dir() and entry.name != "__pycache__":
+            _collect(entry, name, found)

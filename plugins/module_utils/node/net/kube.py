@@ -1,0 +1,215 @@
+# Copyright: (c) 2026, aks.flexnode contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The few Kubernetes API calls that a node needs."""
+
+from __future__ import annotations
+
+import json
+import ssl
+import urllib.parse
+from collections.abc import Mapping
+from typing import Any
+
+from ..errors import ApiUnreachable, CaMismatch, FlexNodeError, Forbidden
+from ..machine.clock import Clock
+from .http_client import HttpClient, HttpFailure
+
+Json = dict[str, Any]
+MERGE = "application/merge-patch+json"
+
+
+class KubeClient:
+    """The API server, as one identity: a client certificate (file with certificate and key) or a token."""
+
+    def __init__(
+        self,
+        server: str,
+        ca_pem: str,
+        *,
+        certificate: str = "",
+        key: str = "",
+        token: str = "",
+        clock: Clock | None = None,
+        attempts: int = 3,
+        timeout: float = 10,
+    ) -> None:
+        self._server = server.rstrip("/")
+        try:
+            context = ssl.create_default_context(cadata=ca_pem)
+        except (ssl.SSLError, ValueError) as error:
+            raise CaMismatch(
+                "the API server's CA can't be used",
+                where="node.kubelet.caCertData",
+                why=str(error),
+                fix="copy it from the cluster's kubeconfig (az aks get-credentials)",
+            ) from error
+        if certificate:
+            try:
+                context.load_cert_chain(certificate, key or None)
+            except (OSError, ssl.SSLError) as error:
+                raise Forbidden(
+                    "the certificate to ask the API server with can't be used",
+                    where=certificate,
+                    why=error.strerror or str(error),
+                    fix="if it stays so, remove it and join again with a new token",
+                ) from error
+        self._headers = {"Authorization": f"Bearer {token}"} if token else {}
+        # Never through a proxy: the kubelet does not use one either, so a success here means the same there.
+        self._http = HttpClient(context=context, clock=clock, timeout=timeout, attempts=attempts)
+
+    def node(self, name: str) -> Json | None:
+        """The Node, None where there is none."""
+        return self._call("GET", f"/api/v1/nodes/{_quoted(name)}")
+
+    def patch_node(self, name: str, patch: Mapping[str, Any]) -> Json | None:
+        """Change parts of the Node."""
+        return self._call("PATCH", f"/api/v1/nodes/{_quoted(name)}", patch, MERGE)
+
+    def delete_node(self, name: str) -> bool:
+        """Remove the Node; False where there was none."""
+        return self._call("DELETE", f"/api/v1/nodes/{_quoted(name)}") is not None
+
+    def pods_on(self, node: str) -> list[Json]:
+        """The pods that are bound to a node."""
+        query = urllib.parse.urlencode({"fieldSelector": f"spec.nodeName={node}"})
+        answer = self._call("GET", f"/api/v1/pods?{query}") or {}
+        return list(answer.get("items", ()))
+
+    def pod(self, namespace: str, name: str) -> Json | None:
+        """One pod, None where there is none."""
+        return self._call("GET", f"/api/v1/namespaces/{_quoted(namespace)}/pods/{_quoted(name)}")
+
+    def evict(self, namespace: str, name: str) -> bool:
+        """Ask a pod to leave, as its PodDisruptionBudget allows; False: not now."""
+        body = {
+            "apiVersion": "policy/v1",
+            "kind": "Eviction",
+            "metadata": {"namespace": namespace, "name": name},
+        }
+        path = f"/api/v1/namespaces/{_quoted(namespace)}/pods/{_quoted(name)}/eviction"
+        try:
+            self._call("POST", path, body)
+        except HttpFailure as failure:
+            if failure.status == 429:
+                return False
+            raise
+        return True
+
+    def may(self, verb: str, resource: str, group: str = "", namespace: str = "") -> bool:
+        """Whether this identity may do something, everywhere or in a namespace. Whoever is known may ask."""
+        kind, _slash, part = resource.partition("/")
+        place = {"namespace": namespace} if namespace else {}
+        attributes = {"verb": verb, "resource": kind, "subresource": part, "group": group, **place}
+        body = {
+            "apiVersion": "authorization.k8s.io/v1",
+            "kind": "SelfSubjectAccessReview",
+            "spec": {"resourceAttributes": attributes},
+        }
+        answer = self._call("POST", "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", body) or {}
+        status = answer.get("status") or {}
+        if not status.get("allowed") and status.get("evaluationError"):
+            raise ApiUnreachable(
+                "the API server can't tell what this identity may do",
+                where=self._server,
+                why=str(status["evaluationError"]),
+            )
+        return bool(status.get("allowed"))
+
+    def version(self) -> str:
+        """The API server's version, e.g. 1.34.4."""
+        answer = self._call("GET", "/version") or {}
+        return str(answer.get("gitVersion", "")).lstrip("v")
+
+    def _call(
+        self, method: str, path: str, body: Any = None, content: str = "application/json"
+    ) -> Json | None:
+        headers = {**self._headers, "Accept": "application/json", "Content-Type": content}
+        data = None if body is None else json.dumps(body).encode()
+        try:
+            answer = self._http.request(method, self._server + path, body=data, headers=headers)
+        except HttpFailure as failure:
+            if failure.status == 404:
+                return None
+            if failure.status == 429 and path.endswith("/eviction"):
+                raise  # a PodDisruptionBudget's way to say: not now
+            raise self._explained(failure, f"{method} {path.partition('?')[0]}") from failure
+        try:
+            document: Json = json.loads(answer.body)
+        except ValueError as error:
+            raise ApiUnreachable(
+                "something answers that is not an API server",
+                where=self._server,
+                why="its answer is not JSON",
+                fix="check node.kubelet.serverURL; a captive portal or a proxy may answer in its place",
+            ) from error
+        return document
+
+    def _explained(self, failure: HttpFailure, request: str) -> FlexNodeError:
+        if failure.status in (401, 403):
+            return Forbidden(
+                "the API server refuses this request",
+                where=f"{request} at {self._server}",
+                why=_message(failure),
+                fix="check the identity's bindings; docs/permissions.md lists what each method needs",
+            )
+        if failure.tls:
+            return CaMismatch(
+                "the API server's certificate is not trusted",
+                where=self._server,
+                why=failure.reason,
+                fix=failure.advice,
+            )
+        return ApiUnreachable(
+            "the API server gives no usable answer", where=f"{request} at {self._server}", why=failure.reason
+        )
+
+
+def ready_condition(node: Mapping[str, Any]) -> tuple[bool, str]:
+    """Whether a Node is Ready, and what its condition says."""
+    for condition in node.get("status", {}).get("conditions", ()):
+        if condition.get("type") == "Ready":
+            return condition.get("status") == "True", str(condition.get("message", ""))
+    return False, "the kubelet has not reported yet"
+
+
+def kubelet_version(node: Mapping[str, Any]) -> str:
+    """The kubelet version that a Node reports."""
+    return str(node.get("status", {}).get("nodeInfo", {}).get("kubeletVersion", "")).lstrip("v")
+
+
+def evictable(pod: Mapping[str, Any]) -> bool:
+    """Whether a drain asks this pod to leave: not static ones, not a DaemonSet's, not finished ones."""
+    metadata = pod.get("metadata", {})
+    if "kubernetes.io/config.mirror" in (metadata.get("annotations") or {}):
+        return False
+    if any(owner.get("kind") == "DaemonSet" for owner in metadata.get("ownerReferences") or ()):
+        return False
+    return pod.get("status", {}).get("phase") not in ("Succeeded", "Failed")
+
+
+def drain(client: KubeClient, node: str, clock: Clock, seconds: float) -> list[str]:
+    """Cordon a node and evict its pods within a time limit; returns the pods that did not leave."""
+    client.patch_node(node, {"spec": {"unschedulable": True}})
+    deadline = clock.monotonic() + seconds
+    asked: set[str] = set()
+    while True:
+        pods = [pod for pod in client.pods_on(node) if evictable(pod)]
+        names = {f"{pod['metadata']['namespace']}/{pod['metadata']['name']}" for pod in pods}
+        if not names or clock.monotonic() >= deadline:
+            return sorted(names)
+        for name in sorted(names - asked):
+            if client.evict(*name.split("/", 1)):
+                asked.add(name)
+        clock.sleep(0.5)
+
+
+def _quoted(text: str) -> str:
+    return urllib.parse.quote(text, safe="")
+
+
+def _message(failure: HttpFailure) -> str:
+    try:
+        return str(json.loads(failure.body)["message"])
+    except (ValueError, KeyError, TypeError):
+        return failure.reason

@@ -1,0 +1,40 @@
+# Copyright: (c) 2026, aks.flexnode contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The site's proxy, as programs and our own client want to be told."""
+
+from __future__ import annotations
+
+import urllib.parse
+
+from ..config.model import NodeConfig
+from .http_client import Proxies
+
+ALWAYS_DIRECT = ("localhost", "127.0.0.0/8", "::1", ".svc", ".cluster.local", "169.254.169.254")
+
+
+def environment(config: NodeConfig) -> dict[str, str]:
+    """HTTP_PROXY and friends; empty where there is no proxy."""
+    proxy = config.proxy
+    pairs = {
+        "HTTP_PROXY": proxy.http.reveal() if proxy.http else "",
+        "HTTPS_PROXY": proxy.https.reveal() if proxy.https else "",
+    }
+    pairs = {name: value for name, value in pairs.items() if value}
+    return {**pairs, "NO_PROXY": ",".join(direct(config))} if pairs else {}
+
+
+def proxies(config: NodeConfig) -> Proxies:
+    """The same for our own client."""
+    pairs = environment(config)
+    return Proxies(pairs.get("HTTP_PROXY", ""), pairs.get("HTTPS_PROXY", ""), direct(config))
+
+
+def direct(config: NodeConfig) -> tuple[str, ...]:
+    """What is reached without the proxy: what the user says, and all that is the cluster's own."""
+    network = config.network
+    cidrs = (network.service_cidr, network.pod_cidr, *network.vnet_cidrs, config.cni.pod_cidr)
+    server = config.node.kubelet.server_url
+    api = (urllib.parse.urlsplit(server).hostname or "",) if server else ()
+    entries = (*config.proxy.no, *ALWAYS_DIRECT, *api, *(str(cidr) for cidr in cidrs if cidr))
+    return tuple(dict.fromkeys(entry for entry in entries if entry))

@@ -1,0 +1,50 @@
+# Copyright: (c) 2026, aks.flexnode contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Another owner's container runtime or kubelet: found before anything is touched."""
+
+from __future__ import annotations
+
+from ..config.model import NodeConfig
+from ..engine.state import Store
+from ..errors import ForeignRuntime
+from ..machine.facts import UNIT_DIRS
+from ..machine.host import Host
+from ..machine.layout import CONTAINERD, KUBELET, UNIT_DIR
+
+# Units of software that would fight with ours over the runtime, the kubelet's port or the pods' network.
+RIVALS = (
+    CONTAINERD,
+    KUBELET,
+    "docker.service",
+    "crio.service",
+    "k3s.service",
+    "k3s-agent.service",
+    "rke2-agent.service",
+    "rke2-server.service",
+    "snap.microk8s.daemon-kubelite.service",
+)
+
+
+def foreign_units(host: Host, store: Store) -> list[str]:
+    """Rival units on this machine that are not our own."""
+    ours = {entry.name for entry in store.journal.entries() if entry.origin.get("is") == "absent"}
+    found = []
+    for unit in RIVALS:
+        places = [
+            f"{directory}/{unit}" for directory in UNIT_DIRS if not host.look(f"{directory}/{unit}").absent
+        ]
+        if any(place not in ours for place in places) and f"{UNIT_DIR}/{unit}" not in ours:
+            found.append(places[0])
+    return found
+
+
+def check_foreign(host: Host, store: Store, config: NodeConfig) -> None:
+    """Refuse, unless the user said that we may take over."""
+    if not config.takeover and (found := foreign_units(host, store)):
+        raise ForeignRuntime(
+            "another owner's container runtime or kubelet is on this machine",
+            where=", ".join(found),
+            why="two of them can't share a machine: they fight over sockets, cgroups and pod networks",
+            fix="remove it, or set takeover: true to adopt it (unbootstrap gives its files back)",
+        )

@@ -1,0 +1,111 @@
+# Copyright: (c) 2026, aks.flexnode contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The status of a machine: one document, one reason."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..components.every import COMPONENTS, wanted
+from ..components.kubelet import kubelet_identity
+from ..components.labels import node_name
+from ..config.parse import parse
+from ..engine.state import Phase, Store, store_of
+from ..engine.transaction import make_plan
+from ..errors import FlexNodeError
+from ..machine.clock import stamp
+from ..machine.facts import gather
+from ..machine.host import Host
+from ..net.http_client import shown
+from ..net.kube import kubelet_version, ready_condition
+from ..procedures.arc.registration import query
+from ..sources.watched import Watched
+from .reconcile import as_kubelet
+
+
+def status_of(host: Host, machine: str | None = None) -> dict[str, Any]:
+    """Look at everything; change nothing. What can't be seen is said, never guessed."""
+    store = store_of(host)
+    state = store.state()
+    status: dict[str, Any] = {
+        "arc": {"status": "NotConfigured"},
+        "vpn": {"status": "NotConfigured"},
+        "node": {"status": "NotConfigured", "ready": False},
+        "config": {"version": store.config_version(), "appliedVersion": None},
+        "drift": [],
+        "phase": state["phase"],
+        "reason": state.get("code") or state["phase"],
+        "message": state.get("message", ""),
+        "monitoring": monitoring_of(store),
+        "timestamp": stamp(host.clock),
+    }
+    document = store.current_config()
+    if document is None:
+        return status
+    applied = store.applied_config()
+    status["config"]["appliedVersion"] = store.config_version() if applied == document else None
+    try:
+        _observe(host, store, document, status, machine)
+    except FlexNodeError as error:
+        status |= {"reason": error.code, "message": f"{error.what}: {error.why}"}
+    return status
+
+
+def monitoring_of(store: Store) -> dict[str, Any]:
+    """How this machine follows its configuration: by which address, and what is wrong with that."""
+    watched = Watched.of(store.source())
+    if watched is None:
+        return {"status": "NotConfigured"}
+    trouble, blocked = store.monitoring(), watched.blocked
+    return {
+        "status": "Blocked" if blocked else "Failing" if trouble else "Ok",
+        "url": shown(watched.url),
+        "version": watched.version,
+        "blockedVersion": blocked.version if blocked else None,
+        **(trouble or {"ok": True}),
+    }
+
+
+def _observe(
+    host: Host, store: Store, document: dict[str, Any], status: dict[str, Any], machine: str | None
+) -> None:
+    joining = store.state()["phase"] != Phase.NOT_STARTED.value
+    config = parse(document, purpose="join" if joining else "prepare", pollable=True)
+    if not joining:
+        return
+    if config.azure.arc.enabled:
+        seen = query(host).as_dict()
+        status["arc"] = {
+            "status": seen["agent_status"] or "NotInstalled",
+            "resourceId": seen["resource_id"],
+            "agentVersion": seen["agent_version"],
+            "services": seen["services"],
+        }
+    facts = gather(host, machine)
+    resources, ownership = wanted(COMPONENTS, config, facts)
+    status["drift"] = make_plan(resources, host, store, ownership).sentences
+    name = node_name(config, facts)
+    status["node"] = {"name": name, "status": "NotJoined", "ready": False}
+    if not host.exists(kubelet_identity(config)):
+        return
+    node = as_kubelet(host, config, attempts=2).node(name)
+    if node is None:
+        status["node"]["status"] = "NotRegistered"
+        return
+    ready, message = ready_condition(node)
+    status["node"] |= {
+        "status": "Ready" if ready else "NotReady",
+        "ready": ready,
+        "message": message,
+        "kubeletVersion": kubelet_version(node),
+        "containerRuntime": node["status"]["nodeInfo"]["containerRuntimeVersion"].replace("://", " "),
+        "labels": node["metadata"].get("labels", {}),
+    }
+    if not ready:
+        status |= {"reason": "FLEX-1502", "message": message}
+    elif status["drift"]:
+        status |= {
+            "reason": "Drift",
+            "message": f"{len(status['drift'])} item(s) differ from the configuration",
+        }

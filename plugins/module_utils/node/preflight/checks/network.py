@@ -1,0 +1,187 @@
+# Copyright: (c) 2026, aks.flexnode contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Checks of the machine's network: addresses, packets, resolvers, proxy. Pure."""
+
+from __future__ import annotations
+
+import urllib.parse
+from collections.abc import Iterator
+from ipaddress import ip_address
+
+from ...config.types.addresses import Network
+from ...net.http_client import bypassed, shown
+from ...net.proxy import direct
+from ..finding import Outcome, error, listed, warning
+from ..seen import Link, Situation
+
+LEAST_MTU, SMALL_MTU = 1280, 1400
+# Interfaces that pod networks make: on a node they carry the very ranges that are asked about.
+POD_INTERFACES = (
+    "cni",
+    "cilium",
+    "lxc",
+    "cali",
+    "flannel",
+    "veth",
+    "tunl",
+    "vxlan",
+    "kube-",
+    "weave",
+    "nodelocal",
+)
+
+
+def overlaps(now: Situation) -> Iterator[Outcome]:
+    """Pods and Services have addresses that nothing near this machine has."""
+    network = now.config.network
+    ranges = [
+        ("network.podCIDR", network.pod_cidr),
+        ("network.serviceCIDR", network.service_cidr),
+        ("cni.podCIDR", now.config.cni.pod_cidr),
+    ]
+    links = _own_links(now)
+    for name, cidr in ranges:
+        if cidr is None:
+            continue
+        for link in links:
+            if _overlap(cidr, link.network):
+                place = f"{link.interface} has " if link.interface else "this machine has the address "
+                yield error(
+                    "cidr-overlap",
+                    f"{place}{link.network}, which overlaps {name} ({cidr})",
+                    "the machine would take its neighbours for pods or Services, and lose one of them",
+                    "renumber this machine's network, or use a cluster with other ranges",
+                )
+        for server in now.machine.nameservers:
+            if server in cidr and not any(server in link.network for link in links):
+                yield error(
+                    "cidr-overlap",
+                    f"the name server {server} lies in {name} ({cidr})",
+                    "it can't be reached any more once the node has joined",
+                    "use another name server, or a cluster with other ranges",
+                )
+    yield from _vnet(now, links)
+
+
+def _vnet(now: Situation, links: tuple[Link, ...]) -> Iterator[Outcome]:
+    """The cluster's own network; a machine inside of Azure may well be part of it."""
+    if now.config.azure_auth.method == "managedIdentity" or now.config.azure.managed_identity:
+        return
+    through_tunnel = now.config.azure.vpn.enabled
+    for cidr in now.config.network.vnet_cidrs:
+        for link in links:
+            if not _overlap(cidr, link.network):
+                continue
+            found = f"{link.interface or 'an address'} ({link.network}) overlaps network.vnetCIDRs ({cidr})"
+            if through_tunnel:
+                yield error(
+                    "cidr-overlap",
+                    found,
+                    "the VPN takes this range, and cuts this machine off from its neighbours",
+                    "renumber this machine's network",
+                )
+            else:
+                yield warning(
+                    "cidr-overlap",
+                    found,
+                    "unless this machine is part of that VNet, the cluster can't reach it (logs, exec)",
+                    "renumber this machine's network, if it is not part of the VNet",
+                )
+
+
+def _own_links(now: Situation) -> tuple[Link, ...]:
+    """Networks that were there before there was a node."""
+    if not now.machine.joined:
+        return now.machine.links
+    of_pods = [link.network for link in now.machine.links if link.interface.startswith(POD_INTERFACES)]
+    return tuple(
+        link for link in now.machine.links if not any(_overlap(link.network, pods) for pods in of_pods)
+    )
+
+
+def _overlap(one: Network, other: Network) -> bool:
+    return one.version == other.version and one.overlaps(other)
+
+
+def mtu(now: Situation) -> Iterator[Outcome]:
+    """Packets of pods are wrapped into packets of the machine, which have to be larger."""
+    for interface, size in sorted(now.machine.mtus.items()):
+        fix = f"ip link set dev {interface} mtu 1500, if the way to the cluster carries that (try: tracepath)"
+        if size < LEAST_MTU:
+            why = "IPv6 and many TLS handshakes need 1280: connections hang after their first bytes"
+            yield error("mtu", f"the MTU of {interface} is {size}", why, fix)
+        elif size < SMALL_MTU:
+            why = "pod networks wrap packets: what is left for pods is small, and large packets may get lost"
+            yield warning("mtu", f"the MTU of {interface} is {size}", why, fix)
+
+
+def resolvers(now: Situation) -> Iterator[Outcome]:
+    """Pods inherit the machine's name servers."""
+    servers = now.machine.nameservers
+    if not servers:
+        yield warning(
+            "resolver",
+            "no name server is configured",
+            "neither the machine nor its pods can resolve names",
+            "name one in /etc/resolv.conf, or in the network's configuration",
+        )
+    elif all(server.is_loopback for server in servers):
+        yield warning(
+            "resolver",
+            f"the only name server is this machine itself ({listed(servers)})",
+            "for pods with dnsPolicy Default, such as CoreDNS, that address is the pod",
+            "set kubelet.configOverrides.resolvConf to a file that names the real servers",
+        )
+
+
+def proxy(now: Situation) -> Iterator[Outcome]:
+    """One proxy for everything, or none for anything."""
+    given, found = now.config.proxy, now.machine.environment
+    there = found.get("https_proxy") or found.get("http_proxy")
+    if there and not (given.http or given.https):
+        yield warning(
+            "proxy",
+            f"/etc/environment names the proxy {shown(there)}, and the configuration names none",
+            "downloads and containerd go directly, and may get nowhere",
+            "set proxy.http and proxy.https",
+        )
+    if given.http and not given.https:
+        yield warning(
+            "proxy",
+            "proxy.http is set, and proxy.https is not",
+            "artifacts, images and Azure are all behind https: they are reached directly",
+            "set proxy.https too, to the same address if one proxy serves both",
+        )
+    for name, address in (("https", given.https), ("http", given.http)):
+        system = found.get(f"{name}_proxy", "")
+        if address and system and shown(system).rstrip("/") != shown(address.reveal()).rstrip("/"):
+            yield warning(
+                "proxy",
+                f"proxy.{name} is {shown(address.reveal())}, and this machine uses {shown(system)}",
+                "one of the two is wrong, or a rest of former days",
+                "make proxy and /etc/environment say the same",
+            )
+    yield from _mirror_by_proxy(now)
+
+
+def _mirror_by_proxy(now: Situation) -> Iterator[Outcome]:
+    """A mirror on the same network is rarely meant to be reached through the site's proxy."""
+    mirror, given = now.config.mirror.url, now.config.proxy
+    host = urllib.parse.urlsplit(mirror).hostname or "" if mirror else ""
+    if not host or not (given.https or given.http) or bypassed(host, direct(now.config)):
+        return
+    if any(_inside(host, link) for link in now.machine.links):
+        yield warning(
+            "proxy",
+            f"the mirror {host} is on this machine's own network, and is reached through the proxy",
+            "the proxy may not find it, and every byte goes a long way round",
+            f"add {host} to proxy.no",
+        )
+
+
+def _inside(host: str, link: Link) -> bool:
+    try:
+        return ip_address(host) in link.network
+    except ValueError:
+        return False

@@ -1,0 +1,178 @@
+# Copyright: (c) 2026, aks.flexnode contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Checks of what is on the machine already: other owners, ports, names, tokens. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from datetime import datetime, timezone
+
+from ...catalogue.artifacts import artifacts_of
+from ...config.types.formats import DNS_SUBDOMAIN
+from ...errors import NotInCatalogue
+from ...machine.facts import ARCHITECTURES
+from ...machine.layout import CONTAINERD, KUBELET
+from ..finding import Outcome, Unchecked, error, listed, warning
+from ..probes.network import ports_of
+from ..seen import Listener, Situation
+
+OURS = {"kubelet": KUBELET, "containerd": CONTAINERD}
+LABEL = 63  # the name is also the value of the label kubernetes.io/hostname
+ASK_AGAIN = (
+    "get a new one: run bootstrap again (sources cluster, blob), or aks.flexnode.config_tokens (source rp)"
+)
+SOON = 600  # seconds that a join may take, with slow downloads
+
+
+def ports(now: Situation) -> Iterator[Outcome]:
+    """The node's ports are free, or its own."""
+    machine, wanted = now.machine, ports_of(now.config)
+    taken: dict[int, Listener] = {}
+    # What is taken over is stopped, and its ports are ours then.
+    adopted = {path.rpartition("/")[2] for path in machine.foreign} if now.config.takeover else set()
+    for listener in machine.listeners:
+        ours = OURS.get(listener.owner) in machine.ours or OURS.get(listener.owner) in adopted
+        if listener.port in wanted and not ours:
+            taken.setdefault(listener.port, listener)
+    for port, listener in sorted(taken.items()):
+        owner = f"{listener.owner} (process {listener.pid})" if listener.pid else "another process"
+        yield error(
+            "port-in-use",
+            f"port {port} is taken by {owner} at {listener.address}",
+            f"it is the port of {wanted[port]}",
+            f"stop it, or let it listen elsewhere: ss --listening --tcp --processes 'sport = :{port}'",
+        )
+
+
+def foreign(now: Situation) -> Iterator[Outcome]:
+    """Another owner's runtime or kubelet."""
+    machine = now.machine
+    running = {name for name in machine.processes if OURS.get(name) not in machine.ours}
+    if machine.foreign:
+        found = listed(machine.foreign)
+    elif running:
+        found = f"{listed(sorted(running))} runs, and not by a unit of ours"
+    else:
+        return
+    why = "two of them can't share a machine: they fight over sockets, cgroups and pod networks"
+    if now.config.takeover:
+        yield warning(
+            "foreign-runtime",
+            f"{found}: will be taken over",
+            "takeover: true says so; its pods and containers may stop",
+            "nothing to do; unbootstrap gives its files back",
+        )
+    else:
+        yield error("foreign-runtime", found, why, "remove it, or set takeover: true to adopt it")
+
+
+def identity_left(now: Situation) -> Iterator[Outcome]:
+    """A certificate of another cluster."""
+    if path := now.machine.identity_left:
+        yield error(
+            "kubelet-identity",
+            f"{path} is of a kubelet that we did not start",
+            "a kubelet that has a certificate uses it, and never asks this cluster for one",
+            "take the machine out of the other cluster (kubeadm reset); if it is out already: "
+            f"rm --recursive {path.rpartition('/')[0]}",
+        )
+
+
+def pod_network(now: Situation) -> Iterator[Outcome]:
+    """Someone must bring the pods' network, and only one."""
+    machine, mode = now.machine, now.config.cni.mode
+    if machine.joined or machine.ours & set(OURS.values()):
+        return  # what is there now is the cluster's
+    if mode == "none" and not machine.cni_files:
+        yield warning(
+            "cni-none",
+            "cni.mode is none, and no pod network is configured on this machine",
+            "AKS's own networks do not run on flex nodes: unless the cluster's owner brings one that does "
+            "(Cilium, Calico, ...), the Node never gets Ready",
+            "install such a network in the cluster, or set cni.mode: bridge with a cni.podCIDR of this node",
+        )
+    elif mode == "bridge" and machine.cni_files:
+        yield warning(
+            "cni-files",
+            f"pod networks are configured already: {listed(machine.cni_files)}",
+            "containerd takes the first file by name, which may not be ours (10-flexnode.conflist)",
+            "remove those that nobody needs",
+        )
+
+
+def node_name(now: Situation) -> Iterator[Outcome]:
+    """A name that Kubernetes takes."""
+    name, source = now.node_name, "agent.nodeName" if now.config.node_name else "the host name"
+    fix = "set agent.nodeName, or: hostnamectl set-hostname NAME"
+    if not re.fullmatch(DNS_SUBDOMAIN, name) or len(name) > LABEL:
+        yield error(
+            "node-name",
+            f"{source} is {name!r}",
+            f"a Node's name has lower-case letters, digits, - and ., at most {LABEL}",
+            fix,
+        )
+    elif name.partition(".")[0] == "localhost":
+        yield error(
+            "node-name",
+            f"{source} is {name!r}",
+            "two machines of this name would be one and the same Node",
+            fix,
+        )
+    elif not now.machine.joined:
+        yield Unchecked(
+            "node-name-taken",
+            f"whether another machine is Node {name} already, only a member of the cluster can see: "
+            f"kubectl get node {name}",
+        )
+
+
+def token(now: Situation) -> Iterator[Outcome]:
+    """The bootstrap token, by what is known without using it."""
+    given = now.config.azure.bootstrap_token
+    if given is None or now.machine.joined or now.config.kubernetes_auth.method != "bootstrapToken":
+        return
+    if given.id == now.machine.refused_token:
+        yield error(
+            "token-refused",
+            f"the API server has refused the bootstrap token {given.id} before",
+            "it is not tried a second time",
+            ASK_AGAIN,
+        )
+    if now.token_expires is None:
+        if not given.token.redacted:
+            yield Unchecked(
+                "token-expired", "the document does not say when its token ends, and trying spends it"
+            )
+    elif now.token_expires <= now.now + SOON:
+        moment = datetime.fromtimestamp(now.token_expires, timezone.utc).isoformat(timespec="seconds")
+        ended = now.token_expires <= now.now
+        yield error(
+            "token-expired",
+            f"the bootstrap token {given.id} {'ended' if ended else 'ends'} at {moment}",
+            "the API server refuses it" if ended else "the join may take longer than that",
+            ASK_AGAIN,
+        )
+
+
+def secrets(now: Situation) -> Iterator[Outcome]:
+    """A place where a secret is only marked is no secret."""
+    if now.secrets_missing and not now.machine.joined:
+        yield error(
+            "secrets-missing",
+            f"no secret is given for {listed(now.secrets_missing)}, and none is stored here",
+            "a secret is left out for machines that have it already; this one has not",
+            ASK_AGAIN,
+        )
+
+
+def versions(now: Situation) -> Iterator[Outcome]:
+    """Every artifact has a digest that it can be verified with."""
+    arch = ARCHITECTURES.get(now.machine.machine)
+    if arch is None:
+        return
+    try:
+        artifacts_of(now.config, arch)
+    except NotInCatalogue as unknown:
+        yield error("artifact-unknown", unknown.what, unknown.why, unknown.fix)

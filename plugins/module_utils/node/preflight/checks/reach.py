@@ -1,0 +1,250 @@
+# Copyright: (c) 2026, aks.flexnode contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Checks of what the network answered: the API server, downloads, clocks, Azure. Pure."""
+
+from __future__ import annotations
+
+import urllib.parse
+from collections.abc import Iterator, Sequence
+
+from ...catalogue.artifacts import skew as version_skew
+from ...config.types.values import Version
+from ...node_object.rights import binding_command, roles_of
+from ...procedures.arc.roles import ACTS, ROLES, Role
+from ..azure_roles import PURPOSES, assignment_command, missing_roles, needed_by
+from ..finding import Finding, Outcome, Unchecked, error, listed, warning
+from ..seen import Access, Situation, Source
+from .owner import versions
+
+SLIGHT, GRAVE = 30.0, 300.0  # seconds; Kubernetes dates certificates back by five minutes
+SET_CLOCK = (
+    "timedatectl set-ntp true; behind a firewall, name the site's time server in /etc/systemd/timesyncd.conf"
+)
+API_CHECKS = ("api-dns", "api-tcp", "api-tls", "api-answer", "version-skew")
+AZURE_CHECKS = ("azure-token", "azure-role", "cluster-identity", "cluster-rights")
+
+
+def api_server(now: Situation) -> Iterator[Outcome]:
+    """Name, connection, TLS, answer: the first step that fails is the finding."""
+    answer, url = now.reached.api, now.config.node.kubelet.server_url or ""
+    parts = urllib.parse.urlsplit(url)
+    host, where = parts.hostname or url, f"{parts.hostname}:{parts.port or 443}"
+    if answer is None:
+        waits = now.reached.api_waits_for or "it was not asked"
+        yield from (Unchecked(id_, waits) for id_ in API_CHECKS)
+        return
+    resolved = answer.addresses and host not in answer.addresses
+    at = f"{where} ({listed(answer.addresses)})" if resolved else where
+    if answer.failed == "dns":
+        yield error(
+            "api-dns",
+            f"{host} can't be resolved: {answer.reason}",
+            "the kubelet finds the API server by this name",
+            f"check node.kubelet.serverURL, and the name servers: resolvectl query {host}. The name of a "
+            "private cluster exists in its VNet only: use a VPN and the VNet's DNS",
+        )
+    elif answer.failed == "tcp":
+        yield error(
+            "api-tcp",
+            f"{at} takes no connection: {answer.reason}",
+            "the kubelet needs it all the time, and goes directly, without a proxy",
+            "open the firewall for it, and add this site to the cluster's authorized IP ranges: "
+            "az aks update --api-server-authorized-ip-ranges ...",
+        )
+    elif answer.failed == "tls":
+        yield error(
+            "api-tls",
+            f"TLS with {at} fails: {answer.reason}",
+            "the kubelet trusts the CA of node.kubelet.caCertData only",
+            answer.advice
+            or "compare serverURL and caCertData with the cluster's kubeconfig (az aks get-credentials); "
+            "a firewall that opens TLS has to leave this name alone",
+        )
+    elif answer.failed or not answer.is_kubernetes:
+        found = answer.reason or f"HTTP {answer.status}, and not in the words of Kubernetes"
+        yield error(
+            "api-answer",
+            f"what answers at {at} is no API server: {found}",
+            "a captive portal, a proxy or another program may answer in its place",
+            f"look at it: curl --insecure {url}/version",
+        )
+    else:
+        yield from _version(now, answer.version)
+
+
+def _version(now: Situation, text: str) -> Iterator[Outcome]:
+    """A kubelet is never newer than its API server, nor much older."""
+    try:
+        served = Version.of_build(text)
+    except ValueError:
+        yield Unchecked("version-skew", "the API server does not tell its version to strangers")
+        return
+    if problem := version_skew(now.config.kubernetes.version, served):
+        yield error(
+            "version-skew", problem.what, f"Kubernetes does not support it: {problem.why}", problem.fix
+        )
+
+
+def clock(now: Situation) -> Iterator[Outcome]:
+    """Our clock against those of the servers; several agree, so the median counts."""
+    api = now.reached.api
+    given = [api.skew if api else None, *(source.skew for source in now.reached.sources)]
+    skews = [skew for skew in given if skew is not None]
+    if not skews:
+        yield Unchecked("clock-skew", "no server told the time")
+        return
+    skew = sorted(skews)[len(skews) // 2]
+    if abs(skew) < SLIGHT:
+        return
+    found = f"this machine's clock is {abs(skew):.0f} s {'ahead' if skew > 0 else 'behind'}"
+    if abs(skew) >= GRAVE:
+        yield error("clock-skew", found, "certificates and tokens are not valid yet, or no more", SET_CLOCK)
+    else:
+        yield warning("clock-skew", found, "tokens end early, and logs of the cluster don't fit", SET_CLOCK)
+
+
+def artifacts(now: Situation) -> Iterator[Outcome]:
+    """All that will be downloaded is there; one finding for each server and reason."""
+    if any(isinstance(outcome, Finding) for outcome in versions(now)):
+        yield Unchecked("artifact-unreachable", "nothing was asked for: see artifact-unknown")
+    grouped: dict[tuple[str, str], list[Source]] = {}
+    for source in now.reached.sources:
+        if source.failure:
+            origin = source.url if source.missing else _origin(source.url)
+            grouped.setdefault((origin, source.failure), []).append(source)
+    mirrored = bool(now.config.mirror.url)
+    for (where, reason), failed in grouped.items():
+        names = listed(name for source in failed for name in source.names)
+        first = failed[0]
+        if first.missing:
+            fix = (
+                f"put the file there, or choose a version that the mirror has: {where}"
+                if mirrored
+                else f"check the version and the address: curl --head --location {where}"
+            )
+        elif first.tls:
+            fix = first.advice or "give the CA of that server as mirror.caCert"
+        elif mirrored:
+            fix = f"check that the mirror runs, and that a firewall or proxy lets this machine to {where}"
+        else:
+            fix = f"open the firewall for {where}, set proxy.https, or use a mirror (mirror.url)"
+        yield error(
+            "artifact-unreachable",
+            f"{names}: {where}: {reason}",
+            "the join downloads it, and changes nothing before it has all",
+            fix,
+        )
+
+
+def registries(now: Situation) -> Iterator[Outcome]:
+    """The first pod needs an image."""
+    for source in now.reached.registries:
+        if source.failure:
+            yield warning(
+                "registry-unreachable",
+                f"{listed(source.names)}: {source.url}: {source.failure}",
+                "no pod starts without it, unless the image is on the machine already",
+                source.advice
+                or f"open the firewall for {_origin(source.url)}, or set proxy.https or registryMirrors",
+            )
+
+
+def proxies(now: Situation) -> Iterator[Outcome]:
+    """A proxy that is named has to be there."""
+    for source in now.reached.proxies:
+        if source.failure:
+            yield error(
+                "proxy-unreachable",
+                f"{listed(source.names)} {source.url}: {source.failure}",
+                "everything that goes through it fails",
+                f"check the address, and that this machine may use it: curl --proxy {source.url} --head URL",
+            )
+
+
+def azure(now: Situation) -> Iterator[Outcome]:
+    """The machine's own identities: a token, and every role that each lacks for what it serves."""
+    needed, found = needed_by(now.config), now.reached.access
+    if not needed:
+        return
+    if found is None:
+        waits = now.reached.access_waits_for or "no identity is at hand here"
+        yield Unchecked("azure-token", waits)
+        if any(needed.values()):
+            yield Unchecked("azure-role", waits)
+        if "kubernetes" in needed:
+            yield Unchecked("cluster-rights", waits)
+        return
+    told: list[Access] = []
+    for access in found.values():
+        if any(access is one for one in told):
+            continue  # one identity that serves both
+        told.append(access)
+        served = {role for purpose, roles in needed.items() if found[purpose] is access for role in roles}
+        roles = [role for role in ROLES.values() if role in served]
+        yield from _identity(now, access, roles, kubelet=found.get("kubernetes") is access)
+
+
+def _identity(now: Situation, access: Access, needed: Sequence[Role], *, kubelet: bool) -> Iterator[Outcome]:
+    if access.failure:
+        config = now.config
+        method = access.method or config.azure_auth.method or config.kubernetes_auth.method
+        yield error(
+            "azure-token",
+            f"no token for the identity {method}: {access.failure}",
+            "the kubelet joins with it, or the node asks Azure with it",
+            access.advice or "check the identity's settings under azure, and the way to its token service",
+        )
+        if needed:
+            yield Unchecked("azure-role", "there is no token to ask with")
+        if kubelet:
+            yield Unchecked("cluster-rights", "there is no token to ask with")
+        return
+    if kubelet:
+        yield from _in_cluster(now, access)
+    # What the API server lets the kubelet do is not asked of Azure: a binding in the cluster does as well.
+    wanted = [role for role in needed if role.key not in ACTS or access.lacks != ()]
+    if access.granted is None:
+        if wanted:
+            yield Unchecked("azure-role", access.why_unread or "the permissions could not be read")
+        return
+    for role in missing_roles(access.granted, wanted):
+        yield error(
+            "azure-role",
+            f"the identity {access.principal_id or 'of this machine'} has no role {role.name} on the cluster",
+            f"it {PURPOSES[role.key]}",
+            assignment_command(role, access.principal_id, str(now.config.cluster_id)),
+        )
+
+
+def _in_cluster(now: Situation, access: Access) -> Iterator[Outcome]:
+    """What the API server says of the kubelet's identity."""
+    who = access.principal_id or "OBJECT_ID_OF_THE_IDENTITY"
+    if access.stranger:
+        yield error(
+            "cluster-identity",
+            f"the API server does not accept the identity {who}: {access.stranger}",
+            "the kubelet shows it there",
+            "check azure.tenantId, and that the cluster has Entra ID integration: az aks show --query "
+            "aadProfile",
+        )
+    elif access.lacks:
+        token = now.config.kubernetes_auth.profile == "token"
+        lines = "; ".join(binding_command(role, who, now.node_name) for role in roles_of(access.lacks))
+        yield error(
+            "cluster-rights",
+            f"the identity {who} may not {listed(act.words for act in access.lacks)} in the cluster",
+            "the kubelet does all its work with it"
+            if token
+            else "the kubelet obtains its certificate with it",
+            f"give it the Azure roles that are named here or, on a cluster without Azure RBAC: {lines}"
+            if token
+            else lines,
+        )
+    elif access.why_unasked:
+        yield Unchecked("cluster-rights", access.why_unasked)
+
+
+def _origin(url: str) -> str:
+    parts = urllib.parse.urlsplit(url)
+    return f"{parts.scheme}://{parts.netloc}"

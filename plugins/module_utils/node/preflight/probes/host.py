@@ -1,0 +1,220 @@
+# Copyright: (c) 2026, aks.flexnode contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Look at the machine: files only, no command, nothing changed. Cheap enough to run before every join."""
+
+from __future__ import annotations
+
+import os
+import platform
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from ...components.exec_plugin import lives_on_tokens
+from ...config.model import NodeConfig
+from ...engine.state import Store, store_of
+from ...errors import FlexNodeError
+from ...machine.facts import memory_of, os_release
+from ...machine.host import Host
+from ...machine.layout import KUBELET, PROGRAM_DIR
+from ...operations.other_owners import foreign_units
+from ...resources.kernel import KernelModule
+from ..seen import Disk, Machine, Swap
+from .network import default_mtus, links, listeners, nameservers, owner_of, ports_of
+from .parallel import together
+
+MODULES = ("overlay", "br_netfilter", "nf_conntrack")
+TOOLS = ("mount", "umount", "modprobe", "iptables", "nft")
+TOOL_DIRS = ("/usr/sbin", "/usr/bin", "/sbin", "/bin", "/usr/local/sbin", "/usr/local/bin")
+# Names of processes that would fight with ours, whoever started them (a snap, a script, another unit).
+RIVALS = frozenset(("dockerd", "containerd", "kubelet", "crio", "k3s-server", "k3s-agent", "rke2"))
+PROXY_NAMES = ("http_proxy", "https_proxy", "no_proxy")
+KUBELET_DIR, CNI_DIR = "/var/lib/kubelet", "/etc/cni/net.d"
+DISK_SECONDS = 2.0  # a network file system that hangs answers never
+
+StatVfs = Callable[[str], os.statvfs_result]
+
+
+@dataclass(frozen=True, slots=True)
+class Ways:
+    """How to learn what is not in a file; tests have ways of their own."""
+
+    machine: str = ""  # uname -m
+    euid: int | None = None
+    statvfs: StatVfs = os.statvfs
+    disk_seconds: float = DISK_SECONDS
+
+
+def look(host: Host, config: NodeConfig | None, ways: Ways | None = None) -> Machine:
+    """Everything the checks want to know of the machine itself."""
+    ways = ways or Ways()
+    root = (os.geteuid() if ways.euid is None else ways.euid) == 0
+    release = os_release(host.text("/etc/os-release"))
+    meminfo = host.text("/proc/meminfo")
+    to_load = tuple(name for name in MODULES if not loaded(host, name))
+    machine = Machine(
+        machine=ways.machine or platform.machine(),
+        os_id=release.get("ID", "unknown"),
+        os_version=release.get("VERSION_ID", "unknown"),
+        hostname=host.text("/proc/sys/kernel/hostname").strip(),
+        root=root,
+        systemd=host.exists("/run/systemd/system"),
+        cgroup_v2=host.exists("/sys/fs/cgroup/cgroup.controllers"),
+        controllers=controllers(host),
+        cpus=os.cpu_count() or 1,
+        memory=memory_of(meminfo),
+        memory_available=memory_available(meminfo),
+        swaps=swaps(host),
+        listeners=tuple(owner_of(host, item) for item in listeners(host) if item.port in ports_of(config)),
+        foreign=(),
+        ours=frozenset(),
+        processes=processes(host),
+        joined=False,
+        identity_left="",
+        cni_files=cni_files(host, config.paths.cni.conf_dir if config else CNI_DIR),
+        nameservers=nameservers(host),
+        links=links(host),
+        mtus=default_mtus(host),
+        tools=frozenset(name for name in TOOLS if any(host.exists(f"{at}/{name}") for at in TOOL_DIRS)),
+        modules_missing=tuple(name for name in to_load if not loadable(host, name)),
+        modules_to_load=to_load,
+        environment=proxy_environment(host),
+        refused_token="",
+        state_trouble="" if root else "only root can read them",
+    )
+    if root:
+        machine = with_records(machine, host, config)
+    answers, _late = together({"disks": lambda: disks(host, config, ways.statvfs)}, ways.disk_seconds)
+    return replace(machine, disks=answers.get("disks"))
+
+
+def with_records(machine: Machine, host: Host, config: NodeConfig | None) -> Machine:
+    """The same with what our own records say: which of what is here is ours."""
+    identity = (
+        f"{config.paths.kubernetes.kubelet_dir if config else KUBELET_DIR}/pki/kubelet-client-current.pem"
+    )
+    identity_there = host.exists(identity)
+    try:
+        store: Store = store_of(host)
+        entries = store.journal.entries()
+        foreign, join = foreign_units(host, store), store.join()
+        applied = store.applied_config() is not None
+    except FlexNodeError as trouble:
+        return replace(machine, state_trouble=f"{trouble.where}: {trouble.why}")
+    ours = frozenset(
+        entry.name.rpartition("/")[2]
+        for entry in entries
+        if entry.name.endswith(".service") and entry.origin.get("is") == "absent"
+    )
+    # A kubelet that lives on tokens has no certificate: that the configuration was applied tells instead.
+    has_identity = identity_there or bool(applied and config and lives_on_tokens(config))
+    joined = has_identity and KUBELET in ours
+    return replace(
+        machine,
+        foreign=tuple(foreign),
+        ours=ours,
+        joined=joined,
+        # A run that was cut off after the kubelet got it has a journal; a stranger's machine has none.
+        identity_left=identity if identity_there and not entries else "",
+        refused_token=join.get("token", "") if join.get("outcome") == "refused" else "",
+    )
+
+
+def controllers(host: Host) -> frozenset[str]:
+    """The cgroup controllers that are usable: the kernel can have one built in, and switched off."""
+    if unified := host.text("/sys/fs/cgroup/cgroup.controllers").split():
+        return frozenset(unified)
+    rows = (line.split() for line in host.text("/proc/cgroups").splitlines() if not line.startswith("#"))
+    return frozenset(row[0] for row in rows if len(row) == 4 and row[3] == "1")
+
+
+def memory_available(meminfo: str) -> int:
+    """Bytes that could be had without swapping."""
+    rows = (line.split() for line in meminfo.splitlines() if line.startswith("MemAvailable:"))
+    return next((int(row[1]) << 10 for row in rows), 0)
+
+
+def swaps(host: Host) -> tuple[Swap, ...]:
+    """Areas of swap in use now."""
+    rows = (line.split() for line in host.text("/proc/swaps").splitlines()[1:])
+    return tuple(Swap(row[0], int(row[3]) << 10) for row in rows if len(row) == 5)
+
+
+def processes(host: Host) -> frozenset[str]:
+    """Names of container software among the machine's own processes; what runs inside a container is not."""
+    found = set()
+    for number in (name for name in host.names("/proc") if name.isdecimal()):
+        try:
+            name = host.text(f"/proc/{number}/comm").strip()
+            if name in RIVALS and not contained(host.text(f"/proc/{number}/status")):
+                found.add(name)
+        except OSError:  # it has ended meanwhile
+            continue
+    return frozenset(found)
+
+
+def contained(status: str) -> bool:
+    """Whether a process has a number of its own in a namespace below ours."""
+    rows = (line.split() for line in status.splitlines() if line.startswith("NSpid:"))
+    return any(len(row) > 2 for row in rows)
+
+
+def cni_files(host: Host, directory: str) -> tuple[str, ...]:
+    """Pod networks that are configured already; the runtime takes the first by name."""
+    endings = (".conf", ".conflist", ".json")
+    try:
+        names = host.names(directory)
+    except PermissionError:  # not root, which is a finding of its own
+        return ()
+    return tuple(f"{directory}/{name}" for name in names if name.endswith(endings))
+
+
+def loaded(host: Host, module: str) -> bool:
+    """Whether a kernel module is loaded or built in."""
+    return KernelModule.mark_now(host, module) == "loaded" or (
+        module == "nf_conntrack" and host.exists("/proc/sys/net/netfilter/nf_conntrack_max")
+    )
+
+
+def loadable(host: Host, module: str) -> bool:
+    """Whether a kernel module is there to be loaded."""
+    release = host.text("/proc/sys/kernel/osrelease").strip()
+    return f"/{module}.ko" in host.text(f"/lib/modules/{release}/modules.dep")
+
+
+def proxy_environment(host: Host) -> dict[str, str]:
+    """The proxy that this machine uses for everything else."""
+    found = {}
+    for line in host.text("/etc/environment").splitlines():
+        name, _equals, value = line.removeprefix("export ").partition("=")
+        if name.strip().lower() in PROXY_NAMES and value.strip().strip("\"'"):
+            found[name.strip().lower()] = value.strip().strip("\"'")
+    return found
+
+
+def disks(host: Host, config: NodeConfig | None, statvfs: StatVfs) -> tuple[Disk, ...]:
+    """The file systems of all places that a node writes to."""
+    data, kubelet = (
+        (config.paths.data_dir, config.paths.kubernetes.kubelet_dir)
+        if config
+        else ("/var/lib/aks-flex-node", KUBELET_DIR)
+    )
+    found = []
+    for path in ("/etc", PROGRAM_DIR, "/usr/local/bin", data, "/var/lib/containerd", kubelet):
+        there = path
+        while not host.exists(there) and there != "/":
+            there = os.path.dirname(there)
+        seen = statvfs(host.path(there))
+        found.append(
+            Disk(
+                path,
+                os.stat(host.path(there)).st_dev,
+                seen.f_blocks * seen.f_frsize,
+                seen.f_bavail * seen.f_frsize,
+                seen.f_files,
+                seen.f_favail,
+                bool(seen.f_flag & os.ST_RDONLY),
+                bool(seen.f_flag & os.ST_NOEXEC),
+            )
+        )
+    return tuple(found)

@@ -1,0 +1,40 @@
+# Copyright: (c) 2026, aks.flexnode contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What a configuration wants of Azure Arc, and who registers the machine: for someone at the machine."""
+
+from __future__ import annotations
+
+from ...config.model import NodeConfig
+from ...identity.choice import audience_for, identity_of
+from ...machine.host import Host
+from ...secret import Secret
+from .agent import Order, Registration
+
+# Of Azure's names for regions and groups none is empty: what is absent here was refused before.
+ABSENT = ""
+
+
+def order_of(config: NodeConfig, hostname: str) -> Order:
+    """How the configuration wants this machine registered; what it leaves out is the cluster's."""
+    azure, cluster = config.azure, config.cluster_id
+    principal = azure.service_principal
+    return Order(
+        registration=Registration(
+            azure.subscription_id or cluster.subscription_id,
+            azure.arc.resource_group or cluster.resource_group,
+            azure.arc.machine_name or hostname,
+        ),
+        tenant_id=azure.tenant_id or (principal.client_tenant if principal else ABSENT),
+        location=azure.arc.location or azure.target_cluster.location or ABSENT,
+        cloud=azure.cloud,
+        tags=azure.arc.tags,
+    )
+
+
+def installer_token(config: NodeConfig, host: Host) -> Secret | None:
+    """A token to register with, of the configured service principal; None: there is none."""
+    if config.azure.service_principal is None:
+        return None
+    identity = identity_of("servicePrincipal", config, host)
+    return identity.token(audience_for(config, "azure")).value

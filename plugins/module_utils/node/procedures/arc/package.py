@@ -1,0 +1,99 @@
+# Copyright: (c) 2026, aks.flexnode contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The agent's package: fetched from a pinned address, verified, and removed only if it was ours."""
+
+from __future__ import annotations
+
+import hashlib
+import http.client
+import os
+import re
+
+from ...errors import ArtifactTruncated, ArtifactUnreachable, DigestMismatch
+from ...machine.host import CHUNK, Host, explained
+from ...net.http_client import HttpClient, HttpFailure
+from .errors import ArcPackageFailed
+
+NAME = "azcmagent"
+SECONDS = 300.0
+LOCK_SECONDS = 120.0  # apt's own timers hold the lock for a minute and more
+LOCKED = re.compile(r"(frontend|status database)[^\n]*lock|lock[^\n]*(frontend|database)", re.IGNORECASE)
+
+
+def fetch(host: Host, client: HttpClient, url: str, sha256: str, directory: str) -> str:
+    """A verified package file in a directory of ours."""
+    target = f"{directory}/{NAME}-{sha256[:16]}.deb"
+    if host.look(target).is_ == "file" and host.sha256(target) == sha256:
+        return target
+    host.make_directories(directory, 0o700)
+    digest, received = hashlib.sha256(), 0
+    partial = f"{target}.part"
+    try:
+        with client.open("GET", url) as answer, explained(partial):
+            announced = int(answer.headers.get("Content-Length") or 0)
+            with open(host.path(partial), "wb", opener=_private) as file:
+                while block := answer.read(CHUNK):
+                    digest.update(block)
+                    received += len(block)
+                    file.write(block)
+        if received < announced:
+            raise _truncated(url, f"the connection ended at {received} of {announced} bytes")
+        if digest.hexdigest() != sha256:
+            raise DigestMismatch(
+                "digest of the Arc agent's package differs",
+                where=url,
+                why=f"expected sha256 {sha256}, got {digest.hexdigest()}",
+                fix="check package_url and package_sha256: they belong together",
+            )
+        host.move(partial, target)
+    except HttpFailure as failure:
+        raise ArtifactUnreachable(
+            "the Arc agent's package can't be downloaded",
+            where=failure.url,
+            why=failure.reason,
+            fix=failure.advice or "check package_url, the network and the proxy, then run this again",
+        ) from failure
+    except http.client.HTTPException as error:
+        raise _truncated(url, str(error)) from error
+    finally:
+        host.remove(partial)
+    return target
+
+
+def install(host: Host, package: str) -> None:
+    """Have dpkg install a file; it waits while somebody else installs something."""
+    _dpkg(host, ["dpkg", "--install", host.path(package)], "the Arc agent can't be installed")
+
+
+def purge(host: Host) -> None:
+    """Remove the package and its settings. dpkg takes /opt with it where nothing else was in there."""
+    _dpkg(host, ["dpkg", "--purge", NAME], "the Arc agent can't be removed")
+    if host.look("/opt").is_ == "absent":
+        host.make_directory("/opt", 0o755)
+
+
+def _dpkg(host: Host, argv: list[str], what: str) -> None:
+    deadline = host.clock.monotonic() + LOCK_SECONDS
+    while True:
+        done = host.run(argv, timeout=SECONDS, check=False)
+        if done.status == 0:
+            return
+        if not LOCKED.search(done.stderr) or host.clock.monotonic() >= deadline:
+            break
+        host.clock.sleep(5)
+    said = [line.strip() for line in done.stderr.splitlines() if line.strip()] or ["it gave no reason"]
+    raise ArcPackageFailed(
+        what,
+        where=" ".join(argv[:2]),
+        why=" / ".join(said[-3:])[:500],
+        fix="if packages are missing: apt-get --fix-broken install; see `dpkg --audit`, then run this again",
+    )
+
+
+def _truncated(url: str, why: str) -> ArtifactTruncated:
+    return ArtifactTruncated("the Arc agent's package arrived incomplete", where=url, why=why)
+
+
+def _private(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_NOFOLLOW, 0o600)

@@ -1,0 +1,325 @@
+# Copyright: (c) 2026, aks.flexnode contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Register a machine with Azure Arc, look at it, take it back. What we did is recorded before it is done."""
+
+from __future__ import annotations
+
+import json
+import urllib.parse
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from ...engine.state import DATA_DIR, Store
+from ...errors import FlexNodeError, StateCorrupt
+from ...identity.cache import Cached, forget_tokens
+from ...identity.himds import ArcMetadata
+from ...machine.host import Host
+from ...net.http_client import HttpClient
+from ...resources.units import RUNNING
+from ...secret import REDACTED, Secret
+from . import agent, package
+from .agent import Order, Status
+from .errors import ArcElsewhere, ArcFailed, ArcMissing, ArcPackageFailed, ArcUnhealthy
+from .roles import principal_of
+
+# It outlives the node's own files: who leaves the cluster may still be registered by us. So it has one place,
+# wherever paths.dataDir puts those: when they are gone, nothing tells where they were.
+RECORD = f"{DATA_DIR}/arc.json"
+LOOK_EVERY = 1.0
+
+Tell = Callable[[str], None]
+
+
+def silent(_sentence: str) -> None:
+    """Tell nobody."""
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What was done, or would be, and what this machine now is in Azure Arc."""
+
+    status: Status
+    services: dict[str, str] = field(default_factory=dict)
+    principal_id: str = ""
+    actions: list[str] = field(default_factory=list)
+    remains: list[str] = field(default_factory=list)
+    ours: bool = False  # we registered it
+
+    @property
+    def changed(self) -> bool:
+        """Whether anything is, or would be, different."""
+        return bool(self.actions)
+
+    def as_dict(self) -> dict[str, Any]:
+        """For modules and --json."""
+        seen = self.status
+        return {
+            "installed": seen.installed,
+            "connected": seen.connected,
+            "agent_status": seen.state,
+            "resource_id": seen.registration.resource_id if seen.registration else "",
+            "vm_id": seen.vm_id,
+            "tenant_id": seen.tenant_id,
+            "location": seen.location,
+            "agent_version": seen.version,
+            "agent_error": seen.trouble,
+            "principal_id": self.principal_id,
+            "services": self.services,
+            "registered_by_us": self.ours,
+        }
+
+
+class Record:
+    """What we did to Arc on this machine; others' agents and registrations are none of our business."""
+
+    def __init__(self, host: Host) -> None:
+        self._host = host
+        self._directory, self._path = DATA_DIR, RECORD
+
+    def read(self) -> dict[str, Any]:
+        """What we did.
+
+        `package`: digest of the package we installed; `registration` and `vm_id`: the resource we made;
+        `proxy`: the one we told the agent, `proxy_before`: what it had before.
+        """
+        content = self._host.read(self._path)
+        try:
+            found = json.loads(content) if content else {}
+            if not isinstance(found, dict):
+                raise ValueError("not a mapping")
+        except ValueError as error:
+            raise StateCorrupt(
+                "the record of the Arc registration can't be read",
+                where=self._path,
+                why=str(error),
+                fix=f"remove it (rm {self._path}): the registration then counts as somebody else's",
+            ) from error
+        return found
+
+    def note(self, **values: str | None) -> None:
+        """Remember; None forgets. With nothing left to remember the file goes."""
+        record = {name: value for name, value in {**self.read(), **values}.items() if value is not None}
+        if not record:
+            self._host.remove(self._path)
+            self._host.remove_directory(self._directory)  # only if nothing else is in it
+            return
+        self._host.make_directories(self._directory, 0o700)
+        self._host.write(self._path, (json.dumps(record, indent=1, sort_keys=True) + "\n").encode(), 0o600)
+
+    def made(self, seen: Status) -> bool:
+        """Whether we made this registration: the same name may have been given to another one since."""
+        did = self.read()
+        ours, vm_id = str(did.get("registration", "")), str(did.get("vm_id", ""))
+        named = seen.registration is not None and seen.registration.resource_id.lower() == ours.lower()
+        return named and (not vm_id or not seen.vm_id or vm_id.lower() == seen.vm_id.lower())
+
+
+@dataclass(frozen=True, slots=True)
+class Package:
+    """Where the agent's package is, and what it must be."""
+
+    url: str
+    sha256: str
+    client: HttpClient
+
+
+def query(host: Host) -> Outcome:
+    """What this machine is in Azure Arc."""
+    seen = agent.status(host)
+    outcome = Outcome(seen, ours=Record(host).made(seen))
+    if seen.installed:
+        outcome.services = agent.services(host)
+    return outcome
+
+
+def register(
+    host: Host,
+    store: Store,
+    order: Order,
+    token: Secret | None,
+    *,
+    package_: Package | None = None,
+    proxy: str | None = None,
+    services_seconds: float = 120,
+    check: bool = False,
+    tell: Tell = silent,
+) -> Outcome:
+    """Have the agent, registered as ordered and at work. Registered as something else is an error."""
+    # One that is only marked has a user and password: those are what is left out.
+    if proxy and (REDACTED in proxy or urllib.parse.urlsplit(proxy).username):
+        raise ArcFailed(
+            "the Arc agent can't use this proxy",
+            where="proxy",
+            why="it does not support a user and password",
+            fix="let the proxy know this machine by its address, and leave user and password out",
+        )
+    record, outcome = Record(host), query(host)
+    known = outcome.status.registration
+    if known and not known.same(order.registration):
+        raise ArcElsewhere(
+            f"this machine is registered as {known.resource_id}",
+            where=f"wanted: {order.registration.resource_id}",
+            why="a machine has one registration" + (", and this one is ours" if outcome.ours else ""),
+            fix="set azure.arc.machineName, resourceGroup and the subscription to those, or remove that "
+            "registration: azcmagent disconnect",
+        )
+    if not outcome.status.installed:
+        if package_ is None:
+            raise ArcMissing("there is no azcmagent on this machine")
+        _do(outcome, tell, f"install the Arc agent from {package_.url}")
+    if known is None:
+        _do(outcome, tell, f"register this machine as {order.registration.resource_id}")
+        if token is None and not check:
+            raise ArcFailed(
+                "there is no access token to register this machine with",
+                where=order.registration.resource_id,
+                fix="give access_token: az account get-access-token --query accessToken",
+            )
+    if check:
+        return outcome
+    if package_ and not outcome.status.installed:
+        file = package.fetch(host, package_.client, package_.url, package_.sha256, store.cache)
+        record.note(package=package_.sha256)
+        try:
+            package.install(host, file)
+        except ArcPackageFailed:
+            if not there(host):  # whoever installs it now is somebody else
+                record.note(package=None)
+            raise
+        host.remove(file)
+    if proxy is not None and (known is None or outcome.ours):  # else it is of who registered it
+        _tell_proxy(host, record, proxy, outcome, tell)
+    if known is None and token is not None:
+        record.note(registration=order.registration.resource_id, vm_id=None)
+        forget_tokens(host)  # of whoever this machine was before
+        try:
+            agent.connect(host, order, token)
+        except FlexNodeError:
+            if agent.status(host).registration is None:
+                record.note(registration=None)
+            raise
+        record.note(vm_id=agent.status(host).vm_id or None)
+    done = healthy(host, services_seconds, tell)
+    done.actions = outcome.actions
+    return done
+
+
+def there(host: Host) -> bool:
+    """Whether there is an agent; one that can't answer is one."""
+    try:
+        return agent.status(host).installed
+    except ArcFailed:
+        return True
+
+
+def _shown(proxy: str) -> str:
+    """A proxy without the user and password that somebody else may have set."""
+    user, at, _address = urllib.parse.urlsplit(proxy).netloc.rpartition("@")
+    return proxy.replace(f"{user}{at}", "", 1) or "none" if at else proxy or "none"
+
+
+def _tell_proxy(host: Host, record: Record, proxy: str, outcome: Outcome, tell: Tell) -> None:
+    """Tell the agent our proxy; what it had before is noted first."""
+    now = agent.proxy_of(host)
+    if now == proxy:
+        return
+    did = record.read()
+    before = did.get("proxy_before", now) if did.get("proxy") == now else now
+    record.note(proxy=proxy, proxy_before=before)
+    agent.set_proxy(host, proxy)
+    _do(outcome, tell, f"tell the Arc agent its proxy: {_shown(proxy)}")
+
+
+def healthy(host: Host, seconds: float, tell: Tell = silent) -> Outcome:
+    """Wait until the agent is connected and its services run."""
+    deadline = host.clock.monotonic() + seconds
+    told = False
+    while True:
+        outcome = query(host)
+        idle = [name for name, state in outcome.services.items() if state not in RUNNING]
+        if outcome.status.connected and not idle:
+            return outcome
+        why = f"{', '.join(idle)} not running" if idle else f"it says {outcome.status.state or 'nothing'}"
+        if host.clock.monotonic() >= deadline:
+            trouble = f"; {outcome.status.trouble}" if outcome.status.trouble else ""
+            raise ArcUnhealthy(
+                "the Arc agent is not at work",
+                where=outcome.status.registration.resource_id if outcome.status.registration else "azcmagent",
+                why=why + trouble,
+                fix=f"systemctl restart {' '.join(idle)}; see journalctl -u {idle[0]}"
+                if idle
+                else "see `azcmagent show` and `azcmagent check`",
+            )
+        if not told:
+            tell(f"wait for the Arc agent: {why}")
+            told = True
+        host.clock.sleep(LOOK_EVERY)
+
+
+def unregister(
+    host: Host,
+    token: Secret | None,
+    *,
+    local_only: bool = False,
+    check: bool = False,
+    tell: Tell = silent,
+) -> Outcome:
+    """Take back what we did, and only that: the registration that we made, the package we installed."""
+    record, outcome = Record(host), query(host)
+    did, known = record.read(), outcome.status.registration
+    if known and not outcome.ours:
+        outcome.remains.append(f"{known.resource_id}: somebody else registered it")
+    if known and outcome.ours:
+        if token is None and not local_only:
+            raise ArcFailed(
+                "there is no access token to remove the registration with",
+                where=known.resource_id,
+                fix="give access_token (az account get-access-token --query accessToken), or local_only: "
+                "then the resource stays in Azure",
+            )
+        _do(outcome, tell, f"remove the registration {known.resource_id}")
+        if token is None:
+            outcome.remains.append(f"{known.resource_id}: removed on this machine only; delete it in Azure")
+        if not check:
+            agent.disconnect(host, token)
+            forget_tokens(host)
+    # Whoever registered this machine with our agent since needs it.
+    if outcome.status.installed and (outcome.ours or known is None) and "proxy" in did:
+        before = str(did.get("proxy_before", ""))
+        if not did.get("package") and before != did["proxy"] == agent.proxy_of(host):
+            _do(outcome, tell, f"give the Arc agent its proxy back: {_shown(before)}")
+            if not check:
+                agent.set_proxy(host, before)
+    ours_to_remove = bool(did.get("package")) and outcome.status.installed and (outcome.ours or known is None)
+    if ours_to_remove:
+        _do(outcome, tell, "remove the Arc agent")
+        if not check:
+            package.purge(host)
+    if not check:
+        record.note(
+            registration=None,
+            vm_id=None,
+            proxy=None,
+            proxy_before=None,
+            **({"package": None} if ours_to_remove or not outcome.status.installed else {}),
+        )
+        seen = query(host)
+        outcome.status, outcome.services, outcome.ours = seen.status, seen.services, seen.ours
+    return outcome
+
+
+def own_identity(host: Host) -> Cached:
+    """This machine, as Azure Arc knows it."""
+    return Cached(ArcMetadata(host), host)
+
+
+def own_principal(host: Host, resource_manager: str) -> str:
+    """The object id of this machine's identity, from its own token."""
+    return principal_of(own_identity(host), f"{resource_manager.rstrip('/')}/")
+
+
+def _do(outcome: Outcome, tell: Tell, sentence: str) -> None:
+    outcome.actions.append(sentence)
+    tell(sentence)

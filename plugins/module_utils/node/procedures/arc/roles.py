@@ -1,0 +1,264 @@
+# Copyright: (c) 2026, aks.flexnode contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What the machine's own identity may do at the cluster, asked as that identity and nobody else.
+
+An assignment takes minutes to be effective, and the installer's rights say nothing about the machine's.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ...errors import ApiUnreachable, CaMismatch, Forbidden
+from ...identity.errors import IdentityRefused, TokenSourceUnreachable
+from ...identity.token import Identity, claims
+from ...machine.clock import Clock
+from ...net.http_client import HttpClient, HttpFailure
+from ...net.kube import KubeClient
+from ...node_object.rights import acts_of, binding_command, roles_of
+from .errors import ArmUnusable, RolesMissing
+
+PERMISSIONS = "providers/Microsoft.Authorization/permissions?api-version=2022-04-01"
+PAUSE, LONGEST_PAUSE = 5.0, 30.0
+TELL_EVERY = 60.0
+PAGES = 20
+AKS = "Microsoft.ContainerService/managedClusters"
+
+Tell = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Role:
+    """A role of Azure's, and a permission that only it (or a wider one) gives: how its absence is seen."""
+
+    key: str
+    name: str
+    id: str
+    permission: str
+    data: bool = False  # a permission on what is in the cluster, not on the resource
+
+    def command(self, principal: str, scope: str) -> str:
+        """The line that grants it."""
+        return (
+            f"az role assignment create --assignee-object-id {principal} --assignee-principal-type "
+            f"ServicePrincipal --role {self.id} --scope {scope}"
+        )
+
+
+ROLES = {
+    role.key: role
+    for role in (
+        Role("reader", "Reader", "acdd72a7-3385-48ef-bd42-f606fba81ae7", f"{AKS}/read"),
+        Role(
+            "rbac-cluster-admin",
+            "Azure Kubernetes Service RBAC Cluster Admin",
+            "b1ff04bb-8a4e-4dc4-8eb5-8693973ce19b",
+            f"{AKS}/nodes/write",
+            data=True,
+        ),
+        Role(
+            "cluster-admin",
+            "Azure Kubernetes Service Cluster Admin Role",
+            "0ab0b1a8-8aac-4efd-b8c2-3ee1fb270be8",
+            f"{AKS}/listClusterAdminCredential/action",
+        ),
+    )
+}
+PROFILES = ("certificate", "token")
+# The seeds' three roles let the kubelet live on its Azure identity. With a certificate it needs none of them:
+# what obtains one is bound in the cluster. Reader lets the node follow its configuration.
+FOLLOWS = ("reader",)
+ACTS = ("rbac-cluster-admin", "cluster-admin")
+
+
+def needed(
+    profile: str, *, monitored: bool = True, purposes: Iterable[str] = ("azure", "kubernetes")
+) -> tuple[str, ...]:
+    """The roles of an identity on the cluster, by what it serves: the node itself, the kubelet, or both.
+
+    A kubelet with a certificate needs none, and then the node asks Azure only where it is monitored.
+    """
+    lives = profile == "token"
+    roles = {"azure": FOLLOWS if lives or monitored else (), "kubernetes": ACTS if lives else ()}
+    return tuple(key for purpose in roles if purpose in purposes for key in roles[purpose])
+
+
+@dataclass(frozen=True, slots=True)
+class Missing:
+    """A role that is not there yet, in Azure or in the cluster, and the line that gives it."""
+
+    role: str
+    scope: str
+    command: str
+    role_id: str = ""  # of Azure's; empty for a ClusterRole
+
+    def as_dict(self) -> dict[str, str]:
+        """For programs."""
+        return {
+            "kind": "azure" if self.role_id else "kubernetes",
+            "role": self.role,
+            "role_id": self.role_id,
+            "scope": self.scope,
+            "command": self.command,
+        }
+
+
+def allowed(granted: Iterable[Mapping[str, Any]], permission: str, *, data: bool = False) -> bool:
+    """Whether any of the grants gives a permission and does not take it away itself; `*` is any text."""
+    give, take = ("dataActions", "notDataActions") if data else ("actions", "notActions")
+    return any(
+        _matches(grant.get(give), permission) and not _matches(grant.get(take), permission)
+        for grant in granted
+    )
+
+
+def _matches(patterns: Any, permission: str) -> bool:
+    return any(
+        re.fullmatch(re.escape(str(pattern)).replace(r"\*", ".*"), permission, re.IGNORECASE)
+        for pattern in patterns or ()
+    )
+
+
+def principal_of(identity: Identity, audience: str) -> str:
+    """The object id of an identity, as its own token says."""
+    return str(claims(identity.token(audience).value).get("oid") or "")
+
+
+class Grants:
+    """What Azure Resource Manager grants an identity at a scope."""
+
+    def __init__(self, identity: Identity, resource_manager: str, client: HttpClient) -> None:
+        self._identity = identity
+        self._arm = resource_manager.rstrip("/")
+        self._client = client
+
+    @property
+    def audience(self) -> str:
+        """Who the token is for."""
+        return f"{self._arm}/"
+
+    def at(self, scope: str) -> list[dict[str, Any]]:
+        """All grants; none is an answer too."""
+        url: str = f"{self._arm}/{scope.strip('/')}/{PERMISSIONS}"
+        found: list[dict[str, Any]] = []
+        for _page in range(PAGES):
+            token = self._identity.token(self.audience).value
+            headers = {"Authorization": f"Bearer {token.reveal()}", "Accept": "application/json"}
+            try:
+                answer = json.loads(self._client.request("GET", url, headers=headers).body)
+                found += answer["value"]
+                url = answer.get("nextLink") or ""
+            except HttpFailure as failure:
+                if failure.status == 403:  # who has no role at all may not even ask
+                    return found
+                raise self._explained(failure, scope) from failure
+            except (ValueError, KeyError, TypeError, AttributeError) as error:
+                raise ArmUnusable(
+                    "something answers that is not Azure Resource Manager",
+                    where=self._arm,
+                    why="not its JSON",
+                ) from error
+            if not url.startswith(f"{self._arm}/"):  # the token goes nowhere else
+                break
+        return found
+
+    def _explained(self, failure: HttpFailure, scope: str) -> ArmUnusable | IdentityRefused:
+        if failure.status == 401:
+            return IdentityRefused(
+                f"Azure Resource Manager refuses the token of the {self._identity.name}",
+                where=self._arm,
+                why=failure.reason,
+                fix="check azure.tenantId, azure.cloud and this machine's clock (timedatectl)",
+            )
+        return ArmUnusable(
+            "the permissions of this machine can't be read",
+            where=f"{self._arm}{scope}" if failure.status == 404 else self._arm,
+            why=failure.reason,
+            fix=failure.advice
+            or (
+                "check azure.targetCluster.resourceId"
+                if failure.status == 404
+                else "check DNS, firewall and `proxy`, or azure.resourceManagerEndpoint"
+            ),
+        )
+
+
+def missing_roles(
+    grants: Grants, identity: Identity, cluster_id: str, needed: Iterable[str]
+) -> list[Missing]:
+    """The roles that the machine's own identity does not have at the cluster."""
+    wanted = list(needed)
+    have = grants.at(cluster_id) if wanted else []  # who needs nothing there does not depend on it
+    lacking = [ROLES[key] for key in wanted if not allowed(have, ROLES[key].permission, data=ROLES[key].data)]
+    if not lacking:
+        return []
+    principal = principal_of(identity, grants.audience) or "PRINCIPAL_ID"
+    return [Missing(role.name, cluster_id, role.command(principal, cluster_id), role.id) for role in lacking]
+
+
+def missing_bindings(
+    client: KubeClient, identity: Identity, audience: str, profile: str, node: str, *, waiting: bool = False
+) -> list[Missing]:
+    """The ClusterRoles that the machine's own identity would need.
+
+    An API server that can't be asked misses nothing: a VPN may come later, and preflight tells of it in
+    better words. Whoever waits for roles has asked it before, and asks again.
+    """
+    try:
+        lacks = [act for act in acts_of(profile) if not act.allowed(client)]
+    except (ApiUnreachable, CaMismatch, Forbidden):
+        if waiting:
+            raise
+        return []
+    user = principal_of(identity, audience) or "PRINCIPAL_ID" if lacks else ""
+    return [Missing(role, "the cluster", binding_command(role, user, node)) for role in roles_of(lacks)]
+
+
+def wait_for_roles(look: Callable[[], list[Missing]], clock: Clock, seconds: float, tell: Tell) -> None:
+    """Wait until nothing is missing; say what is, when that changes and once a minute. Ends with the list."""
+    start = clock.monotonic()
+    pause, told, told_at = PAUSE, "", start
+    while True:
+        try:
+            missing = look()
+        except (ApiUnreachable, ArmUnusable, TokenSourceUnreachable) as trouble:  # it may pass
+            if clock.monotonic() - start >= seconds:
+                raise
+            if str(trouble.what) != told:
+                tell(f"{trouble.what}: {trouble.why}")
+            told = str(trouble.what)
+            clock.sleep(min(pause, max(seconds - (clock.monotonic() - start), 0.1)))
+            pause = min(pause * 1.5, LONGEST_PAUSE)
+            continue
+        if not missing:
+            return
+        names = ", ".join(one.role for one in missing)
+        now = clock.monotonic()
+        if now - start >= seconds:
+            raise lacking_roles(missing, seconds)
+        if names != told or now - told_at >= TELL_EVERY:
+            tell(f"waiting for {names} at {missing[0].scope} ({now - start:.0f} of {seconds:g} s)")
+            for one in missing if names != told else ():
+                tell(f"grant it: {one.command}")
+            told, told_at = names, now
+        clock.sleep(min(pause, max(seconds - (now - start), 0.1)))
+        pause = min(pause * 1.5, LONGEST_PAUSE)
+
+
+def lacking_roles(missing: list[Missing], seconds: float) -> RolesMissing:
+    """The list, with the line that mends each."""
+    commands = "\n  ".join(one.command for one in missing)
+    return RolesMissing(
+        f"this machine's identity lacks {', '.join(one.role for one in missing)}",
+        where=missing[0].scope,
+        why=f"not granted, or not effective, after {seconds:g} s"
+        if seconds
+        else "not granted, or not effective yet",
+        fix="grant what is missing (or set azure.arc.autoRoleAssignment), wait some minutes, run this again:"
+        f"\n  {commands}",
+    )

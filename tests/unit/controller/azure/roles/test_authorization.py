@@ -1,0 +1,211 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: (c) 2026, aks.flexnode contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""flexnode_role_assignment and flexnode_access_token: the real SDK, and the modules as Ansible runs them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ansible_collections.aks.flexnode.plugins.module_utils.controller.azure.access import (
+    access_token,
+    scope_of,
+)
+from ansible_collections.aks.flexnode.plugins.module_utils.controller.azure.errors import (
+    NotInAzure,
+    PermissionMissing,
+    PrincipalUnknown,
+)
+from ansible_collections.aks.flexnode.plugins.module_utils.controller.azure.login import (
+    Login,
+    settings_of,
+    sign_in,
+)
+from ansible_collections.aks.flexnode.plugins.module_utils.controller.azure.roles.assignments import (
+    Grant,
+    known_role,
+)
+from ansible_collections.aks.flexnode.plugins.module_utils.controller.azure.roles.authorization import (
+    Authorization,
+)
+from tests.unit.controller.fake_azure import CLIENT, CLUSTER, OBJECT, SUBSCRIPTION, TENANT, FakeAzure, refusal
+from tests.unit.controller.test_modules import run
+from tests.unit.node.fakes import FakeClock
+from tests.unit.node.servers import Answer, Pki, Request, answer_json
+
+OTHER = "22222222-8888-7777-6666-555555555555"
+OWN_ROLE = "33333333-8888-7777-6666-555555555555"
+MACHINE = f"/subscriptions/{SUBSCRIPTION}/resourceGroups/rg/providers/Microsoft.HybridCompute/machines/edge-1"
+DEFINITIONS = f"/subscriptions/{SUBSCRIPTION}/providers/Microsoft.Authorization/roleDefinitions"
+
+
+@dataclass
+class FakeRoles(FakeAzure):
+    """Azure with role assignments, and a machine of Arc."""
+
+    assignments: dict[str, dict[str, Any]] = field(default_factory=dict)
+    refused: list[str] = field(default_factory=list)  # codes of the next answers to a PUT
+
+    def _arm(self, request: Request, path: str, query: Mapping[str, list[str]]) -> Answer:
+        if path == MACHINE:
+            return answer_json({"id": MACHINE, "identity": {"principalId": OTHER.upper()}})
+        if path.endswith("/roleDefinitions"):
+            known = "AKS Flex Node" in query["$filter"][0]
+            found = [{"id": f"{DEFINITIONS}/{OWN_ROLE}", "name": OWN_ROLE}] if known else []
+            return answer_json({"value": found})
+        if path.endswith("/roleAssignments"):
+            assert query["$filter"] == ["atScope()"]
+            return self._pages(query)
+        if "/roleAssignments/" in path:
+            return self._one(request, path.rpartition("/")[2])
+        return super()._arm(request, path, query)
+
+    def _pages(self, query: Mapping[str, list[str]]) -> Answer:
+        """One assignment a page."""
+        start, all_of_them = int(query.get("$skiptoken", ["0"])[0]), list(self.assignments.values())
+        found: dict[str, Any] = {"value": all_of_them[start : start + 1]}
+        if start + 1 < len(all_of_them):
+            here = f"{self.server.url}{CLUSTER}/providers/Microsoft.Authorization/roleAssignments"
+            found["nextLink"] = f"{here}?$filter=atScope()&$skiptoken={start + 1}"
+        return answer_json(found)
+
+    def _one(self, request: Request, name: str) -> Answer:
+        if request.method == "DELETE":
+            return answer_json(gone) if (gone := self.assignments.pop(name, None)) else Answer(status=204)
+        if self.refused:
+            code = self.refused.pop()
+            return refusal(409 if code == "RoleAssignmentExists" else 400, code, "Because. Of this.")
+        properties = {**request.json["properties"], "scope": CLUSTER}
+        self.assignments[name] = {"id": name, "name": name, "properties": properties}
+        return answer_json(self.assignments[name], 201)
+
+
+@pytest.fixture
+def roles(pki: Pki, tmp_path: Path) -> Iterator[FakeRoles]:
+    fake = FakeRoles()
+    with fake.running(pki, tmp_path):
+        yield fake
+
+
+@pytest.fixture
+def authorization(roles: FakeRoles) -> Authorization:
+    return Authorization(sign_in(settings_of({}, roles.environment)))
+
+
+def grant(role: str = "reader") -> Grant:
+    known = known_role(role)
+    assert known
+    return Grant(OBJECT, known, CLUSTER, "edge-1")
+
+
+def test_assignments_are_made_listed_and_deleted(roles: FakeRoles, authorization: Authorization) -> None:
+    assert authorization.at(CLUSTER) == []
+    assert authorization.create(grant())
+    assert authorization.create(grant("cluster-admin"))
+    assert roles.assignments[grant().name]["properties"]["principalType"] == "ServicePrincipal"
+    found = authorization.at(CLUSTER)
+    assert [one.ours for one in found] == [True, True]
+    assert found[0].gives(grant())
+    authorization.delete(grant())
+    authorization.delete(grant())
+    assert len(authorization.at(CLUSTER)) == 1
+
+
+def test_roles_and_machines_are_looked_up(authorization: Authorization) -> None:
+    assert authorization.role("AKS Flex Node", CLUSTER).id == OWN_ROLE
+    with pytest.raises(NotInAzure, match="Reeder"):
+        authorization.role("Reeder", CLUSTER)
+    assert authorization.principal_of(MACHINE) == OTHER
+    assert authorization.principal_of(f"{MACHINE}2") == ""
+
+
+def test_what_azure_refuses(roles: FakeRoles, authorization: Authorization) -> None:
+    roles.refused = ["RoleAssignmentExists"]
+    assert not authorization.create(grant())
+    roles.refused = ["PrincipalNotFound"]
+    with pytest.raises(PrincipalUnknown, match=OBJECT):
+        authorization.create(grant())
+    roles.refused = ["RoleDefinitionDoesNotExist"]
+    with pytest.raises(NotInAzure, match="Reader"):
+        authorization.create(grant())
+    roles.forbidden = "PUT"
+    with pytest.raises(PermissionMissing):
+        authorization.create(grant())
+
+
+def test_the_module_from_plan_to_end(roles: FakeRoles, tmp_path: Path) -> None:
+    nodes = [{"name": "edge-1", "principal_id": OBJECT}, {"name": "edge-2", "machine_id": MACHINE}]
+
+    def act(*, check: bool = False, **more: Any) -> dict[str, Any]:
+        given: dict[str, Any] = {"cluster_id": CLUSTER, "nodes": nodes, **more}
+        return run("flexnode_role_assignment", tmp_path, roles.environment, check=check, **given)
+
+    planned = act(check=True)
+    assert (planned["changed"], len(planned["missing"]), roles.assignments) == (True, 2, {})
+    done = act()
+    assert done["actions"] == planned["actions"]
+    assert done["missing"] == []
+    assert [one["principal_id"] for one in done["assignments"]] == [OBJECT, OTHER]
+    assert not act()["changed"]
+    assert {one["action"] for one in act(state="query")["assignments"]} == {"present"}
+    assert len(act(state="query", profile="token")["missing"]) == 4
+    assert [one["action"] for one in act(state="absent")["assignments"]] == ["deleted", "deleted"]
+    assert not act(state="absent")["changed"]
+
+
+@pytest.mark.parametrize(
+    ("module", "hide", "package"),
+    [
+        ("flexnode_role_assignment", "azure.mgmt.authorization", "azure-mgmt-authorization"),
+        ("flexnode_role_assignment", "azure.mgmt.hybridcompute", "azure-mgmt-hybridcompute"),
+        ("flexnode_access_token", "azure.identity", "azure-identity"),
+    ],
+)
+def test_a_missing_package_is_named(tmp_path: Path, module: str, hide: str, package: str) -> None:
+    nodes = [{"name": "edge-1", "machine_id": MACHINE}]
+    given: dict[str, Any] = {"nodes": nodes, "cluster_id": CLUSTER} if "role" in module else {}
+    answer = run(module, tmp_path, hide=hide, **given)
+    assert f"({package})" in answer["msg"]
+
+
+def test_arc_is_not_needed_for_other_identities(roles: FakeRoles, tmp_path: Path) -> None:
+    given: dict[str, Any] = {"cluster_id": CLUSTER, "nodes": [{"name": "edge-1", "principal_id": OBJECT}]}
+    hidden = "azure.mgmt.hybridcompute"
+    assert run("flexnode_role_assignment", tmp_path, roles.environment, hide=hidden, **given)["changed"]
+
+
+@pytest.mark.parametrize(
+    ("audience", "scope"),
+    [
+        ("https://management.azure.com/", "https://management.azure.com/.default"),
+        ("https://vault.azure.net", "https://vault.azure.net/.default"),
+        (CLIENT, f"{CLIENT}/.default"),
+        (f"{CLIENT}/.default", f"{CLIENT}/.default"),
+    ],
+)
+def test_how_an_audience_is_asked_for(audience: str, scope: str) -> None:
+    assert scope_of(audience) == scope
+
+
+def test_a_token_and_what_is_known_of_it(login: Login) -> None:
+    found = access_token(login, "", FakeClock(time=0))
+    assert found["audience"] == "https://management.azure.com"
+    assert found["access_token"].endswith(".signature")
+    assert (found["object_id"], found["tenant_id"]) == (OBJECT, TENANT)
+    assert found["expires"].endswith("Z")
+    assert found["expires_in"] > 0
+
+
+def test_the_module_returns_the_token_and_fails_without_one(azure: FakeAzure, tmp_path: Path) -> None:
+    found = run("flexnode_access_token", tmp_path, azure.environment, audience=CLIENT)
+    assert found["access_token"].count(".") == 2
+    assert (found["changed"], found["audience"]) == (False, CLIENT)
+    wrong = {**azure.environment, "AZURE_SECRET": "wrong"}
+    answer = run("flexnode_access_token", tmp_path, wrong)
+    assert answer["error"]["code"] == "FLEX-1701"
+    assert "access_token" not in answer

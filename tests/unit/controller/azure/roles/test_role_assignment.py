@@ -1,0 +1,359 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: (c) 2026, aks.flexnode contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""Roles of machines: what is ordered, what is there, whose it is, what is done."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from ansible_collections.aks.flexnode.plugins.module_utils.controller.azure.errors import (
+    NotInAzure,
+    PermissionMissing,
+    PrincipalUnknown,
+    action_of,
+    granted_scope,
+    role_for,
+)
+from ansible_collections.aks.flexnode.plugins.module_utils.controller.azure.roles.assignments import (
+    KNOWN,
+    Existing,
+    Grant,
+    Order,
+    Role,
+    decide,
+    decide_absent,
+    known_role,
+    name_of,
+    orders_of,
+)
+from ansible_collections.aks.flexnode.plugins.module_utils.controller.azure.roles.granting import (
+    give,
+    looked,
+    plan_of,
+    take,
+)
+from ansible_collections.aks.flexnode.plugins.module_utils.controller.cluster import rbac
+from ansible_collections.aks.flexnode.plugins.module_utils.node.errors import ConfigInvalid
+from ansible_collections.aks.flexnode.plugins.module_utils.node.procedures.arc.roles import (
+    ROLES,
+    allowed,
+    needed,
+)
+from tests.unit.controller.fake_authorization import FakeAuthorization, forbidden
+from tests.unit.controller.fake_azure import CLUSTER, OBJECT, SUBSCRIPTION
+from tests.unit.node.fakes import FakeClock
+
+ROOT = Path(__file__).parents[5]
+READER, RBAC, ADMIN = (ROLES[key].id for key in ("reader", "rbac-cluster-admin", "cluster-admin"))
+GROUP = f"/subscriptions/{SUBSCRIPTION}/resourceGroups/rg"
+MACHINE = f"{GROUP}/providers/Microsoft.HybridCompute/machines/edge-1"
+OTHER = "22222222-8888-7777-6666-555555555555"
+OWN_ROLE = "33333333-8888-7777-6666-555555555555"
+NODE = {"principal_id": None, "machine_id": None, "cluster_id": None, "profile": None, "roles": None}
+OPTIONS: dict[str, Any] = {
+    "assignments": [],
+    "nodes": [],
+    "cluster_id": CLUSTER,
+    "roles": None,
+    "profile": "certificate",
+}
+
+
+def orders(*nodes: dict[str, Any], state: str = "present", **options: Any) -> list[Order]:
+    given = [{**NODE, "name": f"edge-{index}", **node} for index, node in enumerate(nodes, 1)]
+    return orders_of({**OPTIONS, "state": state, "nodes": given, **options})
+
+
+def grant(role: str = "reader", principal: str = OBJECT, scope: str = CLUSTER) -> Grant:
+    known = known_role(role)
+    assert known
+    return Grant(principal, known, scope, "edge-1")
+
+
+def of_others(role: str = READER, principal: str = OBJECT, scope: str = CLUSTER) -> Existing:
+    return Existing(str(uuid.UUID(int=7)), scope, role, principal)
+
+
+def ours(wanted: Grant) -> Existing:
+    return Existing(wanted.name, wanted.scope, wanted.role.id, wanted.principal_id)
+
+
+def act(azure: FakeAuthorization, *nodes: dict[str, Any], check: bool = False, **options: Any) -> list[str]:
+    plan = plan_of(azure, orders(*nodes, **options))
+    return [one.action for one in give(azure, plan, FakeClock(), seconds=30, check=check)]
+
+
+def undo(azure: FakeAuthorization, *nodes: dict[str, Any], check: bool = False, **options: Any) -> list[str]:
+    plan = plan_of(azure, orders(*nodes, state="absent", **options), absent=True)
+    return [one.action for one in take(azure, plan, check=check)]
+
+
+# -- what is ordered ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("reader", READER),
+        ("Reader", READER),
+        (READER, READER),
+        (READER.upper(), READER),
+        (f"/subscriptions/1/providers/Microsoft.Authorization/roleDefinitions/{RBAC}", RBAC),
+        ("azure kubernetes service cluster admin role", ADMIN),
+        (OWN_ROLE, OWN_ROLE),
+    ],
+)
+def test_a_role_that_needs_no_question(text: str, expected: str) -> None:
+    found = known_role(text)
+    assert found
+    assert found.id == expected
+
+
+def test_a_role_of_ones_own_making_must_be_asked_for() -> None:
+    assert known_role("AKS Flex Node") is None
+
+
+@pytest.mark.parametrize(
+    ("node", "options", "roles"),
+    [
+        ({}, {}, list(needed("certificate"))),
+        ({}, {"profile": "token"}, ["reader", "rbac-cluster-admin", "cluster-admin"]),
+        ({"profile": "token"}, {}, ["reader", "rbac-cluster-admin", "cluster-admin"]),
+        ({}, {"roles": ["AKS Flex Node"], "profile": "token"}, ["AKS Flex Node"]),
+        ({"roles": []}, {"roles": ["reader"]}, []),
+        ({}, {"state": "absent"}, [""]),
+        ({}, {"state": "absent", "roles": ["reader"]}, ["reader"]),
+    ],
+)
+def test_the_roles_of_a_node(node: dict[str, Any], options: dict[str, Any], roles: list[str]) -> None:
+    assert [order.role for order in orders({"principal_id": OBJECT, **node}, **options)] == roles
+
+
+def test_all_that_is_wrong_is_told_at_once() -> None:
+    single = {"principal_id": "me", "role": "reader", "scope": "plant"}
+    with pytest.raises(ConfigInvalid) as caught:
+        orders({}, {"principal_id": "x"}, {"machine_id": "m"}, {"principal_id": OBJECT, "cluster_id": "c"},
+               assignments=[single])  # fmt: skip
+    assert [problem.path for problem in caught.value.problems] == [
+        "assignments[0].principal_id",
+        "assignments[0].scope",
+        "nodes[0].principal_id",
+        "nodes[1].principal_id",
+        "nodes[2].machine_id",
+        "nodes[3].cluster_id",
+    ]
+
+
+# -- names --------------------------------------------------------------------------------------------------
+
+
+def test_a_name_depends_on_what_is_granted_and_never_changes() -> None:
+    assert grant().name == "bb1be2a5-f237-5723-bb5c-96125023dff5"
+    assert name_of(f"{CLUSTER.upper()}/", OBJECT.upper(), READER.upper()) == grant().name
+    others = [grant("cluster-admin"), grant(principal=OTHER), grant(scope=GROUP)]
+    assert len({grant().name, *(one.name for one in others)}) == 4
+    assert uuid.UUID(grant().name).version == 5
+
+
+def test_what_azure_is_told() -> None:
+    definition = f"/subscriptions/{SUBSCRIPTION}/providers/Microsoft.Authorization/roleDefinitions/{READER}"
+    assert grant().properties == {
+        "roleDefinitionId": definition,
+        "principalId": OBJECT,
+        "principalType": "ServicePrincipal",
+        "description": "aks.flexnode: edge-1",
+    }
+    everywhere = Role(READER, "Reader").definition("/providers/Microsoft.Management/managementGroups/all")
+    assert everywhere == f"/providers/Microsoft.Authorization/roleDefinitions/{READER}"
+
+
+# -- decisions ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("existing", "present", "absent"),
+    [
+        pytest.param([], ("created", False), "unchanged", id="nothing"),
+        pytest.param([ours(grant())], ("unchanged", True), "deleted", id="ours"),
+        pytest.param([of_others()], ("unchanged", False), "kept", id="theirs"),
+        pytest.param([of_others(scope=GROUP)], ("unchanged", False), "kept", id="above"),
+        pytest.param([of_others(scope="")], ("unchanged", False), "kept", id="at-the-root"),
+        pytest.param([of_others(), ours(grant())], ("unchanged", True), "deleted", id="both"),
+        pytest.param([of_others(role=ADMIN)], ("created", False), "unchanged", id="another-role"),
+        pytest.param([of_others(principal=OTHER)], ("created", False), "unchanged", id="another-principal"),
+        pytest.param([of_others(scope=f"{GROUP}2")], ("created", False), "unchanged", id="beside"),
+        pytest.param(
+            [Existing("x", CLUSTER, READER, OBJECT, conditional=True)],
+            ("created", False),
+            "unchanged",
+            id="on-conditions",
+        ),
+    ],
+)
+def test_what_is_to_be_done(existing: list[Existing], present: tuple[str, bool], absent: str) -> None:
+    given = decide(grant(), existing)
+    assert (given.action, given.ours) == present
+    assert decide_absent(grant(), existing).action == absent
+
+
+# -- acting -------------------------------------------------------------------------------------------------
+
+
+def test_the_life_of_roles() -> None:
+    azure = FakeAuthorization()
+    two = ({"principal_id": OBJECT}, {"principal_id": OTHER})
+    assert act(azure, *two, check=True) == ["created", "created"]
+    assert azure.existing == []
+    assert act(azure, *two, profile="token") == ["created"] * 6
+    assert act(azure, *two, profile="token") == ["unchanged"] * 6
+    assert [one.action for one in looked(plan_of(azure, orders(*two)))] == ["present"] * 2
+    # All that we gave goes, whatever the profile is now; what others gave and have stays.
+    azure.existing.append(of_others())
+    assert undo(azure, two[0], check=True) == ["deleted"] * 3
+    assert undo(azure, two[0]) == ["deleted"] * 3
+    assert undo(azure, two[0]) == []
+    assert len(azure.existing) == 4
+
+
+def test_each_question_is_asked_once() -> None:
+    azure = FakeAuthorization(own_roles={"AKS Flex Node": OWN_ROLE})
+    many = [{"principal_id": str(uuid.UUID(int=n))} for n in range(20)]
+    assert act(azure, *many, roles=["AKS Flex Node"]) == ["created"] * 20
+    assert [line for line in azure.asked if not line.startswith("create")] == [
+        f"list {CLUSTER}",
+        "role AKS Flex Node",
+    ]
+
+
+def test_a_principal_so_new_that_azure_has_not_heard_of_it() -> None:
+    azure, clock = FakeAuthorization(unheard=3), FakeClock()
+    plan = plan_of(azure, orders({"principal_id": OBJECT}))
+    assert [one.action for one in give(azure, plan, clock, seconds=60, check=False)] == ["created"]
+    assert clock.naps == [2.0, 3.0, 4.5]
+    azure.existing, azure.unheard = [], 100
+    with pytest.raises(PrincipalUnknown, match=OBJECT):
+        give(azure, plan, clock, seconds=60, check=False)
+    assert sum(clock.naps[3:]) == pytest.approx(60)
+
+
+def test_somebody_else_is_faster() -> None:
+    azure = FakeAuthorization(raced=True)
+    plan = plan_of(azure, orders({"principal_id": OBJECT}))
+    (one,) = give(azure, plan, FakeClock(), seconds=0, check=False)
+    assert (one.action, one.ours) == ("unchanged", False)
+
+
+def test_who_may_not_give_roles_is_told_all_commands() -> None:
+    azure = FakeAuthorization(forbidden=forbidden())
+    with pytest.raises(PermissionMissing) as caught:
+        act(azure, {"principal_id": OBJECT}, {"principal_id": OTHER}, profile="token")
+    assert caught.value.fix.count("az role assignment create --assignee-object-id") == 6
+
+
+def test_who_may_not_even_look_at_roles_is_told_all_commands() -> None:
+    azure = FakeAuthorization(unseen=forbidden("read"), machines={MACHINE: OTHER})
+    with pytest.raises(PermissionMissing, match="roleAssignments/read") as caught:
+        act(azure, {"principal_id": OBJECT}, {"machine_id": MACHINE}, profile="token")
+    for principal in (OBJECT, OTHER):
+        assert caught.value.fix.count(f"az role assignment create --assignee-object-id {principal} ") == 3
+    with pytest.raises(PermissionMissing) as caught:
+        undo(azure, {"principal_id": OBJECT})
+    assert OBJECT not in caught.value.fix
+
+
+def test_a_machine_of_arc_instead_of_its_principal() -> None:
+    azure = FakeAuthorization(machines={MACHINE: OBJECT})
+    assert act(azure, {"machine_id": MACHINE}, profile="token") == ["created"] * 3
+    assert azure.asked.count("machine") == 1
+    azure.machines = {}
+    with pytest.raises(NotInAzure, match="edge-1"):
+        act(azure, {"machine_id": MACHINE})
+    assert undo(azure, {"machine_id": MACHINE}) == []
+
+
+@pytest.mark.parametrize("principal", [None, OBJECT])
+def test_roles_are_taken_back_where_nobody_knows_the_cluster(principal: str | None) -> None:
+    azure = FakeAuthorization(machines={MACHINE: OBJECT})
+    act(azure, {"principal_id": OBJECT}, {"principal_id": OTHER}, profile="token")
+    azure.existing.append(of_others())
+    node = {"machine_id": MACHINE, "principal_id": principal}
+    assert undo(azure, node, cluster_id=None) == ["deleted"] * 3
+    assert azure.asked[-4] == f"of {OBJECT} in /subscriptions/{SUBSCRIPTION}"
+    assert len(azure.existing) == 4
+    assert undo(azure, node, cluster_id=None) == []
+    with pytest.raises(ConfigInvalid, match="cluster_id"):
+        orders(node, cluster_id=None)
+
+
+def test_what_is_told_of_a_change() -> None:
+    created = decide(grant(), [])
+    assert created.sentence() == f"give edge-1 the role Reader at {CLUSTER}"
+    assert created.diff()["after"] == {"principal": "edge-1", "role": "Reader", "scope": CLUSTER}
+    assert created.lacks(planned=True)
+    assert not created.lacks(planned=False)
+    gone = decide_absent(grant(), [ours(grant())])
+    assert gone.sentence() == f"take the role Reader at {CLUSTER} from edge-1"
+    assert created.grant.command == ROLES["reader"].command(OBJECT, CLUSTER)
+
+
+# -- errors -------------------------------------------------------------------------------------------------
+
+
+def test_errors_about_roles_name_the_right_role_and_place() -> None:
+    path = f"{CLUSTER}/providers/Microsoft.Authorization/roleAssignments/x"
+    assert action_of("PUT", path) == "Microsoft.Authorization/roleAssignments/write"
+    assert role_for(action_of("DELETE", path)) == "Role Based Access Control Administrator"
+    assert role_for("Microsoft.HybridCompute/machines/write") == "Azure Connected Machine Onboarding"
+    assert granted_scope(path) == CLUSTER
+    assert granted_scope(f"{GROUP}/providers/Microsoft.Authorization/roleAssignments/x") == GROUP
+
+
+def test_the_bindings_of_the_docs_let_a_kubelet_ask_for_its_certificate_and_nothing_else() -> None:
+    items = yaml.safe_load((ROOT / "docs/examples/identity_rbac.yaml").read_text())["items"]
+    *own, renewal = items
+    assert [item["roleRef"]["name"] for item in own] == [
+        right.role for right in rbac.RIGHTS if right.subject == "system:bootstrappers"
+    ]
+    assert {subject["kind"] for item in own for subject in item["subjects"]} == {"User"}
+    assert renewal == rbac.STAYS[0].binding, "of all nodes, the same as in rbac.yaml"
+
+
+# -- least privilege ----------------------------------------------------------------------------------------
+
+
+def test_the_role_of_the_docs_is_enough_and_no_more() -> None:
+    """The node looks whether it has Reader by what it needs of it; this role has that, and little else."""
+    role = json.loads((ROOT / "docs/examples/flexnode-role.json").read_text())
+    granted = [
+        {
+            "actions": role["Actions"],
+            "notActions": role["NotActions"],
+            "dataActions": role["DataActions"],
+            "notDataActions": role["NotDataActions"],
+        }
+    ]
+    clusters = "Microsoft.ContainerService/managedClusters"
+    for action in (f"{clusters}/read", f"{clusters}/flexNodeConfig/read", ROLES["reader"].permission):
+        assert allowed(granted, action)
+    for key in ("rbac-cluster-admin", "cluster-admin"):
+        assert not allowed(granted, ROLES[key].permission, data=ROLES[key].data)
+    assert allowed(granted, "Microsoft.Authorization/permissions/read")
+    assert role["DataActions"] == []
+    assert not any("*" in action for action in role["Actions"])
+    assert set(KNOWN) == {READER, RBAC, ADMIN}
+
+
+def test_all_machines_lose_their_roles_where_nobody_knows_the_cluster() -> None:
+    other = f"{MACHINE}2"
+    azure = FakeAuthorization(machines={MACHINE: OBJECT, other: OTHER})
+    act(azure, {"principal_id": OBJECT}, {"principal_id": OTHER}, profile="token")
+    nodes = ({"machine_id": MACHINE}, {"machine_id": other})
+    assert undo(azure, *nodes, cluster_id=None) == ["deleted"] * 6
+    assert azure.existing == []

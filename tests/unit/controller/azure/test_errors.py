@@ -1,0 +1,129 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: (c) 2026, aks.flexnode contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""From an answer of Azure to an error that helps."""
+
+from __future__ import annotations
+
+import pytest
+
+from ansible_collections.aks.flexnode.plugins.module_utils.controller.azure.errors import (
+    Identity,
+    Refusal,
+    action_of,
+    explained,
+    granted_scope,
+    permission_error,
+    role_for,
+)
+from tests.unit.controller.fake_azure import CLIENT, CLUSTER, OBJECT
+
+NODE = f"{CLUSTER}/flexNodeConfig/edge-1"
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "action"),
+    [
+        ("GET", CLUSTER, "Microsoft.ContainerService/managedClusters/read"),
+        (
+            "GET",
+            f"{CLUSTER}/flexNodeConfig",
+            "Microsoft.ContainerService/managedClusters/flexNodeConfig/read",
+        ),
+        ("PUT", NODE, "Microsoft.ContainerService/managedClusters/flexNodeConfig/write"),
+        ("DELETE", NODE, "Microsoft.ContainerService/managedClusters/flexNodeConfig/delete"),
+        (
+            "POST",
+            f"{NODE}/regenerateToken",
+            "Microsoft.ContainerService/managedClusters/flexNodeConfig/regenerateToken/action",
+        ),
+        (
+            "POST",
+            f"{CLUSTER}/listClusterAdminCredential",
+            "Microsoft.ContainerService/managedClusters/listClusterAdminCredential/action",
+        ),
+        ("GET", "/somewhere", "GET /somewhere"),
+    ],
+)
+def test_the_action_that_a_request_needs(method: str, path: str, action: str) -> None:
+    assert action_of(method, path) == action
+
+
+@pytest.mark.parametrize(
+    ("action", "role"),
+    [
+        (
+            "Microsoft.ContainerService/managedClusters/listClusterAdminCredential/action",
+            "Azure Kubernetes Service Cluster Admin Role",
+        ),
+        (
+            "Microsoft.ContainerService/managedClusters/listClusterUserCredential/action",
+            "Azure Kubernetes Service Cluster User Role",
+        ),
+        ("Microsoft.ContainerService/managedClusters/read", "Azure Kubernetes Service Cluster User Role"),
+        ("Microsoft.ContainerService/managedClusters/flexNodeConfig/read", "Reader"),
+        (
+            "Microsoft.ContainerService/managedClusters/flexNodeConfig/regenerateToken/action",
+            "Azure Kubernetes Service Contributor Role",
+        ),
+        ("Microsoft.Network/virtualNetworks/write", "Contributor"),
+    ],
+)
+def test_the_smallest_role_for_an_action(action: str, role: str) -> None:
+    assert role_for(action) == role
+
+
+def test_roles_are_granted_on_the_cluster() -> None:
+    assert granted_scope(f"{NODE}/regenerateToken") == CLUSTER
+    assert granted_scope("/subscriptions/1") == "/subscriptions/1"
+
+
+@pytest.mark.parametrize(
+    ("message", "who", "expected"),
+    [
+        pytest.param(
+            f"The client '{CLIENT}' with object id '{OBJECT}' does not have authorization to perform action "
+            f"'Microsoft.ContainerService/managedClusters/read' over scope '{CLUSTER}' or it is invalid.",
+            Identity(),
+            [OBJECT, CLIENT, "managedClusters/read", "--assignee-principal-type ServicePrincipal"],
+            id="as-arm-says",
+        ),
+        pytest.param(
+            f"The client 'jo@example.com' with object id '{OBJECT}' does not have authorization",
+            Identity(),
+            [OBJECT, "--assignee-principal-type User", "managedClusters/flexNodeConfig/write"],
+            id="a-person",
+        ),
+        pytest.param(
+            "Forbidden.",
+            Identity(OBJECT, CLIENT),
+            [OBJECT, CLIENT, "managedClusters/flexNodeConfig/write", f"--scope {CLUSTER}"],
+            id="arm-says-nothing",
+        ),
+        pytest.param("Forbidden.", Identity(), ["OBJECT_ID", "the signed-in identity"], id="nobody-knows"),
+    ],
+)
+def test_a_missing_permission(message: str, who: Identity, expected: list[str]) -> None:
+    error = permission_error(Refusal("PUT", NODE, 403, "AuthorizationFailed", message), who)
+    assert error.code == "FLEX-1702"
+    assert error.fix.startswith("az role assignment create --assignee-object-id ")
+    assert [part for part in expected if part not in str(error)] == []
+
+
+@pytest.mark.parametrize(
+    ("status", "code", "expected"),
+    [
+        (401, "InvalidAuthenticationToken", "FLEX-1701"),
+        (403, "AuthorizationFailed", "FLEX-1702"),
+        (403, "LinkedAuthorizationFailed", "FLEX-1702"),
+        (403, "RequestDisallowedByPolicy", "FLEX-1704"),
+        (404, "ResourceNotFound", "FLEX-1703"),
+        (400, "BadRequest", "FLEX-1704"),
+        (409, "Conflict", "FLEX-1704"),
+        (429, "TooManyRequests", "FLEX-1705"),
+        (500, "InternalServerError", "FLEX-1705"),
+        (503, "", "FLEX-1705"),
+    ],
+)
+def test_every_answer_has_its_code(status: int, code: str, expected: str) -> None:
+    assert explained(Refusal("PUT", NODE, status, code, "Because.")).code == expected

@@ -1,0 +1,115 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: (c) 2026, aks.flexnode contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""What a machine remembers: small files, written only on change, and found again where they were moved to."""
+
+from __future__ import annotations
+
+import pytest
+
+from ansible_collections.aks.flexnode.plugins.module_utils.node.engine.state import (
+    DATA_DIR,
+    POINTER,
+    Phase,
+    Store,
+    store_of,
+)
+from ansible_collections.aks.flexnode.plugins.module_utils.node.errors import StateCorrupt
+from tests.unit.node.fakes import Machine
+
+MOVED = "/data/flexnode"
+
+
+def fingerprints(machine: Machine) -> dict[str, tuple[int, int, int, int]]:
+    return {
+        name: machine.host.look(f"{DATA_DIR}/{name}").fingerprint for name in machine.host.names(DATA_DIR)
+    }
+
+
+def test_a_machine_without_history(machine: Machine) -> None:
+    store = machine.store
+    assert (store.current_config(), store.applied_config(), store.config_version()) == (None, None, None)
+    assert (store.transaction(), store.status()) == (None, None)
+    assert store.state() == {"phase": "NotStarted"}
+    assert not machine.path(DATA_DIR).exists()
+
+
+def test_what_is_written_is_read_again_and_only_root_may(machine: Machine) -> None:
+    store = machine.store
+    store.set_current_config({"b": 1, "a": "s3cret"}, "17")
+    store.set_applied_config({"a": 2})
+    store.enter(Phase.NODE_FAILED, code="FLEX-1502", message="why")
+    store.begin({"restarts": []})
+    again = Store(machine.host)
+    assert (again.current_config(), again.config_version()) == ({"b": 1, "a": "s3cret"}, "17")
+    assert again.applied_config() == {"a": 2}
+    assert again.state() == {"phase": "NodeFailed", "code": "FLEX-1502", "message": "why"}
+    assert again.transaction() == {"restarts": []}
+    assert machine.host.look(DATA_DIR).mode == 0o700
+    assert {machine.host.look(f"{DATA_DIR}/{name}").mode for name in machine.host.names(DATA_DIR)} == {0o600}
+    store.finish()
+    store.finish()
+    assert again.transaction() is None
+
+
+def test_the_same_again_is_not_written(machine: Machine) -> None:
+    def write(timestamp: str) -> bool:
+        machine.store.set_applied_config({"a": 1})
+        machine.store.enter(Phase.NODE_JOINED)
+        machine.store.set_status({"phase": "NodeJoined", "timestamp": timestamp})
+        return machine.store.set_current_config({"a": 1}, "17")
+
+    assert write("1")
+    before = fingerprints(machine)
+    assert not write("2")
+    assert fingerprints(machine) == before
+    assert (machine.store.status() or {})["timestamp"] == "1"
+    machine.store.set_status({"phase": "NodeFailed", "timestamp": "3"})
+    assert (machine.store.status() or {})["timestamp"] == "3"
+
+
+@pytest.mark.parametrize(
+    ("document", "version", "news"),
+    [({"a": 1}, "17", False), ({"a": 2}, "17", True), ({"a": 1}, "18", True), ({"a": 1}, None, True)],
+)
+def test_a_document_or_its_version_can_be_news(
+    machine: Machine, document: dict[str, int], version: str | None, news: bool
+) -> None:
+    machine.store.set_current_config({"a": 1}, "17")
+    assert machine.store.set_current_config(document, version) == news
+    assert machine.store.config_version() == version
+
+
+@pytest.mark.parametrize("damage", [b"", b"{", b"[]", b"\xff", b"null"])
+@pytest.mark.parametrize("name", ["current-config.json", "state.json", "transaction.json"])
+def test_a_damaged_file_is_named_with_what_to_do(machine: Machine, name: str, damage: bytes) -> None:
+    machine.put(f"{DATA_DIR}/{name}", damage)
+    read = {
+        "current-config.json": machine.store.current_config,
+        "state.json": machine.store.state,
+        "transaction.json": machine.store.transaction,
+    }[name]
+    with pytest.raises(StateCorrupt) as caught:
+        read()
+    assert caught.value.where == f"{DATA_DIR}/{name}"
+    assert f"rm {DATA_DIR}/{name}" in caught.value.fix
+
+
+def test_a_moved_data_directory_is_found_again_and_forgotten_whole(machine: Machine) -> None:
+    machine.path("/etc").mkdir()
+    store = store_of(machine.host, MOVED)
+    store.set_current_config({"a": 1}, None)
+    assert machine.text(POINTER) == f"{MOVED}\n"
+    assert store_of(machine.host).directory == MOVED
+    store.forget()
+    assert not machine.path(MOVED).exists()
+    assert not machine.path("/etc/aks-flex-node").exists()
+    assert store_of(machine.host).directory == DATA_DIR
+
+
+def test_the_usual_directory_needs_no_pointer_and_others_files_stay(machine: Machine) -> None:
+    machine.put("/etc/aks-flex-node/theirs")
+    store_of(machine.host).set_current_config({"a": 1}, None)
+    assert not machine.path(POINTER).exists()
+    store_of(machine.host).forget()
+    assert machine.path("/etc/aks-flex-node/theirs").exists()

@@ -1,0 +1,593 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: (c) 2026, aks.flexnode contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""Following a durable address: what is new is applied, what is wrong is told, and nothing else is touched."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ansible_collections.aks.flexnode.plugins.module_utils.node.cli import main
+from ansible_collections.aks.flexnode.plugins.module_utils.node.config.document import merge
+from ansible_collections.aks.flexnode.plugins.module_utils.node.engine.lease import held
+from ansible_collections.aks.flexnode.plugins.module_utils.node.engine.state import DATA_DIR
+from ansible_collections.aks.flexnode.plugins.module_utils.node.errors import ConfigInvalid, NotAvailable
+from ansible_collections.aks.flexnode.plugins.module_utils.node.machine.program import COMMAND
+from ansible_collections.aks.flexnode.plugins.module_utils.node.net.http_client import HttpClient
+from ansible_collections.aks.flexnode.plugins.module_utils.node.operations.leave import leave
+from ansible_collections.aks.flexnode.plugins.module_utils.node.operations.reconcile import (
+    EVERYTHING,
+    obtain,
+    reconcile,
+)
+from ansible_collections.aks.flexnode.plugins.module_utils.node.operations.status import status_of
+from ansible_collections.aks.flexnode.plugins.module_utils.node.secret import REDACTED
+from ansible_collections.aks.flexnode.plugins.module_utils.node.sources.source import Inline, Stored, Url
+from tests.unit.node.fake_api import a_node
+from tests.unit.node.fakes import Machine
+from tests.unit.node.servers import Answer, Pki, Request, Server, serving
+from tests.unit.node.sites import KUBELET, TOKEN, Site, a_site
+
+TIMER = "aks-flex-node-poll.timer"
+UNITS = "/etc/systemd/system"
+UNIT_FILES = tuple(
+    f"{UNITS}/aks-flex-node-{name}" for name in ("apply.service", "poll.service", "poll.timer")
+)
+WANTED = f"{UNITS}/timers.target.wants/{TIMER}"
+FOLLOWED = {"continuousMonitoring": True}
+PLACES = ("/etc", "/opt", "/usr", "/var", "/proc")
+Captured = pytest.CaptureFixture[str]
+
+
+@dataclass
+class Blob:
+    """What stands at the address: a document and its number, or whatever a test puts there."""
+
+    document: dict[str, Any]
+    version: int = 17
+    answer: Answer | None = None
+    etags: bool = True
+    server: Server = field(default_factory=lambda: Server(""))
+
+    def get(self, request: Request) -> Answer:
+        if self.answer is not None:
+            return self.answer
+        body = json.dumps({"config": self.document, "configVersion": str(self.version)}).encode()
+        etag = f'"{hash(body)}"'
+        if self.etags and request.headers.get("If-None-Match") == etag:
+            return Answer(status=304)
+        return Answer(body, 200, {"ETag": etag} if self.etags else {})
+
+    def publish(self, *changes: dict[str, Any]) -> None:
+        """A new document, with a new number."""
+        for change in changes:
+            self.document = merge(self.document, change)
+        self.version += 1
+
+    @property
+    def url(self) -> str:
+        return f"{self.server.url}/flexnode-edge-1/config.json?sig=s3cret"
+
+
+@dataclass
+class Followed:
+    """A machine that follows an address."""
+
+    site: Site
+    blob: Blob
+    pki: Pki
+
+    @property
+    def machine(self) -> Machine:
+        return self.site.machine
+
+    def source(self) -> Url:
+        client = HttpClient(ca_pem=self.pki.ca_pem, clock=self.machine.clock)
+        return Url(self.blob.url, client, self.pki.ca_pem)
+
+    def join(self, overrides: dict[str, Any] | None = None, **options: Any) -> None:
+        obtain(self.machine.host, self.source(), overrides or {}, durable=True, **options)
+        reconcile(self.machine.host, None, EVERYTHING)
+
+    def poll(self, *arguments: str) -> int:
+        return main(["poll", *arguments], self.machine.host)
+
+    def followed(self) -> dict[str, Any]:
+        found: dict[str, Any] = json.loads(self.machine.text(f"{DATA_DIR}/source.json"))
+        return found
+
+    def trouble(self) -> dict[str, Any]:
+        return self.machine.store.monitoring()
+
+
+@pytest.fixture
+def node(debian: Machine, pki: Pki) -> Iterator[Followed]:
+    for directory in ("/var/lib", "/var/log", "/opt"):
+        debian.path(directory).mkdir(parents=True)
+    with a_site(debian, pki) as site:
+        blob = Blob(merge(site.document, FOLLOWED))
+        with serving(blob.get, pki.server_context()) as server:
+            blob.server = server
+            yield Followed(site, blob, pki)
+
+
+@pytest.fixture
+def joined(node: Followed) -> Followed:
+    node.join()
+    node.blob.server.requests.clear()
+    return node
+
+
+# -- the address is remembered, and the timer is there -----------------------------------------------------
+
+
+def test_a_durable_address_is_remembered_for_root_alone(joined: Followed) -> None:
+    followed = joined.followed()
+    assert (followed["url"], followed["ca"]) == (joined.blob.url, joined.pki.ca_pem)
+    assert (followed["configVersion"], followed["settled"]) == ("17", True)
+    assert followed["etag"].startswith('"')
+    assert joined.machine.host.look(f"{DATA_DIR}/source.json").mode == 0o600
+
+
+def test_the_timer_starts_last_and_a_second_run_changes_nothing(joined: Followed) -> None:
+    assert all(joined.machine.path(path).exists() for path in UNIT_FILES)
+    assert joined.machine.path(WANTED).readlink() == Path(f"{UNITS}/{TIMER}")
+    restarts = [call for call in joined.machine.commands.changing() if call[:2] == ("systemctl", "restart")]
+    assert restarts == [
+        ("systemctl", "restart", "containerd.service", KUBELET),
+        ("systemctl", "restart", TIMER),
+    ]
+    before = joined.machine.snapshot("/")
+    joined.join()
+    assert joined.machine.snapshot("/") == before
+
+
+def test_without_a_node_there_is_no_timer(node: Followed) -> None:
+    node.machine.commands.on_start.clear()
+    node.blob.publish({"upgrade": {"gateSeconds": 10}})
+    with pytest.raises(Exception, match="not Ready"):
+        node.join()
+    assert TIMER not in node.machine.commands.units
+
+
+def test_switched_off_it_is_gone(joined: Followed) -> None:
+    joined.blob.publish({"continuousMonitoring": None})
+    assert joined.poll() == 0
+    assert not any(joined.machine.path(path).exists() for path in (*UNIT_FILES, WANTED))
+    assert joined.machine.commands.units[TIMER] == "inactive"
+    assert not reconcile(joined.machine.host, None, EVERYTHING).changed
+
+
+def test_monitoring_needs_an_address_that_lasts(node: Followed) -> None:
+    host = node.machine.host
+    for source in (node.source(), Inline(node.blob.document)):
+        with pytest.raises(ConfigInvalid, match="--durable"):
+            obtain(host, source, {})
+    identity = {"azure": {"tenantId": "87654321-4321-4321-4321-cba987654321", "managedIdentity": {}}}
+    with pytest.raises(NotAvailable) as caught:
+        obtain(host, Inline(merge(node.blob.document, identity)), {})
+    assert "--durable" in caught.value.fix
+    assert not node.machine.path(DATA_DIR).exists()
+
+
+def test_another_source_ends_it_and_the_stored_document_does_not(joined: Followed) -> None:
+    host = joined.machine.host
+    obtain(host, Stored(joined.machine.store), {"node": {"maxPods": 50}})
+    assert joined.followed()["over"] == {"node": {"maxPods": 50}}
+    obtain(host, Inline(joined.site.document), {})
+    assert not joined.machine.path(f"{DATA_DIR}/source.json").exists()
+    assert joined.poll() == 1
+
+
+def test_leaving_forgets_the_address(joined: Followed) -> None:
+    leave(joined.machine.host)
+    assert not joined.machine.path(DATA_DIR).exists()
+    assert not any(joined.machine.path(path).exists() for path in (*UNIT_FILES, WANTED))
+    assert joined.machine.commands.units[TIMER] == "inactive"
+
+
+def test_check_mode_remembers_nothing(node: Followed) -> None:
+    before = node.machine.snapshot("/")
+    public = obtain(node.machine.host, node.source(), {}, durable=True, check=True).public
+    assert reconcile(node.machine.host, public, EVERYTHING, check=True).changed
+    assert node.machine.snapshot("/") == before
+
+
+# -- a look ------------------------------------------------------------------------------------------------
+
+
+def test_nothing_new_is_one_conditional_request_and_no_write(joined: Followed, capsys: Captured) -> None:
+    before, calls = joined.machine.snapshot("/"), list(joined.machine.commands.calls)
+    assert joined.poll() == 0
+    (request,) = joined.blob.server.requests
+    assert request.headers["If-None-Match"] == joined.followed()["etag"]
+    assert capsys.readouterr().out == "nothing new\n"
+    assert joined.machine.snapshot("/") == before
+    assert joined.machine.commands.calls == calls
+
+
+def test_a_server_without_etags(node: Followed) -> None:
+    node.blob.etags = False
+    node.join()
+    before = node.machine.snapshot("/")
+    assert node.poll() == 0
+    assert node.machine.snapshot("/") == before
+    node.blob.publish({"node": {"maxPods": 50}})
+    assert node.poll() == 0
+    assert '"maxPods": 50' in node.machine.text("/etc/default/kubeletconfig.json")
+
+
+def test_a_new_document_is_applied_whole(joined: Followed, capsys: Captured) -> None:
+    joined.blob.publish({"node": {"maxPods": 50, "labels": {"site": "lab-2"}}})
+    assert joined.poll() == 0
+    assert '"maxPods": 50' in joined.machine.text("/etc/default/kubeletconfig.json")
+    assert joined.site.api.nodes["edge-1"]["metadata"]["labels"]["site"] == "lab-2"
+    assert "configuration 18 is followed" in capsys.readouterr().out
+    assert joined.machine.store.config_version() == "18"
+    assert (joined.followed()["configVersion"], joined.trouble()) == ("18", {})
+    before = joined.machine.snapshot("/")
+    assert joined.poll() == 0
+    assert joined.machine.snapshot("/") == before
+
+
+def test_explicit_settings_stay_over_what_the_address_gives(node: Followed) -> None:
+    node.join({"node": {"maxPods": 33}})
+    node.blob.publish({"node": {"maxPods": 50, "labels": {"rack": "7"}}})
+    assert node.poll() == 0
+    assert '"maxPods": 33' in node.machine.text("/etc/default/kubeletconfig.json")
+    assert node.site.api.nodes["edge-1"]["metadata"]["labels"]["rack"] == "7"
+
+
+def test_a_secret_that_the_node_has_need_not_be_published(joined: Followed) -> None:
+    joined.blob.publish({"azure": {"bootstrapToken": {"token": REDACTED}}, "node": {"maxPods": 50}})
+    assert joined.poll() == 0
+    assert (joined.machine.store.current_config() or {})["azure"]["bootstrapToken"]["token"] == TOKEN
+
+
+def test_the_timers_look_hands_over_and_changes_nothing(joined: Followed, capsys: Captured) -> None:
+    assert joined.poll("--hand-over") == 0
+    joined.blob.publish({"node": {"maxPods": 50}})
+    before = joined.machine.snapshot("/")
+    assert joined.poll("--hand-over") == 0
+    assert joined.machine.snapshot("/") == before
+    assert joined.machine.commands.calls[-1] == (
+        "systemctl",
+        "start",
+        "--no-block",
+        "aks-flex-node-apply.service",
+    )
+
+
+def test_while_someone_else_is_at_work_a_look_waits_for_the_next_one(
+    joined: Followed, capsys: Captured
+) -> None:
+    joined.blob.publish({"node": {"maxPods": 50}})
+    with held(joined.machine.host, "other", "Ansible"):
+        before = joined.machine.snapshot("/var", "/etc")
+        assert joined.poll() == 0
+        assert joined.machine.snapshot("/var", "/etc") == before
+    assert "Ansible" in capsys.readouterr().out
+    assert joined.machine.clock.naps == []
+    assert joined.poll() == 0
+    assert joined.followed()["configVersion"] == "18"
+
+
+def test_a_run_that_was_cut_off_is_completed_by_a_look(joined: Followed) -> None:
+    """The document was stored, and the machine went down before it was applied."""
+    joined.blob.publish({"node": {"maxPods": 50}})
+    obtain(joined.machine.host, joined.source(), {}, durable=True)
+    assert joined.poll() == 0
+    assert '"maxPods": 50' in joined.machine.text("/etc/default/kubeletconfig.json")
+    assert joined.followed()["settled"]
+
+
+@pytest.mark.parametrize("status", [304, 503])
+def test_what_was_pushed_during_a_look_is_not_overwritten(joined: Followed, status: int) -> None:
+    """304 ends an earlier trouble, 503 is a new one: both would write."""
+    store = joined.machine.store
+    if status == 304:
+        store.set_monitoring({"ok": False, "code": "FLEX-1103", "message": "away", "since": ""})
+    pushed = {**joined.followed(), "url": "https://elsewhere.example/x"}
+    before = joined.trouble()
+
+    def meanwhile(_: Request) -> Answer:
+        store.set_source(pushed)
+        return Answer(status=status)
+
+    with serving(meanwhile, joined.pki.server_context()) as server:
+        store.set_source({**joined.followed(), "url": server.url})
+        assert joined.poll() == 0
+    assert joined.followed() == pushed
+    assert joined.trouble() == before
+
+
+@pytest.mark.parametrize("status", [429, 503])
+def test_a_machine_that_left_during_a_look_stays_as_it_was_left(joined: Followed, status: int) -> None:
+    def meanwhile(_: Request) -> Answer:
+        leave(joined.machine.host)
+        return Answer(status=status, headers={"Retry-After": "120"} if status == 429 else {})
+
+    with serving(meanwhile, joined.pki.server_context()) as server:
+        joined.machine.store.set_source({**joined.followed(), "url": server.url})
+        assert joined.poll() == 0
+    assert not joined.machine.path(DATA_DIR).exists()
+
+
+@pytest.mark.parametrize("hand_over", [False, True])
+def test_a_damaged_document_is_healed_from_the_address(joined: Followed, hand_over: bool) -> None:
+    whole = joined.machine.text(f"{DATA_DIR}/current-config.json")
+    joined.machine.put(f"{DATA_DIR}/current-config.json", whole[:100], 0o600)
+    if hand_over:
+        assert joined.poll("--hand-over") == 0
+        assert joined.machine.commands.calls[-1][-1] == "aks-flex-node-apply.service"
+    assert joined.poll() == 0
+    assert all("If-None-Match" not in request.headers for request in joined.blob.server.requests)
+    assert joined.machine.text(f"{DATA_DIR}/current-config.json") == whole
+    assert (joined.followed()["settled"], joined.trouble()) == (True, {})
+    before = joined.machine.snapshot("/")
+    assert joined.poll() == 0
+    assert joined.machine.snapshot("/") == before
+
+
+def test_a_damaged_document_and_a_new_one_that_is_refused(joined: Followed) -> None:
+    joined.machine.put(f"{DATA_DIR}/current-config.json", "{", 0o600)
+    joined.blob.publish({"node": {"maxPods": -1}})
+    assert joined.poll() == 3
+    assert joined.machine.store.current_config() == joined.machine.store.applied_config()
+
+
+def test_a_damaged_document_beside_one_that_was_refused_before(joined: Followed) -> None:
+    joined.blob.publish({"node": {"maxPods": -1}})
+    assert joined.poll() == 3
+    joined.machine.put(f"{DATA_DIR}/current-config.json", "{", 0o600)
+    assert joined.poll() == 3
+    assert joined.machine.store.current_config() == joined.machine.store.applied_config()
+    before = joined.machine.snapshot("/")
+    assert joined.poll() == 0
+    assert joined.machine.snapshot("/") == before
+
+
+def test_a_document_that_is_gone_is_fetched_again(joined: Followed) -> None:
+    joined.machine.path(f"{DATA_DIR}/current-config.json").unlink()
+    assert joined.poll() == 0
+    assert joined.machine.store.current_config() == joined.machine.store.applied_config()
+
+
+def test_another_name_for_the_node_is_not_followed(joined: Followed) -> None:
+    joined.blob.publish({"agent": {"nodeName": "edge-2"}})
+    assert joined.poll() == 3
+    assert joined.trouble()["code"] == "FLEX-1101"
+    assert "nodeName" not in joined.machine.text(f"{DATA_DIR}/current-config.json")
+
+
+def test_a_machine_that_follows_nothing_says_so(debian: Machine, capsys: Captured) -> None:
+    assert main(["poll"], debian.host) == 1
+    assert "FLEX-1104" in capsys.readouterr().err
+
+
+# -- trouble with the address ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("status", [401, 403, 404, 410, 500, 503])
+def test_an_address_that_does_not_answer_changes_nothing_and_is_told_once(
+    joined: Followed, status: int, capsys: Captured
+) -> None:
+    joined.blob.answer = Answer(b"<html>", status)
+    before, calls = joined.machine.snapshot("/etc", "/opt", "/usr"), joined.machine.commands.changing()
+    assert joined.poll() == 0
+    assert f"HTTP {status}" in capsys.readouterr().out
+    trouble = joined.trouble()
+    assert (trouble["ok"], trouble["code"]) == (False, "FLEX-1103")
+    assert trouble["since"] == "2027-01-15T08:00:00+00:00"
+    assert "s3cret" not in trouble["message"]
+    assert joined.machine.snapshot("/etc", "/opt", "/usr") == before
+    assert joined.machine.commands.changing() == calls
+    joined.machine.clock.time += 60
+    written = joined.machine.snapshot("/var")
+    assert joined.poll() == 0
+    assert joined.machine.snapshot("/var") == written
+    assert capsys.readouterr().out == ""
+    joined.blob.answer = None
+    assert joined.poll() == 0
+    assert joined.trouble() == {}
+
+
+def test_a_server_that_is_away_or_not_trusted(joined: Followed, tmp_path: Path) -> None:
+    joined.machine.store.set_source({**joined.followed(), "ca": ""})
+    assert joined.poll() == 0
+    assert "not trusted" in joined.trouble()["message"]
+    joined.machine.store.set_source({**joined.followed(), "url": "https://127.0.0.1:1/x"})
+    assert joined.poll() == 0
+    assert "refused" in joined.trouble()["message"]
+
+
+def test_a_directory_of_cas_that_was_not_kept_up_to_date_is_no_reason_to_distrust(
+    joined: Followed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "all.pem").write_text(joined.pki.ca_pem)
+    monkeypatch.setenv("SSL_CERT_DIR", str(tmp_path / "empty"))
+    monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "all.pem"))
+    joined.machine.store.set_source({**joined.followed(), "ca": ""})
+    assert joined.poll() == 0
+    assert joined.trouble() == {}
+
+
+def test_a_server_that_wants_to_be_left_alone_is(joined: Followed, capsys: Captured) -> None:
+    joined.blob.answer = Answer(status=429, headers={"Retry-After": "120"})
+    assert joined.poll() == 0
+    joined.blob.answer = None
+    asked = len(joined.blob.server.requests)
+    joined.machine.clock.time += 119
+    assert joined.poll() == 0
+    assert "left alone for another 1 s" in capsys.readouterr().out
+    assert len(joined.blob.server.requests) == asked
+    joined.machine.clock.time += 2
+    assert joined.poll() == 0
+    assert (len(joined.blob.server.requests), joined.trouble()) == (asked + 1, {})
+
+
+def test_a_clock_that_was_set_back_does_not_stop_the_looking(joined: Followed) -> None:
+    joined.blob.answer = Answer(status=503, headers={"Retry-After": "120"})
+    joined.poll()
+    joined.blob.answer = None
+    joined.machine.clock.time -= 86400 * 365
+    joined.poll()
+    assert joined.trouble() == {}
+
+
+# -- documents that are not followed -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("answer", "change", "code"),
+    [
+        (Answer(b"<html>hello"), {}, "FLEX-1102"),
+        (None, {"node": {"maxPods": 0}}, "FLEX-1101"),
+        (None, {"nodes": {}}, "FLEX-1101"),
+        (None, {"writeAdminConf": True}, "FLEX-1105"),
+        (None, {"kubernetes": {"version": "1.99.0"}}, "FLEX-1204"),
+    ],
+)
+def test_a_bad_document_is_refused_told_and_the_old_one_stays(
+    joined: Followed, answer: Answer | None, change: dict[str, Any], code: str, capsys: Captured
+) -> None:
+    before, config = joined.machine.snapshot("/etc", "/opt", "/usr"), joined.machine.store.current_config()
+    joined.blob.publish(change)
+    joined.blob.answer = answer
+    assert joined.poll() == 3
+    assert code in capsys.readouterr().out
+    assert (joined.trouble()["ok"], joined.trouble()["code"]) == (False, code)
+    assert joined.machine.snapshot("/etc", "/opt", "/usr") == before
+    assert joined.machine.store.current_config() == config
+    assert joined.machine.store.config_version() == "17"
+    status = status_of(joined.machine.host, "x86_64")
+    assert status["monitoring"]["status"] == "Blocked"
+    written = joined.machine.snapshot("/var")
+    for _ in range(3):  # it is not tried again, and stays told
+        assert joined.poll() == 0
+    assert joined.machine.snapshot("/var") == written
+    joined.blob.answer = None
+    joined.blob.publish({"nodes": None, "writeAdminConf": None, "kubernetes": {"version": "1.34.4"}})
+    joined.blob.publish({"node": {"maxPods": 50}})
+    assert joined.poll() == 0
+    assert (joined.trouble(), joined.followed()["blocked"]) == ({}, None)
+
+
+def test_an_update_that_does_not_work_is_rolled_back_and_blocked(joined: Followed, capsys: Captured) -> None:
+    before = joined.machine.snapshot("/etc", "/usr")
+    joined.site.api.nodes["edge-1"] = a_node(ready=False)
+    joined.blob.publish({"node": {"maxPods": 50}, "upgrade": {"gateSeconds": 10}})
+    assert joined.poll() == 3
+    assert joined.machine.snapshot("/etc", "/usr") == before
+    joined.site.api.nodes["edge-1"] = a_node()
+    restarts = joined.machine.commands.times("systemctl", "restart")
+    for _ in range(3):
+        assert joined.poll() == 0
+    assert joined.machine.commands.times("systemctl", "restart") == restarts
+    assert joined.followed()["blocked"]["configVersion"] == "18"
+    status = status_of(joined.machine.host, "x86_64")
+    assert status["drift"] == []  # the document went back with the machine
+    assert status["monitoring"]["blockedVersion"] == "18"
+    assert main(["status"], joined.machine.host) == 0
+    assert "monitor  Blocked  version 18, FLEX-1502 since" in capsys.readouterr().out
+    joined.blob.publish({"upgrade": {"gateSeconds": 11}})
+    assert joined.poll() == 0
+    assert '"maxPods": 50' in joined.machine.text("/etc/default/kubeletconfig.json")
+
+
+def test_what_may_pass_is_tried_again_after_a_while_and_not_at_every_look(joined: Followed) -> None:
+    newer = {"runc": {"version": "1.4.4", "sha256": "ab" * 32}}  # the mirror has another file
+    joined.blob.publish(newer, {"mirror": {"url": joined.site.mirror.url + "/away"}})
+    joined.blob.document["mirror"]["url"] = "https://127.0.0.1:1"
+    assert joined.poll() == 3
+    assert joined.trouble()["code"] == "FLEX-1201"
+    assert joined.poll() == 0
+    joined.machine.clock.time += 61
+    assert joined.poll() == 3
+    assert joined.followed()["blocked"]["attempts"] == 2
+    joined.machine.clock.time += 61
+    assert joined.poll() == 0  # twice as long
+    assert joined.poll() == 0
+
+
+def test_a_cut_line_in_the_middle_holds_and_is_completed_later(joined: Followed) -> None:
+    """The files are the new ones, nothing is rolled back: so the new document stays as well."""
+    joined.site.api.refuse["GET /api"] = 503
+    joined.blob.publish({"node": {"maxPods": 50}, "upgrade": {"gateSeconds": 10}})
+    assert joined.poll() == 3
+    assert joined.trouble()["code"] == "FLEX-1504"
+    assert joined.machine.store.config_version() == "18"
+    joined.site.api.refuse.clear()
+    joined.machine.clock.time += 61
+    assert joined.poll() == 0
+    assert (joined.trouble(), joined.followed()["blocked"]) == ({}, None)
+    assert joined.machine.store.state()["phase"] == "NodeJoined"
+
+
+# -- the end -----------------------------------------------------------------------------------------------
+
+
+def test_a_tombstone_takes_the_node_away(node: Followed, capsys: Captured) -> None:
+    before = node.machine.snapshot("/etc", "/opt", "/usr")
+    node.join()
+    node.blob.answer = Answer(b'{"tombstone": true, "configVersion": "18"}', 200, {"ETag": '"t"'})
+    assert node.poll() == 0
+    assert "no longer a node" in capsys.readouterr().out
+    assert node.machine.snapshot("/etc", "/opt", "/usr") == before
+    assert (node.site.api.nodes, node.machine.path(DATA_DIR).exists()) == ({}, False)
+    assert node.machine.commands.units[TIMER] == "inactive"
+
+
+@pytest.mark.parametrize("body", [b"", b"{}", b'{"tombstone": "true"}', b'{"tombstone": false}', b"[]"])
+def test_nothing_but_a_tombstone_does(joined: Followed, body: bytes) -> None:
+    joined.blob.answer = Answer(body)
+    assert joined.poll() == 3
+    assert list(joined.site.api.nodes) == ["edge-1"]
+    assert status_of(joined.machine.host, "x86_64")["node"]["ready"]
+
+
+# -- what it costs -----------------------------------------------------------------------------------------
+
+NODE = Path(__file__).parents[4] / "plugins/module_utils/node"
+IMPORTED = """
+import sys, types
+package = types.ModuleType("flexnode"); package.__path__ = [sys.argv[1]]; sys.modules["flexnode"] = package
+import flexnode.follow.tick
+print(" ".join(name for name in sys.modules if name.startswith("flexnode.")))
+"""
+
+
+def test_a_look_imports_little() -> None:
+    """Each of these is read by a timer, every 30 seconds, on a small machine."""
+    done = subprocess.run(
+        [sys.executable, "-I", "-B", "-c", IMPORTED, str(NODE)], capture_output=True, text=True, check=True
+    )
+    rooms = "engine follow machine net resources sources"
+    files = "engine.journal engine.lease engine.state errors follow.tick machine.clock machine.host "
+    files += "machine.layout machine.program net.http_client resources.base sources.watched"
+    loaded = {name.removeprefix("flexnode.") for name in done.stdout.split()}
+    assert loaded == {*rooms.split(), *files.split()}
+
+
+def test_the_command_knows_the_option(node: Followed, capsys: Captured, tmp_path: Path) -> None:
+    (tmp_path / "ca.pem").write_text(node.pki.ca_pem)
+    given = ["--config-url", node.blob.url, "--ca-cert", str(tmp_path / "ca.pem")]
+    assert main(["join", *given], node.machine.host) == 1
+    assert main(["plan", *given, "--durable"], node.machine.host) == 0
+    assert main(["join", *given, "--durable"], node.machine.host) == 0
+    assert main(["status"], node.machine.host) == 0
+    said = capsys.readouterr().out
+    assert f"monitor  Ok  {node.blob.server.url}/flexnode-edge-1/config.json" in said
+    assert "s3cret" not in said
+    assert COMMAND in (node.machine.text(UNIT_FILES[1]))
+    with pytest.raises(SystemExit):
+        main(["join", "--config", "x", "--durable"], node.machine.host)

@@ -1,0 +1,292 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: (c) 2026, aks.flexnode contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""The machine: atomic writes, careful removal, disk troubles as errors that say what to do."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+import sys
+from pathlib import Path
+
+import pytest
+
+from ansible_collections.aks.flexnode.plugins.module_utils.node.errors import (
+    CommandFailed,
+    DiskFull,
+    FileTrouble,
+    FlexNodeError,
+    ReadOnlyTarget,
+)
+from ansible_collections.aks.flexnode.plugins.module_utils.node.machine.host import (
+    Host,
+    explained,
+    run_command,
+)
+from tests.unit.node.fakes import Machine
+
+
+def names(machine: Machine, path: str) -> list[str]:
+    return sorted(os.listdir(machine.path(path)))
+
+
+# -- commands ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("code", "status", "stdout"),
+    [
+        ("print('hello')", 0, "hello\n"),
+        ("import sys; sys.exit(3)", 3, ""),
+        ("import sys; sys.stdout.buffer.write(b'\\xff')", 0, "\ufffd"),
+        ("import os; print(os.environ['LC_ALL'], 'HOME' in os.environ)", 0, "C False\n"),
+        ("import sys; print(sys.stdin.read())", 0, "\n"),
+    ],
+)
+def test_a_command_runs_in_the_c_locale_with_an_environment_of_its_own(
+    code: str, status: int, stdout: str
+) -> None:
+    done = run_command([sys.executable, "-c", code], None, 30)
+    assert (done.status, done.stdout) == (status, stdout)
+
+
+def test_a_missing_or_slow_command_is_an_answer() -> None:
+    assert run_command(["/no/such/program"], None, 5).status == 127
+    slow = run_command([sys.executable, "-c", "import time; time.sleep(60)"], None, 0.2)
+    assert (slow.status, slow.stderr) == (124, "no answer within 0.2 s")
+
+
+def test_a_failed_command_is_an_error_that_quotes_it(machine: Machine) -> None:
+    machine.commands.statuses["systemctl"] = 5
+    with pytest.raises(CommandFailed) as caught:
+        machine.host.run(["systemctl", "stop", "x.service"])
+    assert caught.value.where == "systemctl stop x.service"
+    assert "it went wrong" in caught.value.why
+    assert machine.host.run(["systemctl", "stop", "x.service"], check=False).status == 5
+
+
+# -- looking -----------------------------------------------------------------------------------------------
+
+
+def test_looking_never_follows_a_link(machine: Machine) -> None:
+    machine.put("/file", "x", 0o640)
+    machine.path("/link").symlink_to("/file")
+    machine.path("/dangling").symlink_to("/nowhere")
+    os.mkfifo(machine.path("/pipe"))
+    look = machine.host.look
+    assert (look("/file").is_, look("/file").mode, look("/file").size) == ("file", 0o640, 1)
+    assert (look("/link").is_, look("/link").target) == ("link", "/file")
+    assert (look("/").is_, look("/pipe").is_) == ("directory", "other")
+    assert look("/nothing").absent
+    assert look("/file/below").absent
+    assert not machine.host.exists("/dangling")
+
+
+def test_reading_what_is_not_there(machine: Machine) -> None:
+    machine.put("/file", b"\xff\n")
+    host = machine.host
+    assert (host.read("/nothing"), host.text("/nothing"), host.names("/nothing")) == (None, "", ())
+    assert (host.read("/file/below"), host.names("/file")) == (None, ())
+    assert host.text("/file") == "\ufffd\n"
+
+
+@pytest.mark.parametrize(
+    ("escaped", "real"),
+    [
+        ("/data/plain", "/data/plain"),
+        ("/data/with\\040space", "/data/with space"),
+        ("/data/back\\134slash", "/data/back\\slash"),
+        ("/data/Gerät", "/data/Gerät"),
+    ],
+)
+def test_mount_points_are_read_as_the_kernel_writes_them(machine: Machine, escaped: str, real: str) -> None:
+    machine.mount("/", "/data", "/database", escaped)
+    assert machine.host.mounts_below("/data") == (real, "/data")
+
+
+# -- writing -----------------------------------------------------------------------------------------------
+
+
+def test_a_written_file_has_exactly_this_content_mode_owner_and_time(machine: Machine) -> None:
+    machine.host.write("/file", b"content", 0o640, uid=12, gid=34, mtime_ns=1_000_000_007)
+    seen = machine.path("/file").stat()
+    assert machine.path("/file").read_bytes() == b"content"
+    assert (stat.S_IMODE(seen.st_mode), seen.st_uid, seen.st_gid) == (0o640, 12, 34)
+    assert seen.st_mtime_ns == 1_000_000_007
+
+
+def test_a_reader_keeps_the_old_content_and_a_link_is_replaced_not_followed(machine: Machine) -> None:
+    machine.put("/target", "old")
+    machine.path("/link").symlink_to(machine.path("/target"))
+    with machine.path("/target").open() as reader:
+        machine.host.write("/target", b"new", 0o644)
+        assert reader.read() == "old"
+    machine.host.write("/link", b"mine", 0o600)
+    assert not machine.path("/link").is_symlink()
+    assert machine.text("/target") == "new"
+
+
+def test_a_failed_write_leaves_no_temporary_file(machine: Machine) -> None:
+    machine.path("/directory").mkdir()
+    machine.put("/directory/inside")
+    with pytest.raises(FileTrouble, match="directory"):
+        machine.host.write("/directory", b"x", 0o644)  # a directory can't be replaced by a file
+    with pytest.raises(FileTrouble, match="directory"):
+        machine.host.link("/directory", "/target")
+    assert names(machine, "/") == ["directory"]
+
+
+@pytest.mark.parametrize(
+    ("number", "error"),
+    [
+        (errno.ENOSPC, DiskFull),
+        (errno.EDQUOT, DiskFull),
+        (errno.EROFS, ReadOnlyTarget),
+        (errno.EACCES, ReadOnlyTarget),
+        (errno.EPERM, ReadOnlyTarget),
+        (errno.EIO, FileTrouble),
+    ],
+)
+def test_disk_troubles_say_where_and_what_to_do(number: int, error: type[FlexNodeError]) -> None:
+    with pytest.raises(error) as caught, explained("/var/lib/x"):
+        raise OSError(number, os.strerror(number))
+    assert caught.value.where == "/var/lib/x"
+    assert caught.value.fix
+
+
+def test_what_no_file_system_explains_is_no_trouble_of_a_file() -> None:
+    with pytest.raises(ValueError, match="other"), explained("/x"):
+        raise ValueError("other")
+
+
+def test_a_full_disk_for_real(machine: Machine) -> None:
+    machine.path("/dev").mkdir()
+    machine.path("/dev/full").symlink_to("/dev/full")
+    with pytest.raises(DiskFull):
+        machine.host.set_value("/dev/full", "1")
+
+
+def test_appending_never_follows_a_link(machine: Machine) -> None:
+    machine.host.append("/log", b"one\n")
+    machine.host.append("/log", b"two\n")
+    assert machine.text("/log") == "one\ntwo\n"
+    assert stat.S_IMODE(machine.path("/log").stat().st_mode) == 0o600
+    machine.path("/link").symlink_to("/log")
+    with pytest.raises(FileTrouble, match="symbolic"):
+        machine.host.append("/link", b"x")
+
+
+def test_setting_access_refuses_a_link(machine: Machine) -> None:
+    machine.put("/file", mode=0o600)
+    machine.path("/link").symlink_to("file")
+    with pytest.raises(FileTrouble, match="symbolic"):
+        machine.host.set_access("/link", 0o777, 0, 0)
+    assert machine.host.look("/file").mode == 0o600
+
+
+def test_a_directory_gets_its_mode_whatever_the_umask_and_keeps_its_content(machine: Machine) -> None:
+    before = os.umask(0o077)
+    try:
+        machine.host.make_directory("/directory", 0o755)
+        machine.put("/directory/inside", "x")
+        machine.host.make_directory("/directory", 0o711, uid=1, gid=2)
+    finally:
+        os.umask(before)
+    seen = machine.host.look("/directory")
+    assert (seen.mode, seen.uid, seen.gid, names(machine, "/directory")) == (0o711, 1, 2, ["inside"])
+
+
+def test_moving_across_file_systems_copies_beside_the_target_first(machine: Machine, tmp_path: Path) -> None:
+    shm = Path("/dev/shm")
+    assert shm.stat().st_dev != tmp_path.stat().st_dev, "needs a second file system: set TMPDIR elsewhere"
+    del machine  # only says that root is needed
+    host = Host(root="")
+    source = shm / f"flexnode-test-{os.getpid()}"
+    source.write_text("moved")
+    source.chmod(0o640)
+    try:
+        host.move(str(source), str(tmp_path / "target"))
+    finally:
+        source.unlink(missing_ok=True)
+    assert (tmp_path / "target").read_text() == "moved"
+    assert host.look(str(tmp_path / "target")).mode == 0o640
+    assert sorted(os.listdir(tmp_path)) == ["target"]
+
+
+# -- removing ----------------------------------------------------------------------------------------------
+
+
+def test_removing_what_is_not_there_is_done(machine: Machine) -> None:
+    machine.host.remove("/nothing")
+    assert machine.host.remove_directory("/nothing")
+    assert machine.host.remove_tree("/nothing") == []
+
+
+def test_a_directory_that_is_not_empty_stays(machine: Machine) -> None:
+    machine.put("/directory/inside")
+    assert not machine.host.remove_directory("/directory")
+    assert machine.path("/directory/inside").exists()
+
+
+def test_a_tree_goes_without_following_links(machine: Machine) -> None:
+    machine.put("/precious/file", "keep me")
+    machine.put("/tree/a/b/file")
+    machine.path("/tree/a/out").symlink_to(machine.path("/precious"))
+    machine.path("/tree/file-out").symlink_to(machine.path("/precious/file"))
+    assert machine.host.remove_tree("/tree") == []
+    assert not machine.path("/tree").exists()
+    assert machine.text("/precious/file") == "keep me"
+
+
+def test_a_link_in_place_of_a_tree_goes_alone(machine: Machine) -> None:
+    machine.put("/precious/file", "keep me")
+    machine.path("/tree").symlink_to(machine.path("/precious"))
+    assert machine.host.remove_tree("/tree") == []
+    assert names(machine, "/") == ["precious"]
+    assert machine.text("/precious/file") == "keep me"
+
+
+def test_a_mount_is_never_entered_and_is_named(machine: Machine) -> None:
+    machine.put("/tree/pods/1/volume/data", "keep me")
+    machine.put("/tree/pods/1/other")
+    machine.put("/tree/Gerät/data", "keep me too")
+    machine.put("/tree/gone")
+    machine.mount("/", "/tree/pods/1/volume", "/tree/Gerät")
+    assert sorted(machine.host.remove_tree("/tree")) == ["/tree/Gerät", "/tree/pods/1/volume"]
+    assert machine.text("/tree/pods/1/volume/data") == "keep me"
+    assert machine.text("/tree/Gerät/data") == "keep me too"
+    assert names(machine, "/tree") == ["Gerät", "pods"]
+    assert names(machine, "/tree/pods/1") == ["volume"]
+
+
+def test_a_mounted_file_stays_too(machine: Machine) -> None:
+    machine.put("/tree/bound", "keep me")
+    machine.mount("/tree/bound")
+    assert machine.host.remove_tree("/tree") == ["/tree/bound"]
+    assert machine.text("/tree/bound") == "keep me"
+
+
+def test_a_tree_on_a_disk_of_its_own_is_emptied(machine: Machine) -> None:
+    machine.put("/tree/file")
+    machine.mount("/tree")
+    assert machine.host.remove_tree("/tree") == []
+    assert names(machine, "/tree") == []
+
+
+def test_what_was_there_before_is_kept(machine: Machine) -> None:
+    machine.put("/tree/theirs/file", "keep me")
+    machine.put("/tree/ours/theirs")
+    assert machine.host.remove_tree("/tree", keep=frozenset(("/tree/theirs",))) == []
+    assert names(machine, "/tree") == ["theirs"]
+    assert machine.text("/tree/theirs/file") == "keep me"
+
+
+# -- facts of the host -------------------------------------------------------------------------------------
+
+
+def test_the_oom_score_may_be_lowered_unless_the_kernel_refuses(machine: Machine) -> None:
+    assert machine.host.may_lower_oom_score()  # no such file: nothing forbids it
+    machine.path("/proc/self/oom_score_adj").mkdir(parents=True)  # even root can't write to this one
+    assert not machine.host.may_lower_oom_score()

@@ -1,0 +1,294 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: (c) 2026, aks.flexnode contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""One HTTP client, against real servers: retries, proxies, TLS, redirects, and nothing secret in messages."""
+
+from __future__ import annotations
+
+import socket
+
+import pytest
+
+from ansible_collections.aks.flexnode.plugins.module_utils.node.errors import ConfigUnreachable, NotJson
+from ansible_collections.aks.flexnode.plugins.module_utils.node.net.http_client import (
+    HttpClient,
+    HttpFailure,
+    Proxies,
+    bypassed,
+    shown,
+)
+from ansible_collections.aks.flexnode.plugins.module_utils.node.sources.source import Inline, Url
+from tests.unit.node.fakes import FakeClock
+from tests.unit.node.servers import Answer, Pki, Request, answer_json, serving
+
+
+def answers(*given: Answer) -> list[Answer]:
+    return list(given)
+
+
+def hello(_: Request) -> Answer:
+    return Answer(b"hello")
+
+
+def nobody() -> str:
+    """An address where nobody listens."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return f"http://127.0.0.1:{free.getsockname()[1]}"
+
+
+def test_an_answer_with_its_headers_and_what_we_send() -> None:
+    with serving(lambda _: Answer(b"body", 200, {"ETag": '"1"'})) as server:
+        answer = HttpClient().request("POST", f"{server.url}/x", body=b"data", headers={"X-Mine": "1"})
+    assert (answer.status, answer.body, answer.headers["ETag"]) == (200, b"body", '"1"')
+    (request,) = server.requests
+    assert (request.method, request.body, request.headers["X-Mine"]) == ("POST", b"data", "1")
+    assert request.headers["User-Agent"] == "aks-flex-node"
+
+
+@pytest.mark.parametrize("status", [408, 425, 429, 500, 502, 503, 504])
+def test_passing_troubles_are_tried_again_with_growing_pauses(status: int) -> None:
+    left = answers(Answer(status=status), Answer(status=status), Answer(b"at last"))
+    clock = FakeClock()
+    with serving(lambda _: left.pop(0)) as server:
+        assert HttpClient(clock=clock).request("GET", server.url).body == b"at last"
+    assert clock.naps == [0.5, 1.0]
+
+
+@pytest.mark.parametrize("status", [400, 401, 403, 404, 410])
+def test_a_definite_no_is_not_tried_again(status: int) -> None:
+    clock = FakeClock()
+    with serving(lambda _: Answer(b"why", status)) as server, pytest.raises(HttpFailure) as caught:
+        HttpClient(clock=clock).request("GET", server.url)
+    assert (caught.value.status, caught.value.body, len(server.requests)) == (status, b"why", 1)
+    assert clock.naps == []
+
+
+def test_it_gives_up_in_the_end() -> None:
+    clock = FakeClock()
+    with serving(lambda _: Answer(status=503)) as server, pytest.raises(HttpFailure, match="503"):
+        HttpClient(clock=clock, attempts=4).request("GET", server.url)
+    assert (len(server.requests), clock.naps) == (4, [0.5, 1.0, 2.0])
+
+
+@pytest.mark.parametrize(
+    ("retry_after", "nap"),
+    [("7", 7.0), ("0", 0.5), ("Wed, 21 Oct 2026 07:28:00 GMT", 0.5), ("nonsense", 0.5), ("86400", 60.0)],
+)
+def test_retry_after_is_obeyed_within_reason(retry_after: str, nap: float) -> None:
+    left = answers(Answer(status=429, headers={"Retry-After": retry_after}), Answer(b"ok"))
+    clock = FakeClock()
+    with serving(lambda _: left.pop(0)) as server:
+        HttpClient(clock=clock).request("GET", server.url)
+    assert clock.naps == [nap]
+
+
+def test_not_modified_is_an_answer() -> None:
+    with serving(lambda _: Answer(status=304)) as server:
+        assert HttpClient().request("GET", server.url, headers={"If-None-Match": "x"}).status == 304
+
+
+def test_nobody_listens() -> None:
+    clock = FakeClock()
+    with pytest.raises(HttpFailure, match="refused") as caught:
+        HttpClient(clock=clock).request("GET", nobody())
+    assert (caught.value.status, caught.value.tls, len(clock.naps)) == (0, False, 3)
+
+
+def test_a_server_that_says_nothing_in_time() -> None:
+    with socket.socket() as silent:
+        silent.bind(("127.0.0.1", 0))
+        silent.listen()
+        url = f"http://127.0.0.1:{silent.getsockname()[1]}"
+        with pytest.raises(HttpFailure, match="no answer in time"):
+            HttpClient(timeout=0.05, attempts=1).request("GET", url)
+
+
+@pytest.mark.parametrize("url", ["file:///etc/passwd", "ftp://example/x", "/etc/passwd"])
+def test_only_http_is_spoken(url: str) -> None:
+    with pytest.raises(HttpFailure, match="only http and https"):
+        HttpClient(clock=FakeClock()).request("GET", url)
+
+
+# -- TLS ---------------------------------------------------------------------------------------------------
+
+
+def test_a_private_ca_is_trusted_when_given(pki: Pki) -> None:
+    with serving(hello, pki.server_context()) as server:
+        assert HttpClient(ca_pem=pki.ca_pem).request("GET", server.url).body == b"hello"
+
+
+def test_an_unknown_ca_is_refused_at_once(pki: Pki) -> None:
+    clock = FakeClock()
+    with (
+        serving(hello, pki.server_context()) as server,
+        pytest.raises(HttpFailure, match="not trusted") as no,
+    ):
+        HttpClient(clock=clock).request("GET", server.url)
+    assert (no.value.tls, clock.naps, server.requests) == (True, [], [])
+
+
+# -- redirects ---------------------------------------------------------------------------------------------
+
+
+def test_a_redirect_is_followed_but_credentials_stay_behind() -> None:
+    with serving(hello) as there:
+        moved = Answer(status=302, headers={"Location": f"{there.url}/there"})
+        with serving(lambda _: moved) as here:
+            answer = HttpClient().request("GET", here.url, headers={"Authorization": "Bearer s3cret"})
+    assert answer.body == b"hello"
+    assert here.requests[0].headers["Authorization"] == "Bearer s3cret"
+    assert "Authorization" not in there.requests[0].headers
+
+
+def test_within_a_host_credentials_go_along() -> None:
+    def answer(request: Request) -> Answer:
+        return Answer(status=302, headers={"Location": "/b"}) if request.path == "/a" else Answer(b"b")
+
+    with serving(answer) as server:
+        HttpClient().request("GET", f"{server.url}/a", headers={"Authorization": "x"})
+    assert [request.headers.get("Authorization") for request in server.requests] == ["x", "x"]
+
+
+def test_no_redirect_leads_out_of_tls(pki: Pki) -> None:
+    with serving(hello) as plain:
+        moved = Answer(status=302, headers={"Location": plain.url})
+        with (
+            serving(lambda _: moved, pki.server_context()) as server,
+            pytest.raises(HttpFailure, match="without TLS"),
+        ):
+            HttpClient(ca_pem=pki.ca_pem, clock=FakeClock()).request("GET", server.url)
+    assert plain.requests == []
+
+
+# -- proxies -----------------------------------------------------------------------------------------------
+
+
+def test_a_proxy_is_asked_with_its_own_credentials() -> None:
+    with serving(hello) as proxy:
+        address = proxy.url.replace("http://", "http://us%40er:pa%3Ass@")
+        client = HttpClient(proxies=Proxies(http=address))
+        assert client.request("GET", "http://artifacts.example/x").body == b"hello"
+    (request,) = proxy.requests
+    assert (request.path, request.headers["Host"]) == ("http://artifacts.example/x", "artifacts.example")
+    assert request.headers["Proxy-Authorization"] == "Basic dXNAZXI6cGE6c3M="
+
+
+def test_a_redirect_goes_through_the_proxy_too() -> None:
+    def answer(request: Request) -> Answer:
+        moved = {"Location": "http://objects.example/y"}
+        return Answer(status=302, headers=moved) if "artifacts" in request.path else Answer(b"y")
+
+    with serving(answer) as proxy:
+        client = HttpClient(proxies=Proxies(http=proxy.url), clock=FakeClock())
+        assert client.request("GET", "http://artifacts.example/x").body == b"y"
+    assert proxy.asked == ["GET http://artifacts.example/x", "GET http://objects.example/y"]
+
+
+def test_https_goes_through_the_proxy_by_connect() -> None:
+    with serving(lambda _: Answer(status=502)) as proxy, pytest.raises(HttpFailure):
+        HttpClient(proxies=Proxies(https=proxy.url), clock=FakeClock()).request("GET", "https://x.example/y")
+    assert set(proxy.asked) == {"CONNECT x.example:443"}
+
+
+def test_what_is_to_be_reached_directly_is(pki: Pki) -> None:
+    with serving(hello) as proxy, serving(hello) as server:
+        client = HttpClient(proxies=Proxies(http=proxy.url, no=("127.0.0.0/8",)))
+        client.request("GET", server.url)
+    assert (len(proxy.requests), len(server.requests)) == (0, 1)
+
+
+def test_the_environment_has_no_say(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("http_proxy", nobody())
+    with serving(hello) as server:
+        assert HttpClient().request("GET", server.url).body == b"hello"
+
+
+@pytest.mark.parametrize(
+    ("host", "no", "direct"),
+    [
+        ("api.example", ("api.example",), True),
+        ("api.example", ("example",), True),
+        ("api.example", (".example",), True),
+        ("example", (".example",), True),
+        ("notexample", ("example",), False),
+        ("10.1.2.3", ("10.0.0.0/8",), True),
+        ("11.1.2.3", ("10.0.0.0/8",), False),
+        ("fd00::1", ("fd00::/8",), True),
+        ("10.1.2.3", ("10.1.2.3",), True),
+        ("anything", ("*",), True),
+        ("anything", (), False),
+        ("10.1.2.3", ("not a network", "10.1.0.0/16"), True),
+    ],
+)
+def test_who_is_reached_without_the_proxy(host: str, no: tuple[str, ...], direct: bool) -> None:
+    assert bypassed(host, no) == direct
+
+
+# -- what is printed ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("url", "printed"),
+    [
+        ("https://x.example/a?sig=s3cret", "https://x.example/a?…"),
+        ("https://u:s3cret@x.example:8443/a", "https://x.example:8443/a"),
+        ("https://x.example/a#s3cret", "https://x.example/a"),
+    ],
+)
+def test_an_address_is_printed_without_its_secrets(url: str, printed: str) -> None:
+    assert shown(url) == printed
+    assert "s3cret" not in str(HttpFailure(url, "why"))
+
+
+# -- sources of configurations -----------------------------------------------------------------------------
+
+
+def test_an_inline_document_may_be_a_bundle() -> None:
+    assert Inline({"node": {}}).fetch().version is None
+    bundle = Inline({"config": {"node": {}}, "configVersion": 17}).fetch()
+    assert (bundle.document, bundle.version) == ({"node": {}}, "17")
+
+
+def test_a_bundle_is_fetched_from_its_address(pki: Pki) -> None:
+    bundle = answer_json({"config": {"node": {}}, "configVersion": "17"})
+    with serving(lambda _: bundle, pki.server_context()) as server:
+        fetched = Url(f"{server.url}/bundle?sig=1", HttpClient(ca_pem=pki.ca_pem)).fetch()
+    assert (fetched.document, fetched.version, server.asked) == ({"node": {}}, "17", ["GET /bundle?sig=1"])
+
+
+def test_a_configuration_is_fetched_over_tls_only() -> None:
+    with serving(hello) as server, pytest.raises(ConfigUnreachable, match="only fetched over TLS") as caught:
+        Url(f"{server.url}/bundle?sig=s3cret", HttpClient()).fetch()
+    assert server.requests == []
+    assert "s3cret" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("status", "fix"), [(403, "expired"), (404, "expired"), (410, "expired"), (500, "network")]
+)
+def test_an_address_that_gives_nothing(pki: Pki, status: int, fix: str) -> None:
+    client = HttpClient(ca_pem=pki.ca_pem, clock=FakeClock())
+    nothing = serving(lambda _: Answer(status=status), pki.server_context())
+    with nothing as server, pytest.raises(ConfigUnreachable) as caught:
+        Url(f"{server.url}/bundle?sig=s3cret", client).fetch()
+    assert fix in caught.value.fix
+    assert "s3cret" not in f"{caught.value}{caught.value.as_dict()}"
+
+
+def test_an_address_with_an_unknown_ca_says_how_to_give_it(pki: Pki) -> None:
+    with serving(hello, pki.server_context()) as server, pytest.raises(ConfigUnreachable, match="--ca-cert"):
+        Url(server.url, HttpClient()).fetch()
+
+
+def test_an_answer_that_is_no_document(pki: Pki) -> None:
+    page = serving(lambda _: Answer(b"<html>"), pki.server_context())
+    with page as server, pytest.raises(NotJson) as caught:
+        Url(f"{server.url}/?sig=s3cret", HttpClient(ca_pem=pki.ca_pem)).fetch()
+    assert "s3cret" not in str(caught.value)
+
+
+def test_an_answer_that_breaks_off_is_not_taken_for_a_document(pki: Pki) -> None:
+    cut = serving(lambda _: Answer(b'{"config": {"node": {}}}', cut=10), pki.server_context())
+    with cut as server, pytest.raises(ConfigUnreachable, match="broke off"):
+        Url(server.url, HttpClient(ca_pem=pki.ca_pem, clock=FakeClock())).fetch()

@@ -1,0 +1,251 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: (c) 2026, aks.flexnode contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""The Kubernetes API as a node uses it, and what is done to Nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from ansible_collections.aks.flexnode.plugins.module_utils.controller.cluster.nodes import (
+    apply_node,
+    described,
+    node_patch,
+)
+from ansible_collections.aks.flexnode.plugins.module_utils.node.errors import (
+    ApiUnreachable,
+    CaMismatch,
+    FlexNodeError,
+    Forbidden,
+    NodeNotReady,
+)
+from ansible_collections.aks.flexnode.plugins.module_utils.node.net.kube import (
+    KubeClient,
+    drain,
+    evictable,
+    kubelet_version,
+    ready_condition,
+)
+from tests.unit.node.fake_api import FakeApi, a_node, a_pod
+from tests.unit.node.fakes import FakeClock
+from tests.unit.node.servers import Answer, Pki, serving
+
+WANTED = {
+    "state": "present",
+    "ready": False,
+    "timeout": 30,
+    "labels": {},
+    "taints": None,
+    "unschedulable": None,
+    "drain": False,
+}
+
+
+@pytest.fixture
+def api(pki: Pki) -> Iterator[FakeApi]:
+    with FakeApi(nodes={"edge-1": a_node()}).running(pki) as running:
+        yield running
+
+
+@pytest.fixture
+def clock() -> FakeClock:
+    return FakeClock()
+
+
+@pytest.fixture
+def client(api: FakeApi, pki: Pki, clock: FakeClock) -> KubeClient:
+    return KubeClient(api.server.url, pki.ca_pem, token="t0ken", clock=clock)
+
+
+def test_a_token_is_sent_and_a_node_is_read(api: FakeApi, client: KubeClient) -> None:
+    node = client.node("edge-1") or {}
+    assert (kubelet_version(node), ready_condition(node)[0]) == ("1.34.4", True)
+    assert api.server.requests[0].headers["Authorization"] == "Bearer t0ken"
+    assert client.node("other") is None
+    assert client.version() == "1.34.4"
+
+
+def test_the_kubelets_certificate_is_an_identity(pki: Pki, clock: FakeClock) -> None:
+    with FakeApi(nodes={"edge-1": a_node()}).running(pki, client_needed=True) as api:
+        client = KubeClient(api.server.url, pki.ca_pem, certificate=str(pki.client), clock=clock)
+        assert client.node("edge-1")
+        with pytest.raises(FlexNodeError):
+            KubeClient(api.server.url, pki.ca_pem, clock=clock, attempts=1).node("edge-1")
+
+
+def test_nodes_are_patched_and_deleted(api: FakeApi, client: KubeClient) -> None:
+    client.patch_node("edge-1", {"metadata": {"labels": {"site": "lab"}}})
+    assert api.nodes["edge-1"]["metadata"]["labels"] == {"site": "lab"}
+    assert (client.delete_node("edge-1"), client.delete_node("edge-1")) == (True, False)
+
+
+def test_names_can_not_lead_elsewhere(api: FakeApi, client: KubeClient) -> None:
+    assert client.node("../pods") is None
+    assert api.server.asked == ["GET /api/v1/nodes/..%2Fpods"]
+
+
+@pytest.mark.parametrize(
+    ("status", "error", "why"),
+    [
+        (401, Forbidden, "refused by the test"),
+        (403, Forbidden, "refused by the test"),
+        (500, ApiUnreachable, "HTTP 500"),
+        (503, ApiUnreachable, "HTTP 503"),
+    ],
+)
+def test_refusals_are_explained(
+    api: FakeApi, client: KubeClient, status: int, error: type[FlexNodeError], why: str
+) -> None:
+    api.refuse["GET /api/v1/nodes"] = status
+    with pytest.raises(error) as caught:
+        client.node("edge-1")
+    assert why in caught.value.why
+    assert "t0ken" not in str(caught.value)
+
+
+def test_an_api_server_of_another_ca(api: FakeApi, tmp_path_factory: pytest.TempPathFactory) -> None:
+    other = Pki.make(tmp_path_factory.mktemp("other"))
+    with pytest.raises(CaMismatch, match="not trusted"):
+        KubeClient(api.server.url, other.ca_pem, clock=FakeClock()).node("edge-1")
+
+
+def test_something_else_that_answers(pki: Pki) -> None:
+    portal = serving(lambda _: Answer(b"<html>sign in</html>"), pki.server_context())
+    with portal as server, pytest.raises(ApiUnreachable, match="not an API server"):
+        KubeClient(server.url, pki.ca_pem).node("edge-1")
+
+
+# -- drain -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("pod", "leaves"),
+    [
+        (a_pod("plain"), True),
+        (a_pod("pending", "Pending"), True),
+        (a_pod("done", "Succeeded"), False),
+        (a_pod("broken", "Failed"), False),
+        (a_pod("static", annotations={"kubernetes.io/config.mirror": "x"}), False),
+        (a_pod("daemon", ownerReferences=[{"kind": "DaemonSet"}]), False),
+        (a_pod("of-a-deployment", ownerReferences=[{"kind": "ReplicaSet"}]), True),
+        (a_pod("bare", annotations=None, ownerReferences=None), True),
+    ],
+)
+def test_which_pods_leave(pod: dict[str, Any], leaves: bool) -> None:
+    assert evictable(pod) == leaves
+
+
+def test_a_drain_cordons_and_evicts_each_pod_once(api: FakeApi, client: KubeClient, clock: FakeClock) -> None:
+    daemon = a_pod("daemon", ownerReferences=[{"kind": "DaemonSet"}])
+    api.pods = [a_pod("a"), a_pod("b"), daemon]
+    assert drain(client, "edge-1", clock, 30) == []
+    assert api.nodes["edge-1"]["spec"] == {"unschedulable": True}
+    assert api.pods == [daemon]
+    assert sum("eviction" in asked for asked in api.server.asked) == 2
+    assert "spec.nodeName%3Dedge-1" in " ".join(api.server.asked)
+
+
+def test_a_drain_respects_budgets_and_its_own_limit(
+    api: FakeApi, client: KubeClient, clock: FakeClock
+) -> None:
+    api.pods, api.protected = [a_pod("a"), a_pod("held")], {"held"}
+    assert drain(client, "edge-1", clock, 20) == ["default/held"]
+    assert sum(clock.naps) < 60
+
+
+# -- conditions --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("node", "ready", "message"),
+    [
+        ({}, False, "the kubelet has not reported yet"),
+        ({"status": {"conditions": []}}, False, "the kubelet has not reported yet"),
+        ({"status": {"conditions": [{"type": "Ready", "status": "Unknown"}]}}, False, ""),
+        (a_node(), True, "kubelet is posting ready status"),
+    ],
+)
+def test_readiness(node: dict[str, Any], ready: bool, message: str) -> None:
+    assert ready_condition(node) == (ready, message)
+
+
+# -- what flexnode_node does -------------------------------------------------------------------------------
+
+TAINT = {"key": "gpu", "value": "", "effect": "NoSchedule"}
+THEIRS = {"key": "node.kubernetes.io/not-ready", "effect": "NoExecute"}
+
+
+@pytest.mark.parametrize(
+    ("spec", "wanted", "patch", "words"),
+    [
+        ({}, {}, {}, []),
+        ({}, {"labels": {"a": "1"}}, {}, []),
+        (
+            {},
+            {"labels": {"a": "2", "b": "3"}},
+            {"metadata": {"labels": {"a": "2", "b": "3"}}},
+            ["label a=2", "label b=3"],
+        ),
+        ({}, {"labels": {"a": None, "c": None}}, {"metadata": {"labels": {"a": None}}}, ["remove label a"]),
+        ({"taints": [THEIRS]}, {"taints": [TAINT]}, {"spec": {"taints": [THEIRS, TAINT]}}, ["taints"]),
+        ({"taints": [{"key": "gpu", "effect": "NoSchedule"}]}, {"taints": [TAINT]}, {}, []),
+        ({"taints": [THEIRS]}, {"taints": []}, {}, []),
+        ({}, {"unschedulable": True}, {"spec": {"unschedulable": True}}, ["cordon"]),
+        ({"unschedulable": True}, {"unschedulable": False}, {"spec": {"unschedulable": False}}, ["uncordon"]),
+        ({}, {"unschedulable": False}, {}, []),
+    ],
+)
+def test_the_smallest_patch(
+    spec: dict[str, Any], wanted: dict[str, Any], patch: dict[str, Any], words: list[str]
+) -> None:
+    node = {"metadata": {"labels": {"a": "1"}}, "spec": spec}
+    made = node_patch(node, **{"labels": {}, "taints": None, "unschedulable": None, **wanted})
+    assert made == patch
+    assert described(made) == words
+
+
+@pytest.mark.parametrize("check", [True, False])
+def test_a_node_is_changed_or_only_shown(
+    api: FakeApi, client: KubeClient, clock: FakeClock, check: bool
+) -> None:
+    api.pods = [a_pod("a")]
+    wanted = {**WANTED, "labels": {"site": "lab"}, "drain": True}
+    done = apply_node(client, "edge-1", wanted, clock, check=check)
+    assert done.actions == ["change Node edge-1: label site=lab", "drain Node edge-1 (1 pods)"]
+    assert done.summary == {"name": "edge-1", "ready": True, "kubeletVersion": "1.34.4"}
+    changed = not all(asked.startswith("GET") for asked in api.server.asked)
+    assert changed == (not check)
+    if not check:
+        again = apply_node(client, "edge-1", wanted, clock, check=False)
+        assert again.actions == []
+
+
+@pytest.mark.parametrize("check", [True, False])
+def test_a_node_is_deleted_once(api: FakeApi, client: KubeClient, clock: FakeClock, check: bool) -> None:
+    gone = {**WANTED, "state": "absent"}
+    assert apply_node(client, "edge-1", gone, clock, check=check).actions == ["delete Node edge-1"]
+    assert ("edge-1" in api.nodes) == check
+    if not check:
+        assert apply_node(client, "edge-1", gone, clock, check=False).actions == []
+
+
+def test_waiting_for_a_node(api: FakeApi, client: KubeClient, clock: FakeClock) -> None:
+    api.nodes = {}
+    states: list[Callable[[], None]] = [
+        lambda: api.nodes.update({"edge-1": a_node(ready=False)}),
+        lambda: api.nodes.update({"edge-1": a_node()}),
+    ]
+    clock.then = lambda: states.pop(0)()
+    assert apply_node(client, "edge-1", {**WANTED, "ready": True}, clock, check=False).summary["ready"]
+    api.nodes["edge-1"] = a_node(ready=False)
+    clock.then = lambda: None
+    with pytest.raises(NodeNotReady, match="cni plugin not initialized"):
+        apply_node(client, "edge-1", {**WANTED, "ready": True}, clock, check=False)
+
+
+def test_a_node_that_does_not_exist(client: KubeClient, clock: FakeClock) -> None:
+    with pytest.raises(NodeNotReady, match="there is no Node other"):
+        apply_node(client, "other", WANTED, clock, check=False)

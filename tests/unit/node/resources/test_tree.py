@@ -1,0 +1,154 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: (c) 2026, aks.flexnode contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""Versions of software in directories of their own, and our own program beside them."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ansible_collections.aks.flexnode.plugins.module_utils.node.catalogue.artifacts import Artifact
+from ansible_collections.aks.flexnode.plugins.module_utils.node.engine.transaction import take_back
+from ansible_collections.aks.flexnode.plugins.module_utils.node.resources.program import Program, digest_of
+from ansible_collections.aks.flexnode.plugins.module_utils.node.resources.tree import Manifest, Tree
+from tests.unit.node.fakes import Machine
+
+PATH = "/opt/aks-flex-node/versions/tool/1.0.0"
+
+
+def a_tree(build: str = "one", *names: str) -> Tree:
+    digest = hashlib.sha256(build.encode()).hexdigest()
+    artifact = Artifact("tool", "1.0.0", "amd64", "https://x.example/tool.tar.gz", digest, "tar.gz")
+    return Tree(PATH, artifact, tuple((name, name) for name in names or ("tool", "helper")))
+
+
+def stage(machine: Machine, tree: Tree) -> None:
+    """What the fetcher does."""
+    for _, name in tree.members:
+        machine.put(f"{tree.staging}/{name}", f"{name} of {tree.artifact.sha256}", 0o755)
+    digests = {name: machine.host.sha256(f"{tree.staging}/{name}") for _, name in tree.members}
+    Manifest.write(machine.host, tree.staging, tree.artifact.sha256, digests)
+
+
+def install(machine: Machine, tree: Tree) -> None:
+    machine.path("/var/lib/aks-flex-node").mkdir(parents=True, exist_ok=True)
+    machine.store.journal.record([tree])
+    stage(machine, tree)
+    tree.apply(machine.host)
+
+
+def test_a_staged_tree_takes_its_place(machine: Machine) -> None:
+    tree = a_tree()
+    assert tree.observe(machine.host) == "absent"
+    change = tree.difference("absent")
+    assert change is not None
+    assert (change.sentence, change.before) == ("install tool 1.0.0", "")
+    assert tree.artifact.sha256 in change.after
+    install(machine, tree)
+    assert tree.observe(machine.host) == "complete"
+    assert sorted(machine.host.names("/opt/aks-flex-node/versions/tool")) == ["1.0.0"]
+
+
+def test_another_build_of_the_same_version_replaces_it(machine: Machine) -> None:
+    install(machine, a_tree("one"))
+    two = a_tree("two")
+    assert two.observe(machine.host) == "another build"
+    machine.put(f"{PATH}.old/left-by-a-crash")
+    install(machine, two)
+    assert two.observe(machine.host) == "complete"
+    assert sorted(machine.host.names("/opt/aks-flex-node/versions/tool")) == ["1.0.0"]
+
+
+def test_a_member_more_is_a_difference(machine: Machine) -> None:
+    install(machine, a_tree("one", "tool"))
+    assert a_tree("one", "tool", "helper").observe(machine.host) == "incomplete"
+
+
+@pytest.mark.parametrize("damage", ["", "{", "[]", '{"artifact": "x"}'])
+def test_a_tree_without_a_readable_manifest_is_absent(machine: Machine, damage: str) -> None:
+    install(machine, a_tree())
+    machine.put(f"{PATH}/.manifest.json", damage)
+    assert a_tree().observe(machine.host) == "absent"
+    install(machine, a_tree())
+    assert a_tree().observe(machine.host) == "complete"
+
+
+def test_damage_is_found_and_the_same_content_written_again_is_none(machine: Machine) -> None:
+    tree = a_tree()
+    install(machine, tree)
+    content = machine.text(f"{PATH}/tool")
+    machine.put(f"{PATH}/tool", content, 0o755)
+    assert tree.observe(machine.host) == "complete"
+    machine.put(f"{PATH}/tool", content.replace("tool", "evil"), 0o755)
+    assert tree.observe(machine.host) == "changed: tool"
+    machine.put(f"{PATH}/tool", content, 0o644)
+    assert tree.observe(machine.host) == "changed: tool"
+    machine.path(f"{PATH}/tool").unlink()
+    machine.path(f"{PATH}/tool").symlink_to("helper")
+    assert tree.observe(machine.host) == "changed: tool"
+
+
+def test_a_crash_between_the_two_renames_heals(machine: Machine) -> None:
+    install(machine, a_tree("one"))
+    machine.path(PATH).rename(machine.path(PATH + ".old"))
+    two = a_tree("two")
+    assert two.observe(machine.host) == "absent"
+    install(machine, two)
+    assert machine.host.names("/opt/aks-flex-node/versions/tool") == ("1.0.0",)
+
+
+@pytest.mark.parametrize("manifest", [None, "", json.dumps({"artifact": "another", "files": {}})])
+def test_a_tree_goes_whatever_became_of_it(machine: Machine, manifest: str | None) -> None:
+    install(machine, a_tree("one"))
+    install(machine, a_tree("two"))
+    if manifest is not None:
+        machine.put(f"{PATH}/.manifest.json", manifest)
+    (taken,) = take_back(machine.host, machine.store)
+    assert taken.outcome == "removed"
+    assert not machine.path(PATH).exists()
+    assert take_back(machine.host, machine.store) == []
+
+
+# -- our own program ---------------------------------------------------------------------------------------
+
+FILES = {"run": b"#!/bin/true\n", "lib/a.py": b"a", "lib/sub/b.py": b"b"}
+
+
+def test_a_program_is_installed_whole_and_repaired(machine: Machine) -> None:
+    machine.path("/opt/app").mkdir(parents=True)
+    machine.path("/var/lib/aks-flex-node").mkdir(parents=True)
+    program = Program("/opt/app", FILES, "run")
+    assert program.path == f"/opt/app/{digest_of(FILES)}"
+    machine.store.journal.record([program])
+    program.apply(machine.host)
+    assert program.difference(program.observe(machine.host)) is None
+    modes = {name: machine.host.look(f"{program.path}/{name}").mode for name in FILES}
+    assert modes == {"run": 0o755, "lib/a.py": 0o644, "lib/sub/b.py": 0o644}
+    assert machine.host.names("/opt/app") == (digest_of(FILES),)
+    machine.put(f"{program.path}/lib/a.py", "tampered")
+    assert program.observe(machine.host) == ["lib/a.py"]
+    program.apply(machine.host)
+    assert program.observe(machine.host) == []
+    take_back(machine.host, machine.store)
+    assert machine.host.names("/opt/app") == ()
+
+
+def test_what_a_crash_left_in_staging_is_not_installed(machine: Machine) -> None:
+    machine.put("/opt/app/.staging/half", "x")
+    program = Program("/opt/app", FILES, "run")
+    program.apply(machine.host)
+    assert machine.host.names(program.path) == ("lib", "run")
+
+
+@given(
+    st.dictionaries(st.text("ab/", min_size=1), st.binary(max_size=3), max_size=3),
+    st.dictionaries(st.text("ab/", min_size=1), st.binary(max_size=3), max_size=3),
+)
+def test_the_digest_names_exactly_these_files(one: dict[str, bytes], other: dict[str, bytes]) -> None:
+    assert (digest_of(one) == digest_of(other)) == (one == other)
+    assert digest_of(dict(reversed(one.items()))) == digest_of(one)
