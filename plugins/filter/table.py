@@ -6,7 +6,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 name: table
-short_description: Nodes as lines of a table
+short_description: Show rows as lines of a table
 version_added: 0.1.0
 description:
   - Turns a list of dictionaries into lines of equal columns, for a person to read.
@@ -18,7 +18,10 @@ options:
     elements: dict
     required: true
   columns:
-    description: Pairs of a title and a key. Without it, those that suit M(aks.flexnode.flexnode_config_info).
+    description:
+      - Each column is a list of a title, a key (with dots for what lies deeper) and, if needed, a text for
+        rows without that key.
+      - Without it, the columns for the result of M(aks.flexnode.flexnode_config_info).
     type: list
     elements: list
 """
@@ -40,7 +43,7 @@ _value:
 from collections.abc import Callable
 from typing import Any
 
-from ansible_collections.aks.flexnode.plugins.module_utils.controller.inventory.fleet import table
+from ansible_collections.aks.flexnode.plugins.module_utils.controller.inventory.table import table
 
 
 class FilterModule:

@@ -74,6 +74,16 @@ config_version:
   returned: success
   type: str
   sample: "1708123456"
+arc:
+  description: What the document asks of Azure Arc, as options of M(aks.flexnode.arc_register).
+  returned: success
+  type: dict
+  sample: {enabled: true, resource_group: edge, location: westeurope}
+arc_proxy:
+  description: The proxy for the agent of Azure Arc. Empty where it has a password.
+  returned: success
+  type: str
+  sample: http://proxy.example.com:3128
 operation:
   description: Name of the operation, for the calls that follow.
   returned: success
@@ -92,6 +102,10 @@ from ansible_collections.aks.flexnode.plugins.module_utils.config_options import
 from ansible_collections.aks.flexnode.plugins.module_utils.node.engine.lease import held, new_operation
 from ansible_collections.aks.flexnode.plugins.module_utils.node.errors import FlexNodeError
 from ansible_collections.aks.flexnode.plugins.module_utils.node.machine.host import Host, require_root
+from ansible_collections.aks.flexnode.plugins.module_utils.node.procedures.arc.request import (
+    arc_proxy,
+    arc_request,
+)
 
 
 def main() -> None:
@@ -120,6 +134,8 @@ def main() -> None:
         module.exit_json(
             changed=obtained.changed,
             config=obtained.public,
+            arc=arc_request(obtained.public),
+            arc_proxy=arc_proxy(obtained.public),
             config_version=obtained.version or "",
             operation=operation,
         )

@@ -15,6 +15,8 @@ from typing import Any
 import pytest
 import yaml
 
+from ansible_collections.aks.flexnode.plugins.module_utils.node.procedures.arc.request import arc_request
+
 ROOT = Path(__file__).parents[2]
 CLUSTER = "/subscriptions/s/resourceGroups/rg/providers/Microsoft.ContainerService/managedClusters/plant"
 STUB = """#!/usr/bin/python
@@ -61,12 +63,15 @@ class Stage:
             if name == module
         ]
 
-    def play(self, playbook: str, hosts: dict[str, dict[str, Any]], **variables: Any) -> None:
-        """Run a playbook of the collection, or one in a file."""
+    def play(
+        self, playbook: str, hosts: dict[str, dict[str, Any]], *arguments: str, **variables: Any
+    ) -> None:
+        """Run a playbook of the collection, or one in a file, with arguments of the command line."""
+        groups = variables.pop("groups", {})
         local = {"ansible_connection": "local", "ansible_python_interpreter": sys.executable}
         inventory = self.directory / "hosts.yml"
         always = {**local, "ansible_become": False, **variables}
-        inventory.write_text(yaml.safe_dump({"all": {"hosts": hosts, "vars": always}}))
+        inventory.write_text(yaml.safe_dump({"all": {"hosts": hosts, "vars": always, "children": groups}}))
         environment = {
             **os.environ,
             "ANSIBLE_COLLECTIONS_PATH": str(self.directory),
@@ -75,7 +80,7 @@ class Stage:
             "ANSIBLE_VERBOSITY": str(self.verbosity),
             "CALLS": str(self.directory / "calls"),
         }
-        command = [sys.executable, "-m", "ansible", "playbook", "-i", str(inventory), playbook]
+        command = [sys.executable, "-m", "ansible", "playbook", "-i", str(inventory), playbook, *arguments]
         done = subprocess.run(
             command, cwd=self.directory, env=environment, capture_output=True, text=True, check=False
         )
@@ -86,11 +91,22 @@ class Stage:
 def stage(tmp_path: Path) -> Stage:
     made = Stage(tmp_path)
     (made.collection / "plugins/modules").mkdir(parents=True)
-    for part in ("galaxy.yml", "meta", "roles", "playbooks", "plugins/filter", "plugins/module_utils"):
+    for part in (
+        "galaxy.yml",
+        "meta",
+        "roles",
+        "playbooks",
+        "plugins/action",
+        "plugins/filter",
+        "plugins/module_utils",
+    ):
         (made.collection / part).symlink_to(ROOT / part)
     made.answer(**{module.stem: {} for module in (ROOT / "plugins/modules").glob("*.py")})
     made.answer(arc_register={"installed": False})
     return made
+
+
+NAMED = ("-e", "flexnode_hosts=all", "-e", "flexnode_serial=100%")
 
 
 def hosts(*names: str, source: str) -> dict[str, dict[str, Any]]:
@@ -104,13 +120,13 @@ def test_what_had_to_stay_keeps_nothing_from_being_cleaned_up(stage: Stage) -> N
         flexnode_config_blob={"nodes": []},
         flexnode_node={"changed": True},
     )
-    stage.play("aks.flexnode.unbootstrap", hosts("a", "b", source="blob"), flexnode_kubeconfig="/k")
+    stage.play("aks.flexnode.unbootstrap", hosts("a", "b", source="blob"), *NAMED, flexnode_kubeconfig="/k")
     assert stage.asked("flexnode_config_blob") == [["a", "b"]], stage.output
     assert stage.asked("flexnode_node") == [["gone", "gone"]]
     assert stage.status != 0
     for host in ("a", "b"):
         assert re.search(
-            rf"fatal: \[{host}\].*no longer a node, but this had to stay:.*changed it", stage.output
+            rf"fatal: \[{host}\].*has left the cluster, but this remains:.*changed it", stage.output
         )
 
 
@@ -121,26 +137,26 @@ def test_trouble_in_azure_arc_keeps_nothing_from_being_cleaned_up(stage: Stage) 
         flexnode_config_blob={"nodes": []},
         flexnode_node={"changed": True},
     )
-    stage.play("aks.flexnode.unbootstrap", hosts("a", "b", source="blob"), flexnode_kubeconfig="/k")
+    stage.play("aks.flexnode.unbootstrap", hosts("a", "b", source="blob"), *NAMED, flexnode_kubeconfig="/k")
     assert stage.asked("flexnode_config_blob") == [["a", "b"]], stage.output
     assert stage.asked("flexnode_node") == [["gone", "gone"]]
     assert stage.status != 0
     for host in ("a", "b"):
-        assert re.search(rf"fatal: \[{host}\].*this had to stay:.*in Azure Arc: FLEX-1814", stage.output)
+        assert re.search(rf"fatal: \[{host}\].*this remains:.*in Azure Arc: FLEX-1814", stage.output)
 
 
 def test_nodes_that_nobody_could_delete_are_named(stage: Stage) -> None:
     left = {"changed": True, "remains": [], "node_name": "gone", "node_remains": "refused"}
     stage.answer(flexnode_reconcile=left)
-    stage.play("aks.flexnode.unbootstrap", hosts("a", source="inline"))
+    stage.play("aks.flexnode.unbootstrap", hosts("a", source="inline"), *NAMED)
     assert stage.status != 0
-    assert "Nodes that still exist (give flexnode_kubeconfig" in stage.output
+    assert "set flexnode_kubeconfig, or type: kubectl delete node gone" in " ".join(stage.output.split())
     assert "Node gone" in stage.output
 
 
 def test_machines_that_left_nothing_behind_are_fine(stage: Stage) -> None:
     stage.answer(flexnode_reconcile={"changed": True, "remains": [], "node_name": "a", "node_remains": ""})
-    stage.play("aks.flexnode.unbootstrap", hosts("a", source="inline"))
+    stage.play("aks.flexnode.unbootstrap", hosts("a", source="inline"), *NAMED)
     assert stage.status == 0, stage.output
 
 
@@ -215,11 +231,11 @@ def test_what_is_refused_once_is_told_of_each_machine_and_stops_none(stage: Stag
     )
     stage.answer(**{module: REFUSED})
     fleet = arc_hosts("a", "b", "c", source="blob", autoRoleAssignment=True)
-    stage.play("aks.flexnode.unbootstrap", fleet, flexnode_kubeconfig="/k")
+    stage.play("aks.flexnode.unbootstrap", fleet, *NAMED, flexnode_kubeconfig="/k")
     assert stage.asked("flexnode_config_blob") == [["a", "b", "c"]], stage.output
     assert stage.asked("flexnode_node") == [["gone", "gone", "gone"]]
     for host in ("a", "b", "c"):
-        assert re.search(rf"fatal: \[{host}\].*this had to stay:.*in Azure Arc: FLEX-1701", stage.output)
+        assert re.search(rf"fatal: \[{host}\].*this remains:.*in Azure Arc: FLEX-1701", stage.output)
     assert stage.status != 0
 
 
@@ -262,7 +278,10 @@ LIE = {
 @pytest.mark.parametrize("source", ["inline", "url"])
 def test_what_a_machine_returns_gives_it_no_rights(stage: Stage, source: str) -> None:
     other = IN_ARC["resource_id"].replace("/rg/", "/other/").replace("edge", "other")
-    stage.answer(arc_register={**IN_ARC, "resource_id": other}, flexnode_config_fetch={"config": LIE})
+    stage.answer(
+        arc_register={**IN_ARC, "resource_id": other},
+        flexnode_config_fetch={"config": LIE, "arc": arc_request(LIE)},
+    )
     joins(stage, arc_hosts("a", source=source))
     names = [name for name, _given in stage.calls]
     assert "arc_register" in names
@@ -272,7 +291,7 @@ def test_what_a_machine_returns_gives_it_no_rights(stage: Stage, source: str) ->
 
 
 def test_a_configuration_url_gives_what_the_inventory_says(stage: Stage) -> None:
-    stage.answer(arc_register=IN_ARC, flexnode_config_fetch={"config": LIE})
+    stage.answer(arc_register=IN_ARC, flexnode_config_fetch={"config": LIE, "arc": arc_request(LIE)})
     joins(stage, arc_hosts("a", source="url", autoRoleAssignment=True))
     bound = [given for name, given in stage.calls if name == "flexnode_identity_binding"]
     assert [(one.get("state", ""), one["nodes"][0]["cluster_id"]) for one in bound] == [
@@ -314,7 +333,7 @@ def test_the_kubeconfig_that_deletes_nodes_binds_nobody(stage: Stage) -> None:
 @pytest.mark.parametrize("source", ["inline", "url"])
 def test_the_password_of_a_proxy_is_in_no_output(stage: Stage, source: str) -> None:
     shown = {"azure": LIE["azure"], "proxy": {"https": "<minted at apply>"}}
-    stage.answer(arc_register=IN_ARC, flexnode_config_fetch={"config": shown})
+    stage.answer(arc_register=IN_ARC, flexnode_config_fetch={"config": shown, "arc": arc_request(shown)})
     fleet = arc_hosts("a", source=source)
     if source == "inline":
         fleet["a"]["flexnode_config"]["proxy"] = {"https": "http://user:pw-very-secret@proxy:3128"}
@@ -333,9 +352,152 @@ def test_who_reads_a_cluster_need_not_be_its_administrator_where_nobody_wants_a_
         flexnode_config_fetch={"config": {}},
     )
     joins(stage, arc_hosts("a", source="cluster"))
-    assert "is not known: FLEX-1702" in stage.output
+    assert re.search(r"were not\s+checked: FLEX-1702", stage.output)
     stage.play("aks.flexnode.bootstrap", {**arc_hosts("a", source="cluster"), **hosts("b", source="cluster")})
     assert stage.status != 0
     assert re.search("fatal: .*FLEX-1702", stage.output)
     (nodes,) = [given["nodes"] for name, given in stage.calls if name == "flexnode_bootstrap_token"][1:]
     assert [(node["name"], node["token"]) for node in nodes] == [("a", False), ("b", True)]
+
+
+# --- which machines a playbook acts on --------------------------------------------------------------------
+
+LEFT = {"changed": True, "remains": [], "node_name": "x", "node_remains": ""}
+FLEET = {"edge-1": {}, "edge-2": {}, "other-1": {}}
+GROUPED = {"aks_flexnode": {"hosts": {"edge-1": {}, "edge-2": {}}}}
+
+
+def touched(stage: Stage) -> int:
+    return len([name for name, _params in stage.calls if name == "flexnode_reconcile"])
+
+
+@pytest.mark.parametrize("playbook", ["unbootstrap", "config_delete"])
+def test_what_destroys_stops_without_named_machines_and_shows_the_line_to_type(
+    stage: Stage, playbook: str
+) -> None:
+    stage.answer(flexnode_reconcile=LEFT)
+    stage.play(f"aks.flexnode.{playbook}", FLEET)
+    assert stage.status != 0
+    assert stage.calls == []
+    said = " ".join(stage.output.split())
+    assert f"ansible-playbook aks.flexnode.{playbook} -i INVENTORY --limit edge-1" in said
+    assert "would act on 3 machine(s):" in said
+    assert "edge-1, edge-2, other-1" in said
+
+
+@pytest.mark.parametrize("named", [("--limit", "edge-1"), ("-e", "flexnode_hosts=edge-1")])
+def test_what_destroys_touches_only_the_named_machine(stage: Stage, named: tuple[str, str]) -> None:
+    stage.answer(flexnode_reconcile=LEFT)
+    stage.play("aks.flexnode.unbootstrap", FLEET, *named)
+    assert stage.status == 0, stage.output
+    assert touched(stage) == 1
+    assert "other-1" not in stage.output
+
+
+def test_a_name_in_the_inventory_is_no_name_on_the_command_line(stage: Stage) -> None:
+    """A play can't see a variable of its hosts: it would act on all of them."""
+    stage.answer(flexnode_reconcile=LEFT)
+    stage.play("aks.flexnode.unbootstrap", FLEET, flexnode_hosts="edge-1")
+    assert stage.status != 0
+    assert stage.calls == []
+
+
+def test_the_group_aks_flexnode_is_the_default_target(stage: Stage) -> None:
+    stage.answer(flexnode_reconcile={"changed": False})
+    stage.play("aks.flexnode.bootstrap", FLEET, groups=GROUPED)
+    assert stage.status == 0, stage.output
+    assert touched(stage) == 2
+    assert "other-1" not in stage.output
+
+
+def test_machines_leave_in_batches_and_a_failure_stops_the_rest(stage: Stage) -> None:
+    stage.answer(flexnode_reconcile={"failed": True, "msg": "FLEX-1309: in use"})
+    fleet = {f"edge-{index}": {} for index in range(5)}
+    stage.play("aks.flexnode.unbootstrap", fleet, "-e", "flexnode_hosts=all", "-e", "flexnode_serial=2")
+    assert stage.status != 0
+    assert touched(stage) == 2
+
+
+# --- what a newcomer types wrong ----------------------------------------------------------------------------
+
+
+def test_an_unknown_source_is_named_with_the_known_ones(stage: Stage) -> None:
+    stage.play("aks.flexnode.bootstrap", hosts("a", source="clutser"))
+    assert stage.status != 0
+    assert "is not one of inline, url, rp, cluster, blob (did you mean cluster?)" in stage.output
+    assert "Error while evaluating" not in stage.output
+
+
+def test_a_mistyped_variable_is_warned_about(stage: Stage) -> None:
+    stage.answer(flexnode_reconcile={"changed": False})
+    stage.play("aks.flexnode.bootstrap", {"a": {}}, flexnode_confg={"node": {}})
+    assert stage.status == 0, stage.output
+    assert "did you mean flexnode_config?" in " ".join(stage.output.split())
+
+
+@pytest.mark.parametrize("playbook", ["config_put", "config_tokens"])
+def test_a_run_without_a_usable_source_is_an_error(stage: Stage, playbook: str) -> None:
+    stage.play(f"aks.flexnode.{playbook}", {"a": {}})
+    assert stage.status != 0
+    assert "FLEX-1107: no machine of this run has source rp or" in " ".join(stage.output.split())
+
+
+def test_a_relative_url_directory_is_created_before_azure_is_asked(stage: Stage) -> None:
+    written = [{"name": "a", "config_url": "https://x/1?sig=s3cret", "action": "created"}]
+    stage.answer(flexnode_config={"changed": True, "nodes": written, "actions": ["create a"]})
+    stage.play("aks.flexnode.config_put", hosts("a", source="rp"), flexnode_url_directory="urls/new")
+    assert stage.status == 0, stage.output
+    file = stage.directory / "urls/new/a.url"
+    assert file.read_text() == "https://x/1?sig=s3cret\n"
+    assert file.stat().st_mode & 0o777 == 0o600
+    assert "s3cret" not in stage.output
+
+
+def test_a_url_directory_that_cannot_be_made_costs_nothing_in_azure(stage: Stage) -> None:
+    (stage.directory / "file").write_text("")
+    stage.play("aks.flexnode.config_put", hosts("a", source="rp"), flexnode_url_directory="file/urls")
+    assert stage.status != 0
+    assert stage.calls == []
+    assert "flexnode_url_directory can't be created" in stage.output
+
+
+def test_a_relative_configuration_file_is_found_beside_the_inventory(stage: Stage) -> None:
+    (stage.directory / "node.yml").write_text("node: {maxPods: 17}\n")
+    stage.answer(flexnode_reconcile={"changed": False})
+    stage.play("aks.flexnode.bootstrap", {"a": {"flexnode_config_file": "node.yml"}})
+    (params,) = [params for name, params in stage.calls if name == "flexnode_reconcile"]
+    assert json.loads(params["document"]) == {"node": {"maxPods": 17}}
+
+
+OWN = {
+    "config_file": "/theirs",
+    "config_source": "theirs",
+    "source": {"a": 1},
+    "node": "theirs",
+    "arc_order": {"enabled": True},
+    "proof_nodes": ["theirs"],
+    "preflight_source": "theirs",
+    "config_documents": [],
+}
+
+
+@pytest.mark.parametrize("playbook", ["bootstrap", "preflight", "prepare", "status", "unbootstrap"])
+def test_variables_of_the_users_own_harm_nothing(stage: Stage, playbook: str) -> None:
+    stage.answer(
+        flexnode_reconcile={"changed": False, "remains": [], "node_name": "a", "node_remains": ""},
+        flexnode_config_fetch={"config": {}, "operation": "o"},
+        flexnode_preflight_info={"ok": True, "table": [], "name": "a", "node_name": "a", "summary": "fine"},
+        flexnode_status_info={"status": {"node": {"status": "Ready"}}},
+    )
+    stage.play(f"aks.flexnode.{playbook}", {"a": OWN}, "--limit", "a")
+    assert stage.status == 0, stage.output
+    assert "theirs" not in json.dumps(stage.calls)
+
+
+def test_an_inline_run_prints_only_what_it_does(stage: Stage) -> None:
+    """No validation of arguments, no task of Azure Arc, no skipped error report."""
+    stage.answer(flexnode_reconcile={"changed": False})
+    stage.play("aks.flexnode.bootstrap", {"a": {}})
+    titles = re.findall(r"^TASK \[(.*?)\]", stage.output, re.MULTILINE)
+    assert len(titles) <= 8, titles
+    assert not any("Validating" in title or "aks.flexnode.arc" in title for title in titles)

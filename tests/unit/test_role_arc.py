@@ -12,6 +12,10 @@ import jinja2
 import pytest
 import yaml
 
+from ansible_collections.aks.flexnode.plugins.action.flexnode_arc_rights import remaining
+from ansible_collections.aks.flexnode.plugins.module_utils.controller.inventory.arc import ArcMachine
+from ansible_collections.aks.flexnode.plugins.module_utils.node.procedures.arc.request import arc_request
+
 ROLE = Path(__file__).parents[2] / "roles/arc"
 TOKEN = {"access_token": "t0ken"}
 REGISTERED: dict[str, Any] = {"resource_id": "/subscriptions/1", "registered_by_us": False}
@@ -39,9 +43,9 @@ def said(expression: str, **variables: Any) -> str:
         ("main", "Register", REGISTERED, "OMIT"),
         ("main", "Register", OURS, "OMIT"),
         ("main", "Wait", NEW, "OMIT"),
-        ("absent", "Take back the registration", OURS, "t0ken"),
-        ("absent", "Take back the registration", REGISTERED, "OMIT"),
-        ("absent", "Take back the registration", NEW, "OMIT"),
+        ("unregister", "Remove the registration", OURS, "t0ken"),
+        ("unregister", "Remove the registration", REGISTERED, "OMIT"),
+        ("unregister", "Remove the registration", NEW, "OMIT"),
     ],
 )
 def test_the_installers_token_goes_where_it_is_needed(
@@ -49,8 +53,8 @@ def test_the_installers_token_goes_where_it_is_needed(
 ) -> None:
     found = task(file, name)
     given, own = found["aks.flexnode.arc_register"]["access_token"], found.get("vars", {})
-    assert said(given, arc_seen=seen, arc_token=TOKEN, **own) == expected
-    assert said(given, arc_seen=seen, **own) == "OMIT"
+    assert said(given, __arc_seen=seen, __arc_token=TOKEN, **own) == expected
+    assert said(given, __arc_seen=seen, **own) == "OMIT"
 
 
 @pytest.mark.parametrize(
@@ -66,51 +70,47 @@ def test_the_installers_token_goes_where_it_is_needed(
     ],
 )
 def test_how_a_wait_ends(result: dict[str, Any], again: bool, fails: bool) -> None:
-    passing = yaml.safe_load((ROLE / "defaults/main.yml").read_text())["arc_passing"]
+    retried = yaml.safe_load((ROLE / "vars/main.yml").read_text())["__arc_retried"]
     until = task("main", "Wait")["until"]
-    assert said(until, arc_waited=result, arc_passing=passing) == str(not again)
-    when = task("main", "Say what is still missing")["when"]
-    assert all(said(one, arc_waited=result) == "True" for one in when) == fails
+    assert said(until, __arc_waited=result, __arc_retried=retried) == str(not again)
+    when = task("main", "Fail where roles are still missing")["when"]
+    assert all(said(one, __arc_waited=result) == "True" for one in when) == fails
 
 
 @pytest.mark.parametrize(
-    ("result", "promised", "fails"),
+    ("result", "assigns", "remains"),
     [
-        ({"assignments": []}, True, False),
         ({"msg": "x", "error": {"code": "FLEX-1702"}}, True, True),
         ({"msg": "x", "error": {"code": "FLEX-1702"}}, False, False),
         ({"msg": "x", "error": {"code": "FLEX-1701"}}, False, True),
         ({"msg": "MODULE FAILURE"}, False, True),
-        ({"skipped": True}, True, False),
     ],
 )
-def test_who_only_registers_need_not_see_roles(result: dict[str, Any], promised: bool, fails: bool) -> None:
-    assert task("absent", "Take back the roles")["failed_when"] is False, "it is run once for all machines"
-    conditions = task("absent", "Say why roles stay")["when"]
-    known = {"arc_taken": result, "arc_promised": promised, "arc_seen": {"installed": True}}
-    assert all(said(one, **known) == "True" for one in conditions) == fails
-    known["arc_seen"] = {"installed": False}
-    assert not all(said(one, **known) == "True" for one in conditions)
+def test_who_only_registers_need_not_see_roles(result: dict[str, Any], assigns: bool, remains: bool) -> None:
+    request = {"assign_roles": assigns}
+    assert bool(remaining(ArcMachine("a", request, {"installed": True}), [result])) == remains
+    assert not remaining(ArcMachine("a", request, {"installed": False}), [result])
+    assert not remaining(ArcMachine("a", request, {"installed": True}), [])
 
 
-def test_what_nobody_needs_any_more_is_taken_back_by_an_entry_point_of_its_own() -> None:
-    right, roles = yaml.safe_load((ROLE / "tasks/settled.yml").read_text())
-    assert right["aks.flexnode.flexnode_identity_binding"]["state"] == "absent"
-    assert roles["aks.flexnode.flexnode_role_assignment"]["state"] == "absent"
-    assert "'surplus'" in roles["vars"]["arc_surplus"]
-    # Not from all at every run: that would need a login every time.
-    assert "'settled'" in right["vars"]["arc_certified"]
+def test_what_is_no_longer_needed_is_removed_by_an_entry_point_of_its_own() -> None:
+    (rights,) = yaml.safe_load((ROLE / "tasks/joined.yml").read_text())
+    assert rights["aks.flexnode.flexnode_arc_rights"]["state"] == "surplus"
 
 
 def every_task(tasks: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return [one for task_ in tasks for one in (task_, *every_task(task_.get("block", [])))]
 
 
-@pytest.mark.parametrize("file", ["absent", "token"])
-def test_what_is_run_once_fails_for_nobody_when_machines_are_given_back(file: str) -> None:
+def test_what_is_run_once_fails_for_no_machine_that_leaves() -> None:
     """A failed task that is run once marks all machines, and one alone is rescued by unbootstrap."""
-    for one in every_task(yaml.safe_load((ROLE / f"tasks/{file}.yml").read_text())):
-        if one.get("run_once") and "ansible.builtin.debug" not in one:
+    never_fails = (
+        "ansible.builtin.debug",
+        "ansible.builtin.include_role",
+        "aks.flexnode.flexnode_arc_rights",
+    )
+    for one in every_task(yaml.safe_load((ROLE / "tasks/unregister.yml").read_text())):
+        if one.get("run_once") and not any(action in one for action in never_fails):
             assert one["failed_when"] is False, one["name"]
 
 
@@ -121,19 +121,19 @@ def test_a_variable_of_a_task_is_no_result_of_another() -> None:
 
 
 def test_what_a_machine_returns_gives_it_nothing() -> None:
-    """The order by which roles are given is the inventory's; a machine's document is only looked at."""
-    order = yaml.safe_load((ROLE / "tasks/order.yml").read_text())
-    (kept,) = [one["ansible.builtin.set_fact"] for one in order if "ansible.builtin.set_fact" in one]
-    defaults = yaml.safe_load((ROLE / "defaults/main.yml").read_text())
-    assert kept == {"arc_order": "{{ arc_told }}"}
-    assert "fetched" not in defaults["arc_told"] + defaults["arc_variables"]
-    (looked,) = [one for one in order if one.get("register") == "arc_fetched"]
-    assert looked["check_mode"] is True, "it is stored when preflight has passed"
+    """Rights are assigned by what the inventory requests; a machine's document is only read."""
+    tasks = yaml.safe_load((ROLE / "tasks/main.yml").read_text())
+    (rights,) = [
+        one["aks.flexnode.flexnode_arc_rights"] for one in tasks if "aks.flexnode.flexnode_arc_rights" in one
+    ]
+    assert rights["machines"] == "{{ __source.machines }}"
+    (fetched,) = [one for one in tasks if one.get("register") == "__arc_fetched"]
+    assert fetched["check_mode"] is True, "it is stored when preflight has passed"
 
 
 def test_the_proxy_may_have_a_password() -> None:
     """It is in no fact, and the module does not show it."""
-    assert "proxy" not in (ROLE / "tasks/order.yml").read_text()
-    assert task("main", "Register")["aks.flexnode.arc_register"]["proxy"].startswith("{{ arc_proxy")
+    assert "proxy" not in arc_request({"proxy": {"https": "http://user:pw@p:1"}})
+    assert task("main", "Register")["aks.flexnode.arc_register"]["proxy"].startswith("{{ __arc_proxy")
     module = (ROLE.parents[1] / "plugins/modules/arc_register.py").read_text()
     assert '"proxy": {"type": "str", "no_log": True}' in module

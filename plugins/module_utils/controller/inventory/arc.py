@@ -1,201 +1,163 @@
 # Copyright: (c) 2026, aks.flexnode contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Machines and Azure Arc, on the controller: what each is to be there, and whose roles are to be given."""
+"""Which rights the machines of a run get through Azure Arc, and which are revoked. Pure.
+
+Rights follow the inventory alone. What a machine reports about itself never gives it any.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
-from ...node.config.choices import choices_of, yes
-from ...node.config.document import merge
-from ...node.config.early import early_form
-from ...node.config.types.values import ArmId
 from ...node.node_object.rights import APPROVAL, BOOTSTRAPPER
 from ...node.procedures.arc.agent import Registration
 from ...node.procedures.arc.errors import ArcElsewhere
-from ...node.procedures.arc.roles import ROLES, needed
-from ...node.secret import REDACTED
+from ...node.procedures.arc.roles import ROLES
 from ..azure.roles.assignments import known_role
 
-Document = Mapping[str, Any]
+Json = Mapping[str, Any]
 
 
-def arc_order(document: Document, cluster_id: str = "", name: str = "") -> dict[str, Any]:
-    """What a configuration wants of Azure Arc; what it leaves out is the cluster's."""
-    whole = merge(early_form(document), {})
-    azure, choices = _below(whole, "azure"), choices_of(whole)
-    arc, cluster = _below(azure, "arc"), _below(azure, "targetCluster")
-    serves = {"azure": choices.azure_method, "kubernetes": choices.kubelet_method}
-    purposes = tuple(name for name, method in serves.items() if method == "arc")
-    # What the kubelet lives on matters here only where that is Arc's identity.
-    lives = _below(whole, "kubernetesAuth").get("profile") == "token" and "kubernetes" in purposes
-    profile = "token" if lives else "certificate"
-    target = cluster.get("resourceId") or cluster_id
-    try:
-        home: ArmId | None = ArmId.parse(target)
-    except ValueError:
-        home = None  # refused elsewhere, in words that say where it stands
-    principal = _below(azure, "servicePrincipal")
-    # What the kubelet may do in the cluster matters here only where it is Arc's identity, too.
-    kubelet = _below(_below(whole, "node"), "kubelet") if "kubernetes" in purposes else {}
-    directories = _below(_below(whole, "paths"), "kubernetes")
-    return {
-        "enabled": choices.arc,
-        "assign_roles": bool(yes(arc.get("autoRoleAssignment"))),
-        "node": _below(whole, "agent").get("nodeName") or name,
-        "cluster_id": home.canonical() if home else "",
-        "subscription_id": azure.get("subscriptionId") or (home.subscription_id if home else ""),
-        "resource_group": arc.get("resourceGroup") or (home.resource_group if home else ""),
-        "machine_name": arc.get("machineName") or "",
-        "location": arc.get("location") or cluster.get("location") or "",
-        "tenant_id": azure.get("tenantId") or principal.get("clientTenant") or "",
-        "cloud": azure.get("cloud") or "AzurePublicCloud",
-        "resource_manager_endpoint": azure.get("resourceManagerEndpoint") or "",
-        "tags": dict(_below(arc, "tags")),
-        "ca_cert": _below(whole, "mirror").get("caCert") or "",
-        "profile": profile,
-        "kubelet": "kubernetes" in purposes,
-        "server_url": kubelet.get("serverURL") or "",
-        "ca_cert_data": kubelet.get("caCertData") or "",
-        "kubelet_dir": directories.get("kubeletDir") or "",
-        "roles": list(needed(profile, monitored=bool(whole.get("continuousMonitoring")), purposes=purposes)),
-    }
+@dataclass(frozen=True, slots=True)
+class ArcMachine:
+    """One host: what the inventory requests, and what the machine last reported."""
 
+    host: str
+    request: Json  # arc_request of the inventory's document
+    reported: Json = field(default_factory=dict)  # result of arc_register or arc_info
+    roles: list[str] | None = None  # flexnode_arc_roles
+    changed: bool = False  # the join of this run changed something
 
-def arc_proxy(document: Document) -> str:
-    """The proxy of a configuration; one with a password is not to be had from what a machine shows."""
-    proxy = _below(document, "proxy")
-    said = proxy.get("https") or proxy.get("http") or ""
-    return "" if REDACTED in said else str(said)
+    @classmethod
+    def of_host(cls, host: str, request: Json, variables: Json) -> ArcMachine:
+        """From what roles arc and node registered for a host; a skipped task reported nothing."""
+        results = (variables.get(name) or {} for name in ("__arc_registered", "__arc_seen"))
+        joined = variables.get("__node_joined") or {}
+        return cls(
+            host,
+            request,
+            next((result for result in results if "resource_id" in result), {}),
+            variables.get("flexnode_arc_roles"),
+            bool(joined.get("changed")),
+        )
 
+    @property
+    def resource_id(self) -> str:
+        """Which Arc machine it says it is."""
+        return str(self.reported.get("resource_id") or "")
 
-def arc_nodes(
-    hosts: Iterable[str], hostvars: Mapping[str, Document], state: str = "present"
-) -> list[Document]:
-    """The machines whose roles are ours to give, or to take back: as flexnode_role_assignment takes them.
+    @property
+    def binds(self) -> bool:
+        """Whether it is allowed, for its join, to request a certificate for its kubelet."""
+        request = self.request
+        asked = request.get("enabled") and request.get("assign_roles") and request.get("cluster_id")
+        return bool(asked and request["kubelet"] and request["profile"] == "certificate")
 
-    Whom roles are given to, Azure says: a machine could name any principal. `surplus` is what a machine no
-    longer needs, once it has become what it was told.
-    """
-    found: list[Document] = []
-    for host in hosts:
-        order, seen = hostvars[host].get("arc_order") or {}, _latest(hostvars[host])
-        ours = order.get("assign_roles") or (state == "absent" and seen.get("registered_by_us"))
-        trusted = state == "absent"
-        known = seen.get("resource_id") or (trusted and seen.get("principal_id"))
-        # Without a cluster, roles are looked for all over the machine's subscription.
-        where = order.get("cluster_id") or (state == "absent" and seen.get("resource_id"))
-        if order and ours and known and where and (order["enabled"] or state == "absent"):
-            if not trusted:
-                _refuse_other(host, order, seen["resource_id"])
-            roles = _roles(order, hostvars[host].get("flexnode_arc_roles"), state)
-            if roles == []:
-                continue
-            found.append(
-                {
-                    "name": order["node"],
-                    "principal_id": (trusted and seen.get("principal_id")) or None,
-                    "machine_id": seen.get("resource_id") or None,
-                    "cluster_id": order["cluster_id"] or None,
-                    "profile": order["profile"],
-                    "roles": roles,
-                }
+    @property
+    def is_requested(self) -> bool:
+        """Whether it is the Arc machine that the inventory names."""
+        found = Registration.parse(self.resource_id)
+        parts = [found.subscription_id, found.resource_group, found.machine_name] if found else []
+        pairs = zip(self._place, parts, strict=False)
+        return bool(found) and all(not name or name.lower() == part.lower() for name, part in pairs)
+
+    @property
+    def _place(self) -> list[str]:
+        return [str(self.request[key]) for key in ("subscription_id", "resource_group", "machine_name")]
+
+    def require_requested(self) -> None:
+        """Refuse a machine that says it is another one: it would get that machine's rights."""
+        if not self.is_requested:
+            raise ArcElsewhere(
+                f"{self.host} reports to be {self.resource_id}, which is not the machine of the inventory",
+                where="/".join(name or "*" for name in self._place),
+                why="roles are assigned only to the machine that the inventory names",
+                fix="check `azcmagent show` on the machine, then correct azure.arc in the inventory or the "
+                "registration",
             )
+
+
+def role_nodes(machines: Iterable[ArcMachine], state: str = "present") -> list[Json]:
+    """The machines whose Azure roles are managed here, as flexnode_role_assignment takes them.
+
+    present: whose inventory has autoRoleAssignment. absent: also those that this collection registered.
+    surplus: the roles that a machine no longer needs after its join.
+    """
+    found: list[Json] = []
+    removes = state == "absent"
+    for machine in machines:
+        request, reported = machine.request, machine.reported
+        ours = request.get("assign_roles") or (removes and reported.get("registered_by_us"))
+        known = machine.resource_id or (removes and reported.get("principal_id"))
+        # Without a cluster, roles are searched in the whole subscription of the machine.
+        where = request.get("cluster_id") or (removes and machine.resource_id)
+        if not (request and ours and known and where and (request["enabled"] or removes)):
+            continue
+        if not removes:
+            machine.require_requested()
+        roles = _roles(machine, state)
+        if roles == []:
+            continue
+        found.append(
+            {
+                "name": request["node"],
+                # Azure says which principal a machine has; the machine itself could name any.
+                "principal_id": (removes and reported.get("principal_id")) or None,
+                "machine_id": machine.resource_id or None,
+                "cluster_id": request["cluster_id"] or None,
+                "profile": request["profile"],
+                "roles": roles,
+            }
+        )
     return found
 
 
-def arc_bindings(
-    hosts: Iterable[str], hostvars: Mapping[str, Document], state: str = "present"
-) -> list[Document]:
-    """The machines that we let ask for a certificate, as flexnode_identity_binding takes them.
+def binding_nodes(machines: Iterable[ArcMachine], state: str = "present") -> list[Json]:
+    """The machines that may request a kubelet certificate, as flexnode_identity_binding takes them.
 
-    Those that said that they lack it. With `settled` also those whose join did something: an earlier run may
-    have given it and failed then. With `absent`, all that may have been given it.
+    present: those that lack the right. surplus: those, and machines whose join changed something, because an
+    earlier run may have granted the right and then failed. absent: all that may have it.
     """
-    found: list[Document] = []
-    for host in hosts:
-        order, seen = hostvars[host].get("arc_order") or {}, _latest(hostvars[host])
-        if not (_binds(order) and seen.get("resource_id")):
+    found: list[Json] = []
+    for machine in machines:
+        if not (machine.binds and machine.resource_id):
             continue
-        lacks = any(one.get("kind") == "kubernetes" for one in seen.get("missing_roles") or ())
-        joined = state == "settled" and bool((hostvars[host].get("node_joined") or {}).get("changed"))
-        if not (lacks or joined or state == "absent"):
+        lacks = any(role.get("kind") == "kubernetes" for role in machine.reported.get("missing_roles") or ())
+        if not (lacks or state == "absent" or (state == "surplus" and machine.changed)):
             continue
         if state == "present":
-            _refuse_other(host, order, seen["resource_id"])
-        elif not _is_ordered(order, seen["resource_id"]):
-            continue  # it was given nothing
-        machine = {"machine_id": seen["resource_id"], "cluster_id": order["cluster_id"]}
-        found.append({"name": order["node"], **machine})
+            machine.require_requested()
+        elif not machine.is_requested:
+            continue  # it was granted nothing
+        place = {"machine_id": machine.resource_id, "cluster_id": machine.request["cluster_id"]}
+        found.append({"name": machine.request["node"], **place})
     return found
 
 
-def arc_by_hand(host: str, hostvars: Mapping[str, Document]) -> list[Document]:
-    """What a machine lacks and this run does not give it: somebody else has to."""
-    order, seen = hostvars[host].get("arc_order") or {}, _latest(hostvars[host])
-    chosen = hostvars[host].get("flexnode_arc_roles")
-    assigns = order.get("assign_roles") and order.get("enabled") and order.get("cluster_id")
-    wanted = _roles(order, chosen, "present") or () if assigns else ()
-    given = [known_role(name) for name in wanted]
-    bound = (BOOTSTRAPPER, APPROVAL) if _binds(order) else ()
+def roles_of_others(machine: ArcMachine) -> list[Json]:
+    """What a machine lacks and this run does not grant: an administrator has to."""
+    request = machine.request
+    assigns = request.get("assign_roles") and request.get("enabled") and request.get("cluster_id")
+    granted = [known_role(name) for name in (_roles(machine, "present") or ()) if assigns]
+    bound = (BOOTSTRAPPER, APPROVAL) if machine.binds else ()
 
-    def ours(one: Document) -> bool:
-        if one.get("kind") == "kubernetes":
-            return one.get("role") in bound
-        # What a role of the user's own making grants, nobody here knows.
-        return any(role is None or role.id == one.get("role_id") for role in given)
+    def ours(role: Json) -> bool:
+        if role.get("kind") == "kubernetes":
+            return role.get("role") in bound
+        # What a custom role grants is not known here.
+        return any(one is None or one.id == role.get("role_id") for one in granted)
 
-    return [one for one in seen.get("missing_roles") or () if not ours(one)]
+    return [role for role in machine.reported.get("missing_roles") or () if not ours(role)]
 
 
-def _binds(order: Document) -> bool:
-    """Whether a machine is let ask for its kubelet's certificate."""
-    asked = order.get("enabled") and order.get("assign_roles") and order.get("cluster_id")
-    return bool(asked and order["kubelet"] and order["profile"] == "certificate")
-
-
-def _roles(order: Document, chosen: list[str] | None, state: str) -> list[str] | None:
-    wanted = list(order["roles"] if chosen is None else chosen)
+def _roles(machine: ArcMachine, state: str) -> list[str] | None:
+    wanted = list(machine.request.get("roles") or () if machine.roles is None else machine.roles)
     if state == "present":
         return wanted
     if state == "absent":
-        return None  # all that we gave is taken back, whatever they are called by now
+        return None  # all that were assigned by this collection, whichever they are
     kept = {role.id for role in map(known_role, wanted) if role}
     return [key for key, role in ROLES.items() if role.id not in kept]
-
-
-def _is_ordered(order: Document, resource_id: str) -> bool:
-    said = Registration.parse(resource_id)
-    is_ = [said.subscription_id, said.resource_group, said.machine_name] if said else []
-    pairs = zip(_place(order), is_, strict=False)
-    return bool(said) and all(not name or name.lower() == it.lower() for name, it in pairs)
-
-
-def _place(order: Document) -> list[str]:
-    return [order["subscription_id"], order["resource_group"], order["machine_name"]]
-
-
-def _refuse_other(host: str, order: Document, resource_id: str) -> None:
-    """Refuse a machine that says it is another one: it would get that one roles."""
-    if not _is_ordered(order, resource_id):
-        raise ArcElsewhere(
-            f"{host} says that it is {resource_id}, which is not what was ordered",
-            where="/".join(name or "*" for name in _place(order)),
-            why="roles are given to the machine that the inventory names, and to no other",
-            fix="look at `azcmagent show` on it, and correct azure.arc in the inventory, or the registration",
-        )
-
-
-def _latest(variables: Document) -> Document:
-    """What a machine said of itself last; a task that was skipped said nothing."""
-    for name in ("arc_registered", "arc_seen"):
-        if "resource_id" in (said := variables.get(name) or {}):
-            return dict(said)
-    return {}
-
-
-def _below(parent: Document, key: str) -> Document:
-    value = parent.get(key)
-    return value if isinstance(value, Mapping) else {}

@@ -8,14 +8,17 @@ from typing import Any
 import pytest
 
 from ansible_collections.aks.flexnode.plugins.module_utils.controller.inventory.arc import (
-    arc_bindings,
-    arc_by_hand,
-    arc_nodes,
-    arc_order,
-    arc_proxy,
+    ArcMachine,
+    binding_nodes,
+    role_nodes,
+    roles_of_others,
 )
 from ansible_collections.aks.flexnode.plugins.module_utils.node.config.document import redact
 from ansible_collections.aks.flexnode.plugins.module_utils.node.procedures.arc.errors import ArcElsewhere
+from ansible_collections.aks.flexnode.plugins.module_utils.node.procedures.arc.request import (
+    arc_proxy,
+    arc_request,
+)
 
 SUBSCRIPTION = "12345678-1234-1234-1234-123456789abc"
 PLANT = (
@@ -28,11 +31,11 @@ MACHINE = f"/subscriptions/{SUBSCRIPTION}/resourceGroups/rg/providers/Microsoft.
 
 def test_what_the_document_leaves_out_is_the_clusters() -> None:
     document = {"azure": {"arc": {"enabled": True}, "targetCluster": {"location": "westeurope"}}}
-    order = arc_order(document, PLANT, "edge-1")
-    assert (order["enabled"], order["assign_roles"], order["profile"]) == (True, False, "certificate")
-    assert (order["subscription_id"], order["resource_group"]) == (SUBSCRIPTION, "rg")
-    assert (order["location"], order["node"], order["cluster_id"]) == ("westeurope", "edge-1", PLANT)
-    assert (order["machine_name"], order["tenant_id"]) == ("", "")
+    request = arc_request(document, PLANT, "edge-1")
+    assert (request["enabled"], request["assign_roles"], request["profile"]) == (True, False, "certificate")
+    assert (request["subscription_id"], request["resource_group"]) == (SUBSCRIPTION, "rg")
+    assert (request["location"], request["node"], request["cluster_id"]) == ("westeurope", "edge-1", PLANT)
+    assert (request["machine_name"], request["tenant_id"]) == ("", "")
 
 
 def test_what_the_document_says_goes_first() -> None:
@@ -57,12 +60,12 @@ def test_what_the_document_says_goes_first() -> None:
         "node": {"kubelet": {"serverURL": "https://api", "caCertData": "Q0E="}},
         "paths": {"kubernetes": {"kubeletDir": "/srv/kubelet"}},
     }
-    order = arc_order(document, "", "edge-1")
-    assert order == {
+    request = arc_request(document, "", "edge-1")
+    assert request == {
         "enabled": True,
         "assign_roles": True,
         "node": "first",
-        "cluster_id": order["cluster_id"],
+        "cluster_id": request["cluster_id"],
         "subscription_id": "s",
         "resource_group": "edge",
         "machine_name": "m",
@@ -79,7 +82,7 @@ def test_what_the_document_says_goes_first() -> None:
         "kubelet_dir": "/srv/kubelet",
         "roles": ["reader", "rbac-cluster-admin", "cluster-admin"],
     }
-    assert order["cluster_id"].lower() == PLANT.lower()
+    assert request["cluster_id"].lower() == PLANT.lower()
 
 
 def test_the_early_form_is_read_too() -> None:
@@ -89,14 +92,14 @@ def test_the_early_form_is_read_too() -> None:
         "location": "westeurope",
         "arc": {"enabled": True, "targetCluster": {"name": "plant"}},
     }
-    order = arc_order({"azure": azure})
-    assert (order["cluster_id"], order["location"]) == (PLANT, "westeurope")
+    request = arc_request({"azure": azure})
+    assert (request["cluster_id"], request["location"]) == (PLANT, "westeurope")
 
 
 @pytest.mark.parametrize("document", [{}, {"azure": {}}, {"azure": {"arc": {"enabled": False}}}])
 def test_who_does_not_ask_for_arc_gets_nothing(document: dict[str, Any]) -> None:
-    assert not arc_order(document)["enabled"]
-    assert arc_order(document)["cluster_id"] == ""
+    assert not arc_request(document)["enabled"]
+    assert arc_request(document)["cluster_id"] == ""
 
 
 def host(
@@ -104,8 +107,12 @@ def host(
 ) -> dict[str, Any]:
     arc = {"enabled": enabled, "autoRoleAssignment": assign}
     seen = {"resource_id": MACHINE if registered else "", "principal_id": "", "registered_by_us": by_us}
-    order = arc_order({"azure": {"arc": arc}, "continuousMonitoring": True}, PLANT, "edge-1")
-    return {"arc_order": order, "arc_seen": seen, **more}
+    request = arc_request({"azure": {"arc": arc}, "continuousMonitoring": True}, PLANT, "edge-1")
+    return {"request": request, "__arc_seen": seen, **more}
+
+
+def machine(variables: dict[str, Any]) -> ArcMachine:
+    return ArcMachine.of_host("a", variables.get("request", {}), variables)
 
 
 @pytest.mark.parametrize(
@@ -117,13 +124,13 @@ def host(
         pytest.param(host(by_us=False), True, True, id="agent-of-others-roles-of-ours"),
         pytest.param(host(enabled=False), False, True, id="not-any-more"),
         pytest.param(host(registered=False), False, False, id="not-registered"),
-        pytest.param({**host(), "arc_seen": {"skipped": True}}, False, False, id="skipped"),
+        pytest.param({**host(), "__arc_seen": {"skipped": True}}, False, False, id="skipped"),
         pytest.param({}, False, False, id="nothing-known"),
     ],
 )
 def test_whose_roles_are_ours(variables: dict[str, Any], present: bool, absent: bool) -> None:
-    assert bool(arc_nodes(["a"], {"a": variables})) == present
-    assert bool(arc_nodes(["a"], {"a": variables}, "absent")) == absent
+    assert bool(role_nodes([machine(variables)])) == present
+    assert bool(role_nodes([machine(variables)], "absent")) == absent
 
 
 LACKS = {
@@ -136,40 +143,41 @@ HAS = {"resource_id": MACHINE, "missing_roles": [{"kind": "azure", "role": "Read
 @pytest.mark.parametrize(
     ("variables", "present", "absent"),
     [
-        pytest.param(host(arc_registered=LACKS), True, True, id="lacks-it"),
-        pytest.param(host(arc_registered=HAS), False, True, id="has-it"),
-        pytest.param(host(arc_registered=LACKS, assign=False), False, False, id="by-hand"),
+        pytest.param(host(__arc_registered=LACKS), True, True, id="lacks-it"),
+        pytest.param(host(__arc_registered=HAS), False, True, id="has-it"),
+        pytest.param(host(__arc_registered=LACKS, assign=False), False, False, id="by-hand"),
         pytest.param(host(), False, True, id="not-asked"),
         pytest.param(host(registered=False), False, False, id="not-registered"),
         pytest.param({}, False, False, id="nothing-known"),
-        pytest.param(host(arc_registered=LACKS, enabled=False), False, False, id="not-any-more"),
+        pytest.param(host(__arc_registered=LACKS, enabled=False), False, False, id="not-any-more"),
     ],
 )
 def test_who_is_let_ask_for_a_certificate(variables: dict[str, Any], present: bool, absent: bool) -> None:
     node = {"name": "edge-1", "machine_id": MACHINE, "cluster_id": PLANT}
-    assert arc_bindings(["a"], {"a": variables}) == ([node] if present else [])
-    assert arc_bindings(["a"], {"a": variables}, "absent") == ([node] if absent else [])
+    assert binding_nodes([machine(variables)]) == ([node] if present else [])
+    assert binding_nodes([machine(variables)], "absent") == ([node] if absent else [])
 
 
 @pytest.mark.parametrize(("key", "value"), [("profile", "token"), ("kubelet", False), ("cluster_id", "")])
 def test_who_obtains_no_certificate_with_it_is_let_do_nothing(key: str, value: Any) -> None:
-    variables = host(arc_registered=LACKS)
-    variables["arc_order"][key] = value
-    assert arc_bindings(["a"], {"a": variables}) == arc_bindings(["a"], {"a": variables}, "absent") == []
+    variables = host(__arc_registered=LACKS)
+    variables["request"][key] = value
+    assert binding_nodes([machine(variables)]) == binding_nodes([machine(variables)], "absent") == []
 
 
 def test_a_machine_that_says_it_is_another_one_gets_no_certificate() -> None:
-    variables = host(arc_registered={**LACKS, "resource_id": MACHINE.replace("/rg/", "/other/")})
-    with pytest.raises(ArcElsewhere, match="not what was ordered"):
-        arc_bindings(["a"], {"a": variables})
+    variables = host(__arc_registered={**LACKS, "resource_id": MACHINE.replace("/rg/", "/other/")})
+    with pytest.raises(ArcElsewhere, match="not the machine of the inventory"):
+        binding_nodes([machine(variables)])
 
 
-@pytest.mark.parametrize("state", ["settled", "absent"])
+@pytest.mark.parametrize("state", ["surplus", "absent"])
 def test_nothing_is_taken_back_from_whom_nothing_was_given(state: str) -> None:
     """It must not keep the others of a run from being taken back, either."""
-    elsewhere = host(arc_registered={**LACKS, "resource_id": MACHINE.replace("/rg/", "/other/")})
-    fleet = {"a": elsewhere, "b": host(arc_registered=LACKS), "c": host(arc_registered={"resource_id": "x"})}
-    assert [node["machine_id"] for node in arc_bindings(fleet, fleet, state)] == [MACHINE]
+    elsewhere = host(__arc_registered={**LACKS, "resource_id": MACHINE.replace("/rg/", "/other/")})
+    unusable = host(__arc_registered={"resource_id": "x"})
+    fleet = {"a": elsewhere, "b": host(__arc_registered=LACKS), "c": unusable}
+    assert [node["machine_id"] for node in binding_nodes(map(machine, fleet.values()), state)] == [MACHINE]
 
 
 @pytest.mark.parametrize(
@@ -184,13 +192,13 @@ def test_nothing_is_taken_back_from_whom_nothing_was_given(state: str) -> None:
     ],
 )
 def test_when_the_right_is_taken_back(said: dict[str, Any], joined: Any, taken: bool) -> None:
-    variables = host(arc_registered=said, **({"node_joined": joined} if joined else {}))
-    assert bool(arc_bindings(["a"], {"a": variables}, "settled")) == taken
-    assert bool(arc_bindings(["a"], {"a": variables})) == (said is LACKS), "only who lacks it is given it"
+    variables = host(__arc_registered=said, **({"__node_joined": joined} if joined else {}))
+    assert bool(binding_nodes([machine(variables)], "surplus")) == taken
+    assert bool(binding_nodes([machine(variables)])) == (said is LACKS), "only who lacks it is given it"
 
 
 @pytest.mark.parametrize(
-    ("order", "chosen", "missing", "by_hand"),
+    ("asked", "chosen", "missing", "by_hand"),
     [
         pytest.param({"assign_roles": False}, None, ["system:node", "Reader"], "all", id="by-hand"),
         pytest.param({}, None, ["system:node-bootstrapper", "Reader"], [], id="all-given"),
@@ -205,7 +213,7 @@ def test_when_the_right_is_taken_back(said: dict[str, Any], joined: Any, taken: 
     ],
 )
 def test_what_this_run_does_not_give_is_shown(
-    order: dict[str, Any], chosen: Any, missing: list[str], by_hand: Any
+    asked: dict[str, Any], chosen: Any, missing: list[str], by_hand: Any
 ) -> None:
     lacks = [
         {"kind": "azure", "role": name, "role_id": "acdd72a7-3385-48ef-bd42-f606fba81ae7"}
@@ -213,18 +221,18 @@ def test_what_this_run_does_not_give_is_shown(
         else {"kind": "kubernetes", "role": name}
         for name in missing
     ]
-    variables = host(arc_registered={"resource_id": MACHINE, "missing_roles": lacks})
-    variables["arc_order"].update(order)
+    variables = host(__arc_registered={"resource_id": MACHINE, "missing_roles": lacks})
+    variables["request"].update(asked)
     if chosen is not None:
         variables["flexnode_arc_roles"] = chosen
-    assert arc_by_hand("a", {"a": variables}) == (lacks if by_hand == "all" else by_hand)
-    assert arc_by_hand("a", {"a": {}}) == []
+    assert roles_of_others(machine(variables)) == (lacks if by_hand == "all" else by_hand)
+    assert roles_of_others(machine({})) == []
 
 
 def test_a_proxy_is_in_no_fact_and_a_mark_is_no_proxy() -> None:
     document = {"proxy": {"http": "http://p:1", "https": "http://user:password@p:2"}}
-    assert "proxy" not in arc_order(document)
-    assert "password" not in str(arc_order(document))
+    assert "proxy" not in arc_request(document)
+    assert "password" not in str(arc_request(document))
     assert arc_proxy(document) == "http://user:password@p:2"
     assert arc_proxy(redact(document)) == ""
     assert arc_proxy({"proxy": {"http": "http://p:1"}}) == "http://p:1"
@@ -232,23 +240,23 @@ def test_a_proxy_is_in_no_fact_and_a_mark_is_no_proxy() -> None:
 
 
 def test_booleans_may_be_text_as_everywhere() -> None:
-    order = arc_order({"azure": {"arc": {"enabled": "true", "autoRoleAssignment": "false"}}})
-    assert (order["enabled"], order["assign_roles"]) == (True, False)
+    request = arc_request({"azure": {"arc": {"enabled": "true", "autoRoleAssignment": "false"}}})
+    assert (request["enabled"], request["assign_roles"]) == (True, False)
 
 
 def test_without_a_cluster_roles_can_only_be_taken_back() -> None:
     variables = host()
-    variables["arc_order"]["cluster_id"] = ""
-    assert arc_nodes(["a"], {"a": variables}) == []
-    (node,) = arc_nodes(["a"], {"a": variables}, "absent")
+    variables["request"]["cluster_id"] = ""
+    assert role_nodes([machine(variables)]) == []
+    (node,) = role_nodes([machine(variables)], "absent")
     assert (node["cluster_id"], node["machine_id"]) == (None, MACHINE)
 
 
 def test_what_the_registration_said_counts_more_than_what_was_seen_before() -> None:
     said = {"resource_id": MACHINE, "principal_id": PRINCIPAL, "registered_by_us": True}
-    variables = host(registered=False, arc_registered=said, flexnode_arc_roles=["AKS Flex Node"])
-    assert arc_nodes(["a"], {"a": variables}, "absent")[0]["roles"] is None
-    assert arc_nodes(["a"], {"a": variables}) == [
+    variables = host(registered=False, __arc_registered=said, flexnode_arc_roles=["AKS Flex Node"])
+    assert role_nodes([machine(variables)], "absent")[0]["roles"] is None
+    assert role_nodes([machine(variables)]) == [
         {
             "name": "edge-1",
             "principal_id": None,
@@ -262,11 +270,11 @@ def test_what_the_registration_said_counts_more_than_what_was_seen_before() -> N
 
 def test_roles_go_to_whom_azure_names_and_not_to_whom_the_machine_does() -> None:
     said = {"resource_id": MACHINE, "principal_id": PRINCIPAL, "registered_by_us": True}
-    (node,) = arc_nodes(["a"], {"a": host(arc_registered=said)})
+    (node,) = role_nodes([machine(host(__arc_registered=said))])
     assert (node["principal_id"], node["machine_id"]) == (None, MACHINE)
     only_a_principal = {"resource_id": "", "principal_id": PRINCIPAL, "registered_by_us": True}
-    assert arc_nodes(["a"], {"a": host(arc_registered=only_a_principal)}) == []
-    (node,) = arc_nodes(["a"], {"a": host(arc_registered=said)}, "absent")
+    assert role_nodes([machine(host(__arc_registered=only_a_principal))]) == []
+    (node,) = role_nodes([machine(host(__arc_registered=said))], "absent")
     assert node["principal_id"] == PRINCIPAL
 
 
@@ -282,10 +290,10 @@ def test_roles_go_to_whom_azure_names_and_not_to_whom_the_machine_does() -> None
 @pytest.mark.parametrize("state", ["present", "surplus"])
 def test_a_machine_that_says_it_is_another_one_is_refused(claimed: str, state: str) -> None:
     said = {"resource_id": claimed, "principal_id": "", "registered_by_us": True}
-    variables = host(arc_registered=said)
-    variables["arc_order"]["machine_name"] = "EDGE-1"
-    with pytest.raises(ArcElsewhere, match="not what was ordered"):
-        arc_nodes(["a"], {"a": variables}, state)
+    variables = host(__arc_registered=said)
+    variables["request"]["machine_name"] = "EDGE-1"
+    with pytest.raises(ArcElsewhere, match="not the machine of the inventory"):
+        role_nodes([machine(variables)], state)
 
 
 PRINCIPAL_OF_A_SITE = {"clientId": "c", "clientTenant": "t"}
@@ -337,13 +345,13 @@ ALL = ["reader", "rbac-cluster-admin", "cluster-admin"]
 )
 def test_arcs_identity_gets_what_it_serves(document: dict[str, Any], profile: str, roles: list[str]) -> None:
     whole = {**document, "azure": {**document.get("azure", {}), "arc": {"enabled": True}}}
-    order = arc_order(whole, PLANT)
-    assert (order["profile"], order["roles"]) == (profile, roles)
+    request = arc_request(whole, PLANT)
+    assert (request["profile"], request["roles"]) == (profile, roles)
 
 
 def test_what_is_no_longer_needed_is_surplus() -> None:
-    assert arc_nodes(["a"], {"a": host()}, "surplus")[0]["roles"] == ["rbac-cluster-admin", "cluster-admin"]
+    assert role_nodes([machine(host())], "surplus")[0]["roles"] == ["rbac-cluster-admin", "cluster-admin"]
     chosen = host(flexnode_arc_roles=["Reader", "AKS Flex Node", "cluster-admin"])
-    assert arc_nodes(["a"], {"a": chosen}, "surplus")[0]["roles"] == ["rbac-cluster-admin"]
-    assert arc_nodes(["a"], {"a": host(assign=False)}, "surplus") == []
-    assert arc_nodes(["a"], {"a": host(flexnode_arc_roles=ALL)}, "surplus") == []
+    assert role_nodes([machine(chosen)], "surplus")[0]["roles"] == ["rbac-cluster-admin"]
+    assert role_nodes([machine(host(assign=False))], "surplus") == []
+    assert role_nodes([machine(host(flexnode_arc_roles=ALL))], "surplus") == []

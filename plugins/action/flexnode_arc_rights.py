@@ -1,0 +1,89 @@
+# Copyright: (c) 2026, aks.flexnode contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Grants and revokes the rights of the Arc machines of a run, once, on the controller."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ansible_collections.aks.flexnode.plugins.action.on_controller import ActionModule as OnController
+from ansible_collections.aks.flexnode.plugins.action.on_controller import Result
+from ansible_collections.aks.flexnode.plugins.module_utils.controller.azure.arguments import AZURE
+from ansible_collections.aks.flexnode.plugins.module_utils.controller.inventory.arc import (
+    ArcMachine,
+    binding_nodes,
+    role_nodes,
+    roles_of_others,
+)
+from ansible_collections.aks.flexnode.plugins.module_utils.node.errors import FlexNodeError
+
+ARGUMENTS: dict[str, dict[str, Any]] = {
+    **{name: dict(option) for name, option in AZURE.items()},
+    "state": {"type": "str", "choices": ["present", "surplus", "absent"], "default": "present"},
+    "machines": {"type": "dict", "required": True, "no_log": True},
+    "kubeconfig": {"type": "path"},
+}
+PERMISSION = "FLEX-1702"
+
+
+class ActionModule(OnController):
+    """Role assignments in Azure and bindings in the cluster, for all machines in one task."""
+
+    def run(self, tmp: None = None, task_vars: dict[str, Any] | None = None) -> Result:
+        """Do what `state` says. `absent` never fails: `remains` says per host what was not revoked."""
+        super(OnController, self).run(tmp, task_vars)
+        variables: dict[str, Any] = task_vars or {}
+        _valid, options = self.validate_argument_spec(argument_spec=ARGUMENTS)
+        hostvars, handovers = variables["hostvars"], options["machines"]
+        machines = [
+            ArcMachine.of_host(host, handovers.get(host, {}).get("arc", {}), hostvars[host])
+            for host in variables["ansible_play_hosts"]
+        ]
+        login = {name: options[name] for name in AZURE if options[name] is not None}
+        kubeconfig = {"kubeconfig": options["kubeconfig"]} if options["kubeconfig"] else {}
+        try:
+            roles = role_nodes(machines, options["state"])
+            bindings = binding_nodes(machines, options["state"])
+        except FlexNodeError as error:
+            return {"failed": True, "msg": str(error), "error": {"code": error.code}}
+        absent = {} if options["state"] == "present" else {"state": "absent"}
+        results = [
+            self.on_controller(
+                f"aks.flexnode.{module}", {**login, **more, **absent, "nodes": nodes}, variables
+            )
+            for module, nodes, more in (
+                ("flexnode_role_assignment", roles, {}),
+                ("flexnode_identity_binding", bindings, kubeconfig),
+            )
+            if nodes
+        ]
+        failed = [result for result in results if result.get("failed")]
+        if failed and options["state"] != "absent":
+            return {**failed[0], "invocation": {}}
+        return {
+            "changed": any(result.get("changed") for result in results),
+            "actions": [sentence for result in results for sentence in result.get("actions") or ()],
+            "diff": [entry for result in results for entry in result.get("diff") or ()],
+            "commands": {
+                machine.host: [role["command"] for role in roles_of_others(machine)] for machine in machines
+            },
+            "remains": {machine.host: remaining(machine, failed) for machine in machines},
+        }
+
+
+def remaining(machine: ArcMachine, failed: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Why rights of a machine may still exist.
+
+    An identity that only registers machines may not read role assignments. Where the inventory assigns none,
+    none is expected.
+    """
+    if not machine.reported.get("installed", True):
+        return []
+    expected = machine.request.get("assign_roles")
+    return [
+        str(result.get("msg") or "the module returned nothing")
+        for result in failed
+        if expected or (result.get("error") or {}).get("code") != PERMISSION
+    ]

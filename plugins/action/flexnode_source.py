@@ -1,0 +1,293 @@
+# Copyright: (c) 2026, aks.flexnode contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Checks the inventory of a run and resolves the configuration of its machines, once, on the controller."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Any
+
+import yaml
+from ansible.utils.display import Display
+
+from ansible_collections.aks.flexnode.plugins.action.on_controller import ActionModule as OnController
+from ansible_collections.aks.flexnode.plugins.action.on_controller import Result, hidden
+from ansible_collections.aks.flexnode.plugins.module_utils.controller.azure.arguments import AZURE, PREVIEW
+from ansible_collections.aks.flexnode.plugins.module_utils.controller.inventory import url_files
+from ansible_collections.aks.flexnode.plugins.module_utils.controller.inventory.errors import NoTargets
+from ansible_collections.aks.flexnode.plugins.module_utils.controller.inventory.handover import (
+    handovers,
+    with_clusters,
+)
+from ansible_collections.aks.flexnode.plugins.module_utils.controller.inventory.machines import (
+    RESOLVED,
+    Machine,
+    of_sources,
+)
+from ansible_collections.aks.flexnode.plugins.module_utils.controller.inventory.reading import (
+    config_file,
+    read_inventory,
+)
+from ansible_collections.aks.flexnode.plugins.module_utils.node.errors import FlexNodeError
+
+STORAGE = ("account_url", "account_key", "connection_string", "ca_bundle")
+STATES = ("present", "joined", "left", "absent", "renewed")
+ARGUMENTS: dict[str, dict[str, Any]] = {
+    **{name: dict(option) for name, option in (*AZURE.items(), *PREVIEW.items())},
+    "state": {"type": "str", "choices": list(STATES), "default": "present"},
+    "purpose": {"type": "str", "choices": ["join", "prepare", "preflight", "leave"], "default": "join"},
+    "sources": {"type": "list", "elements": "str", "choices": list(RESOLVED)},
+    "update_secret": {
+        "type": "str",
+        "choices": ["on_create", "always"],
+        "default": "on_create",
+        "no_log": False,
+    },
+    "token_hours": {"type": "int", "default": 24, "no_log": False},
+    "url_directory": {"type": "str"},
+    "account_url": {"type": "str"},
+    "account_key": {"type": "str", "no_log": True},
+    "connection_string": {"type": "str", "no_log": True},
+}
+
+
+class ModuleFailed(FlexNodeError):
+    """One of our modules failed: its result is the result of the task."""
+
+    def __init__(self, result: Result) -> None:
+        super().__init__(str(result.get("msg")))
+        self.result = result
+
+
+class ActionModule(OnController):
+    """One task for all machines: read the inventory, check it, ask Azure, hand each machine its part."""
+
+    def run(self, tmp: None = None, task_vars: dict[str, Any] | None = None) -> Result:
+        """Do what `state` says; a failure names what to correct, and shows no secret."""
+        super(OnController, self).run(tmp, task_vars)
+        self._vars: dict[str, Any] = task_vars or {}
+        _valid, self._options = self.validate_argument_spec(argument_spec=ARGUMENTS)
+        self._actions: list[str] = []
+        self._changed = False
+        try:
+            machines = self._machines()
+            work = {
+                "present": self._resolve,
+                "joined": self._delete_used_tokens,
+                "left": self._delete_blobs,
+                "absent": self._delete_configs,
+                "renewed": self._renew_tokens,
+            }
+            result = work[self._options["state"]](machines)
+        except ModuleFailed as failure:
+            return failure.result
+        except FlexNodeError as error:
+            return {"failed": True, "msg": str(error), "error": {"code": error.code}}
+        return hidden({"changed": self._changed, "actions": self._actions, **result})
+
+    def _machines(self) -> list[Machine]:
+        """The machines of this run; what contradicts itself in the inventory stops the run here."""
+        joins = self._options["state"] == "present" and self._options["purpose"] in ("join", "preflight")
+        inventory = read_inventory(
+            self._vars["ansible_play_batch"],
+            self._vars["hostvars"],
+            self._read,
+            others=self._vars["groups"]["all"],
+            joins=joins,
+        )
+        inventory.require()
+        for warning in inventory.warnings:
+            Display().warning(warning)
+        return inventory.machines
+
+    def _read(self, path: str, host: str) -> Mapping[str, Any]:
+        """A configuration file of the controller."""
+        beside_inventory = self._vars["hostvars"][host].get("inventory_dir")
+        places = [os.getcwd(), beside_inventory, self._vars.get("playbook_dir")]
+        return config_file(path, places, load_yaml)
+
+    # --- states --------------------------------------------------------------------------------------------
+
+    def _resolve(self, machines: list[Machine]) -> Result:
+        """Ask each source once for all of its machines."""
+        chosen = self._options["sources"]
+        wanted = of_sources(machines, *chosen) if chosen else machines
+        if chosen and not wanted:
+            raise self._no_targets(chosen)
+        if self._options["purpose"] == "preflight":
+            return self._preview(wanted)
+        if self._options["purpose"] != "join":  # what the inventory says is enough
+            return _summary(
+                handovers([replace(one, source="inline") for one in wanted], documents={}), wanted
+            )
+        directory = url_files.prepared(self._options["url_directory"] or "")
+        rp, clustered, blob = (of_sources(wanted, source) for source in RESOLVED)
+        configs = self._configs(rp, need_url=not chosen or bool(directory))
+        in_clusters = [one for one in (*clustered, *blob) if one.cluster_id]
+        clusters = self._clusters(in_clusters)
+        tokens = self._tokens(in_clusters)
+        documents = with_clusters([*clustered, *blob], clusters, tokens)
+        blobs = self._blobs(blob, documents)
+        found = handovers(wanted, documents=documents, configs=configs, blobs=blobs, tokens=tokens)
+        if directory and not self._task.check_mode:
+            url_files.write(directory, {one["name"]: one.get("config_url") for one in configs})
+            url_files.write(directory, {one["name"]: one.get("url") for one in blobs})
+        return {**_summary(found, wanted), "nodes": [_row(one) for one in (*configs, *blobs)]}
+
+    def _preview(self, machines: list[Machine]) -> Result:
+        """For preflight: what a join would use, without creating anything. Tokens stay placeholders."""
+        named = [one for one in of_sources(machines, *RESOLVED) if one.cluster_id]
+        placeholders = [{"name": one.node} for one in named if one.wants_token]
+        documents = with_clusters(named, self._clusters(named), placeholders)
+        as_inline = [replace(one, source="inline") if one.host in documents else one for one in machines]
+        found = handovers(as_inline, documents=documents)
+        announced = {host: {**one, "announced": host in documents} for host, one in found.items()}
+        return _summary(announced, machines)
+
+    def _delete_used_tokens(self, machines: list[Machine]) -> Result:
+        """After a join: a token that was created for it is deleted, in the cluster and in the blob."""
+        wanted = [
+            one for one in of_sources(machines, "cluster", "blob") if one.cluster_id and one.wants_token
+        ]
+        if wanted:
+            nodes = [one.request() for one in wanted]
+            self._run("flexnode_bootstrap_token", {**self._login, "nodes": nodes, "state": "absent"})
+        if blob := of_sources(machines, "blob"):
+            nodes = [one.request(document=one.document) for one in blob]
+            self._run("flexnode_config_blob", {**self._storage, "nodes": nodes, "token": "remove"})
+        return {}
+
+    def _delete_blobs(self, machines: list[Machine]) -> Result:
+        """After a machine has left: its blob is deleted and its URL refused."""
+        if blob := of_sources(machines, "blob"):
+            nodes = [one.request() for one in blob]
+            self._run("flexnode_config_blob", {**self._storage, "nodes": nodes, "state": "absent"})
+        return {}
+
+    def _delete_configs(self, machines: list[Machine]) -> Result:
+        """Delete flexNodeConfigs, put tombstones into blobs: machines that follow them leave the cluster."""
+        rp, blob = of_sources(machines, "rp"), of_sources(machines, "blob")
+        if not rp and not blob:
+            raise self._no_targets(["rp", "blob"])
+        rows: list[Result] = []
+        if rp:
+            nodes = [one.request(document=one.document) for one in rp]
+            rows += self._run("flexnode_config", {**self._preview_api, "nodes": nodes, "state": "absent"})[
+                "nodes"
+            ]
+        if blob:
+            nodes = [one.request(document=one.document) for one in blob]
+            options = {**self._storage, "nodes": nodes, "state": "tombstone"}
+            rows += self._run("flexnode_config_blob", options)["nodes"]
+        return {"nodes": [_row(one) for one in rows]}
+
+    def _renew_tokens(self, machines: list[Machine]) -> Result:
+        """A new token and a new URL for each flexNodeConfig."""
+        wanted = [one for one in of_sources(machines, "rp", "url") if one.cluster_id]
+        if not wanted:
+            raise self._no_targets(["rp", "url"], "with flexnode_cluster_id")
+        directory = url_files.prepared(self._options["url_directory"] or "")
+        nodes = [{**one.request(), "name": one.node or one.host} for one in wanted]
+        renewed = self._run("flexnode_token", {**self._preview_api, "nodes": nodes})["nodes"]
+        if directory and not self._task.check_mode:
+            url_files.write(directory, {one["name"]: one.get("config_url") for one in renewed})
+        return {"nodes": [_row(one) for one in renewed]}
+
+    # --- one module each -----------------------------------------------------------------------------------
+
+    def _configs(self, machines: list[Machine], *, need_url: bool) -> list[Result]:
+        if not machines:
+            return []
+        options = {
+            **self._preview_api,
+            "nodes": [one.request(document=one.document) for one in machines],
+            "update_secret": self._options["update_secret"],
+            "need_url": need_url,
+        }
+        return list(self._run("flexnode_config", options)["nodes"])
+
+    def _clusters(self, machines: list[Machine]) -> list[Result]:
+        ids = list(dict.fromkeys(one.cluster_id for one in machines))
+        return (
+            list(self._run("flexnode_cluster_info", {**self._login, "cluster_ids": ids})["clusters"])
+            if ids
+            else []
+        )
+
+    def _tokens(self, machines: list[Machine]) -> list[Result]:
+        """Tokens for the machines that join with one; without such, reading the cluster is enough."""
+        if not machines:
+            return []
+        nodes = [one.request(token=one.wants_token) for one in machines]
+        options = {**self._login, "nodes": nodes, "ttl_hours": self._options["token_hours"]}
+        try:
+            return list(self._run("flexnode_bootstrap_token", options)["nodes"])
+        except ModuleFailed as failure:
+            if any(one.wants_token for one in machines):
+                raise
+            Display().warning(
+                f"RBAC rights of nodes (certificate renewal, leaving) were not checked: {failure.what}"
+            )
+            return []
+
+    def _blobs(self, machines: list[Machine], documents: Mapping[str, Mapping[str, Any]]) -> list[Result]:
+        if not machines:
+            return []
+        nodes = [one.request(document=documents[one.host]) for one in machines]
+        return list(self._run("flexnode_config_blob", {**self._storage, "nodes": nodes})["nodes"])
+
+    def _run(self, module: str, options: Mapping[str, Any]) -> Result:
+        args = {name: value for name, value in options.items() if value is not None}
+        result = self.on_controller(f"aks.flexnode.{module}", args, self._vars)
+        result.pop("invocation", None)
+        if result.get("failed"):
+            raise ModuleFailed(result)
+        self._actions += result.get("actions") or ()
+        self._changed = self._changed or bool(result.get("changed"))
+        return result
+
+    @property
+    def _login(self) -> Result:
+        return {name: self._options[name] for name in AZURE}
+
+    @property
+    def _preview_api(self) -> Result:
+        return {**self._login, **{name: self._options[name] for name in PREVIEW}}
+
+    @property
+    def _storage(self) -> Result:
+        return {name: self._options[name] or None for name in STORAGE}
+
+    def _no_targets(self, sources: Iterable[str], more: str = "") -> NoTargets:
+        names = " or ".join(sources)
+        return NoTargets(
+            f"no machine of this run has source {names}{' ' if more else ''}{more}",
+            where=f"{len(self._vars['ansible_play_batch'])} machines",
+            fix=f"set flexnode_config_source ({names}) in the inventory or with -e",
+        )
+
+
+def _summary(found: Mapping[str, Mapping[str, Any]], machines: Iterable[Machine]) -> Result:
+    """What the plays that follow need: per host its handover, and whether anything is to do at all."""
+    return {
+        "machines": found,
+        "sources": sorted({one.source for one in machines}),
+        "arc": any(one["arc"]["enabled"] for one in found.values()),
+    }
+
+
+def _row(answer: Mapping[str, Any]) -> Result:
+    """What may be shown of a module's answer about one node."""
+    shown = ("name", "action", "config_version", "config_url_expires")
+    return {key: answer.get(key) for key in shown}
+
+
+def load_yaml(text: str) -> Any:
+    """YAML or JSON; an error says line and column."""
+    try:
+        return yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        raise ValueError(str(error)) from error

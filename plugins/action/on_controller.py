@@ -1,0 +1,62 @@
+# Copyright: (c) 2026, aks.flexnode contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Runs a module on the controller, whatever machine the task is for.
+
+The modules that ask Azure or the cluster need the controller's packages and credentials. meta/runtime.yml
+routes them through this plugin, so that a task needs no delegate_to, no local connection and no interpreter
+of its own. `delegate_to` is honoured where a task has it.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+from ansible.plugins.action import ActionBase
+from ansible.plugins.loader import connection_loader
+
+Result = dict[str, Any]
+
+# Their results hold tokens or signed URLs. A task-level no_log would hide their errors as well.
+RETURN_SECRETS = frozenset(
+    f"aks.flexnode.{name}"
+    for name in (
+        "flexnode_access_token",
+        "flexnode_bootstrap_token",
+        "flexnode_config",
+        "flexnode_config_blob",
+        "flexnode_token",
+    )
+)
+
+
+class ActionModule(ActionBase):  # type: ignore[misc]
+    """Run the module of the task on the controller."""
+
+    _supports_check_mode = True
+    _supports_diff = True
+
+    def run(self, tmp: None = None, task_vars: dict[str, Any] | None = None) -> Result:
+        """Run the module; what it returns is hidden where it holds secrets and did not fail."""
+        super().run(tmp, task_vars)
+        result = self.on_controller(self._task.action, self._task.args, task_vars or {})
+        return hidden(result) if self._task.action in RETURN_SECRETS else result
+
+    def on_controller(self, name: str, args: Mapping[str, Any], task_vars: Mapping[str, Any]) -> Result:
+        """Run one module with the controller's own Python and without become."""
+        variables = dict(task_vars)
+        if not self._task.delegate_to:
+            variables["ansible_python_interpreter"] = sys.executable
+            if self._connection.transport != "local" or self._connection.become:
+                self._connection: Any = connection_loader.get(
+                    "ansible.builtin.local", self._play_context, None
+                )
+        result: Result = self._execute_module(module_name=name, module_args=dict(args), task_vars=variables)
+        return result
+
+
+def hidden(result: Result) -> Result:
+    """Hide a result from every output, unless it says why the task failed."""
+    return result if result.get("failed") else {**result, "_ansible_no_log": True}

@@ -1,0 +1,139 @@
+# Copyright: (c) 2026, aks.flexnode contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What contradicts itself in an inventory, found before anything is touched. Pure."""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from .machines import RESOLVED, Machine
+from .variables import unknown_variables, wrong_values
+
+Network = ipaddress.IPv4Network | ipaddress.IPv6Network
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One contradiction, of one or several hosts."""
+
+    hosts: tuple[str, ...]
+    what: str
+    fix: str
+    severity: str = "error"
+
+    def as_dict(self) -> dict[str, str]:
+        """One row of the table."""
+        some = ", ".join(self.hosts[:4]) + (f", +{len(self.hosts) - 4}" if len(self.hosts) > 4 else "")
+        return {"hosts": some, "severity": self.severity, "what": self.what, "fix": self.fix}
+
+
+def check_variables(of_hosts: Mapping[str, Mapping[str, Any]]) -> Iterator[Finding]:
+    """Mistyped variables and wrong values; the same one on many hosts is one finding."""
+    mistyped: dict[tuple[str, str], list[str]] = {}
+    wrong: dict[tuple[str, str], list[str]] = {}
+    for host, variables in of_hosts.items():
+        for name, near in unknown_variables(variables).items():
+            mistyped.setdefault((name, near), []).append(host)
+        for name, why in wrong_values(variables):
+            wrong.setdefault((name, why), []).append(host)
+    for (name, why), hosts in wrong.items():
+        yield Finding(tuple(hosts), f"{name}: {why}", "docs/variables.md lists every variable")
+    for (name, near), hosts in mistyped.items():
+        fix = f"did you mean {near}?" if near else "remove it; docs/variables.md lists every variable"
+        yield Finding(tuple(hosts), f"unknown variable {name}: it has no effect", fix, "warning")
+
+
+def check_source(machine: Machine, *, chosen: bool) -> Iterator[Finding]:
+    """What a machine's source lacks. `chosen`: the inventory names the source."""
+    host = (machine.host,)
+    kubelet = ((machine.document.get("node") or {}).get("kubelet") or {}) if machine.document else {}
+    if machine.source == "url" and not machine.url:
+        yield Finding(host, "source url needs flexnode_config_url", "set flexnode_config_url for this host")
+    elif machine.source in RESOLVED[:2] and not machine.cluster_id:
+        yield Finding(
+            host,
+            f"source {machine.source} needs flexnode_cluster_id",
+            "set it to the id of the cluster: az aks show -g GROUP -n NAME --query id",
+        )
+    elif machine.source == "inline" and not chosen and machine.cluster_id and not kubelet.get("serverURL"):
+        yield Finding(
+            host,
+            "flexnode_cluster_id is set, but no source is, and the document names no API server",
+            "set flexnode_config_source: cluster (or rp, blob) beside it",
+        )
+
+
+def check_fleet(machines: Sequence[Machine], others: Iterable[Machine] = ()) -> Iterator[Finding]:
+    """Machines that can't all be what they say. `others`: machines of the inventory outside this run."""
+    run = {machine.host for machine in machines}
+    everyone = [*machines, *(machine for machine in others if machine.host not in run)]
+    yield from _same_names(everyone, run)
+    yield from _pod_ranges(everyone, run)
+
+
+def _same_names(machines: Sequence[Machine], run: set[str]) -> Iterator[Finding]:
+    by_name: dict[tuple[str, str], list[Machine]] = {}
+    for machine in machines:
+        if machine.node:
+            # A blob container is named after its Node alone, whatever the cluster.
+            cluster = "" if machine.source == "blob" else machine.cluster_id.lower()
+            by_name.setdefault((machine.node, cluster), []).append(machine)
+    for (name, _cluster), found in by_name.items():
+        hosts = tuple(machine.host for machine in found)
+        if len(found) > 1 and run & set(hosts):
+            yield Finding(hosts, f"all of these would be Node {name}", "give each its own agent.nodeName")
+
+
+def _pod_ranges(machines: Sequence[Machine], run: set[str]) -> Iterator[Finding]:
+    ranges = [(machine, network) for machine in machines for network in _networks(machine.pod_cidr)]
+    # Sorted by their first address, only neighbours can overlap: 1000 hosts are not a million comparisons.
+    ranges.sort(key=lambda pair: (pair[1].version, int(pair[1].network_address), -pair[1].num_addresses))
+    open_ranges: list[tuple[Machine, Network]] = []
+    equal: dict[tuple[str, str], list[str]] = {}
+    for machine, network in ranges:
+        open_ranges = [
+            (other, wide)
+            for other, wide in open_ranges
+            if wide.version == network.version and int(wide.broadcast_address) >= int(network.network_address)
+        ]
+        for other, wide in open_ranges:
+            if other.host != machine.host and run & {other.host, machine.host}:
+                if wide == network and other.cluster_id.lower() == machine.cluster_id.lower():
+                    hosts = equal.setdefault((str(network), machine.cluster_id), [])
+                    hosts += [host for host in (other.host, machine.host) if host not in hosts]
+                else:
+                    yield _overlap(other, wide, machine, network)
+        open_ranges.append((machine, network))
+    for (network_text, _cluster), hosts in equal.items():
+        yield Finding(
+            tuple(hosts),
+            f"cni.podCIDR {network_text} is the same",
+            "give each node a range of its own (cni.podCIDR in flexnode_host_config)",
+        )
+
+
+def _overlap(one: Machine, wide: Network, other: Machine, network: Network) -> Finding:
+    hosts, what = (one.host, other.host), f"cni.podCIDR {wide} and {network} overlap"
+    if one.cluster_id.lower() == other.cluster_id.lower():
+        return Finding(hosts, what, "give each node a range of its own (cni.podCIDR in flexnode_host_config)")
+    return Finding(
+        hosts,
+        f"{what}: nodes of two clusters in one pod range",
+        "use another range, unless the two networks are never routed to each other",
+        "warning",
+    )
+
+
+def _networks(text: str) -> list[Network]:
+    """The ranges in a setting; what is no range is refused by the document's own checks."""
+    found = []
+    for part in text.split(","):
+        try:
+            found.append(ipaddress.ip_network(part.strip(), strict=False))
+        except ValueError:
+            continue
+    return found

@@ -1,0 +1,89 @@
+# Copyright: (c) 2026, aks.flexnode contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""How each machine gets the configuration that was resolved on the controller. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from ...node.config.document import merge
+from ...node.procedures.arc.request import arc_proxy, arc_request
+from ...node.secret import REDACTED
+from .machines import Machine
+
+Document = Mapping[str, Any]
+Answers = Iterable[Mapping[str, Any]]  # of a module: one per node, with its name
+NOTHING: Sequence[Mapping[str, Any]] = ()
+
+
+def with_clusters(machines: Iterable[Machine], clusters: Answers, tokens: Answers) -> dict[str, Document]:
+    """By host: its settings over what its cluster determines, with the token that was created for it.
+
+    A node that has joined has its own credentials: the placeholder stands for what is stored there.
+    """
+    by_id = {str(cluster["id"]).lower(): cluster["document"] for cluster in clusters}
+    created = {answer["name"]: answer.get("token") or REDACTED for answer in tokens}
+    completed: dict[str, Document] = {}
+    for machine in machines:
+        document = merge(by_id.get(machine.cluster_id.lower(), {}), machine.document)
+        if machine.node in created and machine.wants_token:
+            token = {"azure": {"bootstrapToken": {"token": created[machine.node]}}}
+            document = merge(token, document)  # a token in the inventory takes precedence
+        completed[machine.host] = document
+    return completed
+
+
+def handovers(
+    machines: Iterable[Machine],
+    *,
+    documents: Mapping[str, Document],
+    configs: Answers = NOTHING,
+    blobs: Answers = NOTHING,
+    tokens: Answers = NOTHING,
+) -> dict[str, dict[str, Any]]:
+    """By host: the options of the modules that obtain the configuration on the machine, and of Azure Arc.
+
+    documents: the completed ones, of source `cluster`. configs, blobs, tokens: what the modules returned.
+    """
+    by_config = {answer["name"]: answer for answer in configs}
+    by_blob = {answer["name"]: answer for answer in blobs}
+    joined = {answer["name"] for answer in tokens if answer.get("joined")}
+    found: dict[str, dict[str, Any]] = {}
+    for machine in machines:
+        whole = documents.get(machine.host, machine.document)
+        if machine.node in by_config and machine.source == "rp":
+            answer = by_config[machine.node]
+            options = {**_url(answer.get("config_url"), bool(answer.get("joined"))), "document": whole}
+        elif machine.node in by_blob and machine.source == "blob":
+            url = _url(by_blob[machine.node].get("url"), machine.node in joined)
+            options = {**url, "durable": True, "document": {}}  # the blob holds the whole document
+        elif machine.source == "url":
+            options = {
+                "source": "url",
+                "url": machine.url,
+                "durable": machine.durable,
+                "document": machine.document,
+            }
+        else:
+            options = {"source": "inline", "document": whole}
+        found[machine.host] = {
+            "url": "",
+            "durable": False,
+            **options,
+            "node": machine.node,
+            "arc": arc_request(whole, machine.cluster_id, machine.node or machine.host),
+            "arc_proxy": arc_proxy(whole),
+        }
+    return found
+
+
+def _url(url: str | None, joined: bool) -> dict[str, Any]:
+    """Without a URL nothing is new: the machine keeps the document that it has.
+
+    In check mode a URL is only announced; a node that has joined can be compared without it.
+    """
+    if not url or (url == REDACTED and joined):
+        return {"source": "stored"}
+    return {"source": "pending"} if url == REDACTED else {"source": "url", "url": url}

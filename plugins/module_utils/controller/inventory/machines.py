@@ -1,0 +1,91 @@
+# Copyright: (c) 2026, aks.flexnode contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The machines of a run, as the inventory describes them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from ...node.config.choices import choices_of
+from ...node.config.document import merge, unwrap
+
+Document = Mapping[str, Any]
+# Sources that the controller asks for all machines at once. The others are read by the machine itself.
+RESOLVED = ("rp", "cluster", "blob")
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """One host of the inventory. `node` is empty where the machine's own host name decides."""
+
+    host: str
+    source: str = "inline"
+    node: str = ""
+    cluster_id: str = ""
+    document: Document = field(default_factory=dict)
+    url: str = ""
+    durable: bool = False
+
+    @property
+    def wants_token(self) -> bool:
+        """Whether it joins with a bootstrap token: it brings no Azure identity, or says so."""
+        return choices_of(self.document).wants_token
+
+    @property
+    def pod_cidr(self) -> str:
+        """The range of its pods, where a bridge network of ours is asked for."""
+        cni = _section(self.document, "cni")
+        return str(cni.get("podCIDR") or "") if cni.get("mode") == "bridge" else ""
+
+    def request(self, **more: Any) -> dict[str, Any]:
+        """The item that the controller's modules take in their `nodes` option."""
+        return {"name": self.node, "cluster_id": self.cluster_id, **more}
+
+
+def machine_of(host: str, variables: Mapping[str, Any], read_file: Callable[[str], Document]) -> Machine:
+    """One host: its file, the group's settings over it, the host's own over those."""
+    source = str(variables.get("flexnode_config_source") or "inline")
+    path = str(variables.get("flexnode_config_file") or "")
+    document: Document = unwrap(read_file(path))[0] if path else {}
+    for layer in ("flexnode_config", "flexnode_host_config"):
+        document = combined(document, variables.get(layer) or {})
+    name = str(_section(document, "agent").get("nodeName") or "")
+    if source in RESOLVED:
+        name = name or host
+        document = merge(document, {"agent": {"nodeName": name}})
+    target = _section(_section(document, "azure"), "targetCluster")
+    return Machine(
+        host=host,
+        source=source,
+        node=name,
+        cluster_id=str(variables.get("flexnode_cluster_id") or target.get("resourceId") or ""),
+        document=document,
+        url=str(variables.get("flexnode_config_url") or ""),
+        durable=str(variables.get("flexnode_config_url_durable") or "").lower() in ("true", "yes", "1"),
+    )
+
+
+def combined(base: Document, over: Document) -> dict[str, Any]:
+    """One layer of settings over another, as the filter `combine(recursive=true)` does.
+
+    A null stays: it removes a key of the document that the source gives, which only the machine may know.
+    """
+    result = dict(base)
+    for key, value in over.items():
+        below = result.get(key)
+        both = isinstance(below, Mapping) and isinstance(value, Mapping)
+        result[key] = combined(dict(below or {}), value) if both else value
+    return result
+
+
+def of_sources(machines: Iterable[Machine], *sources: str) -> list[Machine]:
+    """Those of the machines whose configuration comes from these sources."""
+    return [machine for machine in machines if machine.source in sources]
+
+
+def _section(parent: Document, key: str) -> Document:
+    value = parent.get(key)
+    return value if isinstance(value, Mapping) else {}

@@ -1,0 +1,115 @@
+# Copyright: (c) 2026, aks.flexnode contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""From the variables of all hosts to machines and findings; the variables of each host are read once."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from ...node.errors import FlexNodeError
+from .checks import Finding, check_fleet, check_source, check_variables
+from .errors import InventoryInvalid
+from .machines import Document, Machine, machine_of
+from .table import table
+from .variables import PREFIX
+
+COLUMNS = (("SEVERITY", "severity"), ("HOSTS", "hosts"), ("FOUND", "what"), ("FIX", "fix"))
+Hostvars = Mapping[str, Mapping[str, Any]]
+
+
+@dataclass(slots=True)
+class Inventory:
+    """The machines of a run, and everything in the inventory that contradicts itself."""
+
+    machines: list[Machine] = field(default_factory=list)
+    findings: list[Finding] = field(default_factory=list)
+
+    @property
+    def warnings(self) -> list[str]:
+        """The findings that do not stop a run."""
+        return [
+            f"{found.as_dict()['hosts']}: {found.what}. {found.fix}"
+            for found in self.findings
+            if found.severity != "error"
+        ]
+
+    def require(self) -> None:
+        """Stop where there is an error; then all findings are shown, in one table."""
+        if any(found.severity == "error" for found in self.findings):
+            rows = table([found.as_dict() for found in self.findings], COLUMNS)
+            count = len(self.findings)
+            what = f"{count} finding{'' if count == 1 else 's'} in the inventory"
+            raise InventoryInvalid(what, why="\n  " + "\n  ".join(rows))
+
+
+def read_inventory(
+    run: Sequence[str],
+    hostvars: Hostvars,
+    read_file: Callable[[str, str], Document],
+    *,
+    others: Iterable[str] = (),
+    joins: bool = True,
+) -> Inventory:
+    """Read the hosts of a run. `joins`: they are about to join, so that all must be there and fit together.
+
+    others: hosts of the inventory outside this run, whose names and pod ranges are compared as well.
+    """
+    of_hosts = {host: ours(hostvars[host]) for host in run}
+    inventory = Inventory(findings=list(check_variables(of_hosts)))
+    if any(found.severity == "error" for found in inventory.findings):
+        return inventory
+    for host, variables in of_hosts.items():
+        try:
+            machine = machine_of(host, variables, lambda path, host=host: read_file(path, host))  # type: ignore[misc]
+        except FlexNodeError as error:
+            what = f"{error.what}: {error.why}".strip(": ")
+            inventory.findings.append(Finding((host,), what, error.fix))
+            continue
+        inventory.machines.append(machine)
+        if joins:
+            chosen = "flexnode_config_source" in variables
+            inventory.findings += check_source(machine, chosen=chosen)
+    if joins:
+        outside = (_outside(host, hostvars) for host in others if host not in of_hosts)
+        inventory.findings += check_fleet(inventory.machines, (machine for machine in outside if machine))
+    return inventory
+
+
+def ours(variables: Mapping[str, Any]) -> dict[str, Any]:
+    """The variables of a host that have our prefix."""
+    return {name: variables[name] for name in variables if name.startswith(PREFIX)}
+
+
+def _outside(host: str, hostvars: Hostvars) -> Machine | None:
+    """A machine outside this run; one that can't be read is no reason to stop this run."""
+    try:
+        return machine_of(host, {**ours(hostvars[host]), "flexnode_config_file": ""}, lambda _path: {})
+    except Exception:  # noqa: BLE001 - for example a template that needs facts of that host
+        return None
+
+
+def config_file(path: str, places: Iterable[str | None], load: Callable[[str], Any]) -> Document:
+    """Read a configuration file, sought from several places in turn. `load` parses its text."""
+    tried = [os.path.join(place, os.path.expanduser(path)) for place in dict.fromkeys(places) if place]
+    found = next((one for one in tried if os.path.isfile(one)), None)
+    if found is None:
+        raise InventoryInvalid(
+            "flexnode_config_file does not exist",
+            why=f"tried {', '.join(dict.fromkeys(tried))}",
+            fix="correct the path; a relative one starts at the current directory or beside the inventory",
+        )
+    try:
+        with open(found, encoding="utf-8") as file:
+            document = load(file.read())
+    except (ValueError, OSError) as error:
+        why = " ".join(str(error).split())
+        raise InventoryInvalid(
+            f"{found} can't be read", why=why, fix="correct the file; JSON or YAML"
+        ) from error
+    if not isinstance(document, Mapping):
+        raise InventoryInvalid(f"{found} is no configuration document", why="a mapping is expected")
+    return document

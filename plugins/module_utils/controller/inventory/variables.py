@@ -1,0 +1,87 @@
+# Copyright: (c) 2026, aks.flexnode contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The variables that a user sets, their types, and what is wrong with those of a host."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+PREFIX = "flexnode_"
+SOURCES = ("inline", "url", "rp", "cluster", "blob")
+
+
+@dataclass(frozen=True, slots=True)
+class Variable:
+    """The type of a variable, as in an argument spec."""
+
+    type: str = "str"
+    choices: tuple[str, ...] = ()
+
+
+# Those of the roles (their argument specs say the same, which a test checks), then those of the playbooks.
+VARIABLES: Mapping[str, Variable] = {
+    "flexnode_arc_kubeconfig": Variable("path"),
+    "flexnode_arc_package_sha256": Variable(),
+    "flexnode_arc_package_url": Variable(),
+    "flexnode_arc_roles": Variable("list"),
+    "flexnode_arc_wait_seconds": Variable("int"),
+    "flexnode_blob_account_key": Variable(),
+    "flexnode_blob_account_url": Variable(),
+    "flexnode_blob_connection_string": Variable(),
+    "flexnode_cluster_id": Variable(),
+    "flexnode_config": Variable("dict"),
+    "flexnode_config_file": Variable("path"),
+    "flexnode_config_source": Variable(choices=SOURCES),
+    "flexnode_config_url": Variable(),
+    "flexnode_config_url_ca_cert": Variable(),
+    "flexnode_config_url_durable": Variable("bool"),
+    "flexnode_drain_seconds": Variable("int"),
+    "flexnode_host_config": Variable("dict"),
+    "flexnode_kubeconfig": Variable("path"),
+    "flexnode_preflight": Variable("bool"),
+    "flexnode_preflight_skip": Variable("list"),
+    "flexnode_proof_image": Variable(),
+    "flexnode_proof_namespace": Variable(),
+    "flexnode_proof_nodes": Variable("list"),
+    "flexnode_proof_timeout": Variable("int"),
+    "flexnode_token_hours": Variable("int"),
+    "flexnode_update_secret": Variable(choices=("on_create", "always")),
+    "flexnode_url_directory": Variable("path"),
+    "flexnode_hosts": Variable(),
+    "flexnode_max_fail_percentage": Variable("int"),
+    "flexnode_proof": Variable("bool"),
+    "flexnode_serial": Variable(),
+}
+
+
+def nearest(name: str, known: Mapping[str, Any] | tuple[str, ...]) -> str:
+    """The known name that a mistyped one most likely means; empty where none is near."""
+    return next(iter(difflib.get_close_matches(name, list(known), n=1, cutoff=0.6)), "")
+
+
+def unknown_variables(names: Iterator[str] | Mapping[str, Any]) -> dict[str, str]:
+    """The variables with our prefix that nothing reads, each with the nearest known name."""
+    mistyped = {name for name in names if name.startswith(PREFIX) and name not in VARIABLES}
+    return {name: nearest(name, VARIABLES) for name in sorted(mistyped)}
+
+
+def wrong_values(variables: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """What is wrong with the values of one host: the variable, and what is accepted instead."""
+    for name, variable in VARIABLES.items():
+        value = variables.get(name)
+        if value is None:
+            continue
+        if variable.choices and value not in variable.choices:
+            near = nearest(str(value), variable.choices)
+            hint = f" (did you mean {near}?)" if near else ""
+            yield name, f"{value!r} is not one of {', '.join(variable.choices)}{hint}"
+        elif variable.type == "dict" and not isinstance(value, Mapping):
+            yield name, f"a mapping is expected, not {type(value).__name__}"
+        elif variable.type == "list" and not isinstance(value, (list, tuple)):
+            yield name, f"a list is expected, not {type(value).__name__}"
+        elif variable.type == "int" and not str(value).strip().isdigit():
+            yield name, f"{value!r} is not a number"

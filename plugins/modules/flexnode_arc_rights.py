@@ -1,0 +1,75 @@
+#!/usr/bin/python
+# Copyright: (c) 2026, aks.flexnode contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Documentation; the work is done by the action plugin of the same name."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: flexnode_arc_rights
+short_description: Assign and remove the rights of the Azure Arc machines of a play
+version_added: 0.1.0
+description:
+  - Role assignments in Azure (M(aks.flexnode.flexnode_role_assignment)) and the right to request a kubelet
+    certificate in the cluster (M(aks.flexnode.flexnode_identity_binding)), for all machines of the play at
+    once.
+  - Rights follow the inventory alone. A machine that reports to be another Arc machine than the inventory
+    names is refused.
+  - Runs on the controller, once per play (C(run_once)). Role P(aks.flexnode.arc#role) calls it.
+options:
+  state:
+    description:
+      - V(present) assigns what C(azure.arc.autoRoleAssignment) asks for.
+      - V(surplus) removes what a machine no longer needs after its join.
+      - V(absent) removes everything that this collection assigned. It never fails; RV(remains) says what
+        could not be removed.
+    type: str
+    choices: [present, surplus, absent]
+    default: present
+  machines:
+    description:
+      - RV(aks.flexnode.flexnode_source#module:machines) of the same play.
+    type: dict
+    required: true
+  kubeconfig:
+    description:
+      - A kubeconfig of an administrator, instead of the cluster credential that Azure gives.
+    type: path
+extends_documentation_fragment:
+  - aks.flexnode.attributes
+  - aks.flexnode.azure
+author:
+  - aks.flexnode contributors
+"""
+
+EXAMPLES = r"""
+- name: Assign roles and rights to all machines
+  aks.flexnode.flexnode_arc_rights:
+    machines: "{{ __source.machines }}"
+  run_once: true
+"""
+
+RETURN = r"""
+commands:
+  description: By host, the commands that assign what the machine lacks and this run does not assign.
+  returned: success
+  type: dict
+  sample: {edge-1: ["az role assignment create --role ..."]}
+remains:
+  description: By host, why rights of the machine may still exist.
+  returned: success
+  type: dict
+  sample: {edge-1: []}
+actions:
+  description: What was done, as sentences.
+  returned: success
+  type: list
+  elements: str
+  sample: [assign role Reader to edge-1]
+error:
+  description: The code of the error; the message says the rest.
+  returned: failure
+  type: dict
+  sample: {code: FLEX-1811}
+"""

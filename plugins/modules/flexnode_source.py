@@ -1,0 +1,131 @@
+#!/usr/bin/python
+# Copyright: (c) 2026, aks.flexnode contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Documentation; the work is done by the action plugin of the same name."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: flexnode_source
+short_description: Check the inventory and resolve the configuration of all machines of a play
+version_added: 0.1.0
+description:
+  - Reads the C(flexnode_*) variables of every host of the play, and stops with one table of everything that
+    contradicts itself. These are unknown sources, equal Node names, equal or overlapping pod ranges, missing
+    files. Unknown variables are warnings.
+  - Asks each source once for all of its machines, with one login. V(rp) writes flexNodeConfig resources,
+    V(cluster) reads the clusters and creates bootstrap tokens, V(blob) writes bundles to Blob Storage.
+  - Runs on the controller, once per play (C(run_once)). Role P(aks.flexnode.source#role) calls it, and the
+    roles P(aks.flexnode.node#role), P(aks.flexnode.arc#role) and P(aks.flexnode.config#role) use what it
+    returns.
+  - The result holds secrets. It is shown in no output; a failure is.
+options:
+  state:
+    description:
+      - V(present) resolves the configuration of the machines.
+      - V(joined) deletes the bootstrap tokens that the machines have used, in the cluster and in blobs.
+      - V(left) deletes the blobs of machines that have left their cluster.
+      - V(absent) deletes flexNodeConfigs, and writes a tombstone to each blob. Machines that follow them
+        leave.
+      - V(renewed) renews the token and the configuration URL of each flexNodeConfig.
+    type: str
+    choices: [present, joined, left, absent, renewed]
+    default: present
+  purpose:
+    description:
+      - With O(state=present), what the configuration is for. V(join) asks the sources. V(preflight) reads
+        what a join would use and creates nothing. V(prepare) and V(leave) use the inventory alone.
+    type: str
+    choices: [join, prepare, preflight, leave]
+    default: join
+  sources:
+    description:
+      - Only machines of these sources. It is an error if the play has none.
+    type: list
+    elements: str
+    choices: [rp, cluster, blob]
+  update_secret:
+    description:
+      - For source V(rp), whose resource never returns a secret. V(on_create) writes secrets when the
+        resource is created, V(always) writes the resource in every run.
+    type: str
+    choices: [on_create, always]
+    default: on_create
+  token_hours:
+    description:
+      - Lifetime of a new bootstrap token, in hours. It is deleted after the join.
+    type: int
+    default: 24
+  url_directory:
+    description:
+      - A directory on the controller for the configuration URLs, one file per node with mode 0600. It is
+        created if missing.
+    type: str
+  account_url:
+    description:
+      - The storage account of source V(blob). Without it, E(AZURE_STORAGE_ACCOUNT_URL).
+    type: str
+  account_key:
+    description:
+      - The key of the storage account. Without it, E(AZURE_STORAGE_KEY).
+    type: str
+  connection_string:
+    description:
+      - Connection string of the storage account, instead of O(account_url) and O(account_key). Without it,
+        E(AZURE_STORAGE_CONNECTION_STRING).
+    type: str
+extends_documentation_fragment:
+  - aks.flexnode.attributes
+  - aks.flexnode.azure
+  - aks.flexnode.azure.preview
+attributes:
+  diff_mode:
+    support: none
+    details: The differences hold secrets.
+author:
+  - aks.flexnode contributors
+"""
+
+EXAMPLES = r"""
+- name: Check the inventory and resolve the configuration of all machines
+  aks.flexnode.flexnode_source:
+  register: __source
+  run_once: true
+"""
+
+RETURN = r"""
+machines:
+  description: By host, the options with which the machine obtains its configuration. It holds secrets.
+  returned: with state present
+  type: dict
+  sample: {edge-1: {source: url, url: https://..., durable: false, document: {}, arc: {enabled: false}}}
+sources:
+  description: The sources of the machines.
+  returned: with state present
+  type: list
+  elements: str
+  sample: [cluster]
+arc:
+  description: Whether the inventory enables Azure Arc for any of the machines.
+  returned: with state present
+  type: bool
+  sample: false
+nodes:
+  description: What was done for each node in Azure.
+  returned: with states present, absent and renewed
+  type: list
+  elements: dict
+  sample: [{name: edge-1, action: created, config_version: "1789000000"}]
+actions:
+  description: What was done, as sentences.
+  returned: success
+  type: list
+  elements: str
+  sample: [create flexNodeConfig edge-1 (there is none)]
+error:
+  description: The code of the error; the message says the rest.
+  returned: failure
+  type: dict
+  sample: {code: FLEX-1106}
+"""

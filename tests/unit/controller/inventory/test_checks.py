@@ -1,0 +1,138 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What contradicts itself in an inventory, found before anything is touched."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ansible_collections.aks.flexnode.plugins.module_utils.controller.inventory.checks import (
+    check_fleet,
+    check_source,
+)
+from ansible_collections.aks.flexnode.plugins.module_utils.controller.inventory.errors import InventoryInvalid
+from ansible_collections.aks.flexnode.plugins.module_utils.controller.inventory.machines import Machine
+from ansible_collections.aks.flexnode.plugins.module_utils.controller.inventory.reading import read_inventory
+
+PLANT = "/subscriptions/s/resourceGroups/rg/providers/Microsoft.ContainerService/managedClusters/plant"
+MILL = f"{PLANT}-2"
+
+
+def with_pods(host: str, cidr: str, cluster: str = PLANT, **more: Any) -> Machine:
+    return Machine(host, cluster_id=cluster, document={"cni": {"mode": "bridge", "podCIDR": cidr}}, **more)
+
+
+def test_equal_pod_ranges_are_one_finding_for_all_hosts() -> None:
+    (found,) = check_fleet([with_pods(host, "10.244.1.0/24") for host in ("a", "b", "c")])
+    assert (found.hosts, found.severity) == (("a", "b", "c"), "error")
+    assert "10.244.1.0/24 is the same" in found.what
+
+
+def test_overlapping_pod_ranges_are_found() -> None:
+    machines = [
+        with_pods("a", "10.244.0.0/16"),
+        with_pods("b", "10.245.0.0/24"),
+        with_pods("c", "10.244.9.0/24"),
+    ]
+    (found,) = check_fleet(machines)
+    assert found.hosts == ("a", "c")
+    assert "10.244.0.0/16 and 10.244.9.0/24 overlap" in found.what
+
+
+def test_ranges_that_only_touch_do_not_overlap() -> None:
+    machines = [with_pods("a", "10.244.0.0/24"), with_pods("b", "10.244.1.0/24"), with_pods("c", "fd00::/64")]
+    assert list(check_fleet(machines)) == []
+
+
+def test_two_clusters_in_one_pod_range_are_a_warning() -> None:
+    (found,) = check_fleet([with_pods("a", "10.244.1.0/24"), with_pods("b", "10.244.1.0/24", MILL)])
+    assert (found.severity, found.hosts) == ("warning", ("a", "b"))
+    assert "two clusters in one pod range" in found.what
+
+
+def test_a_machine_outside_the_run_counts_too() -> None:
+    """--limit edge-2 must not hide that edge-1, a node since last year, has this range."""
+    (found,) = check_fleet([with_pods("edge-2", "10.244.1.0/24")], [with_pods("edge-1", "10.244.1.0/24")])
+    assert set(found.hosts) == {"edge-1", "edge-2"}
+
+
+def test_what_only_concerns_machines_outside_the_run_is_not_reported() -> None:
+    others = [with_pods("x", "10.1.0.0/16"), with_pods("y", "10.1.0.0/16")]
+    assert list(check_fleet([with_pods("a", "10.244.1.0/24")], others)) == []
+
+
+def test_a_range_without_the_bridge_network_is_not_used() -> None:
+    machines = [Machine(host, document={"cni": {"podCIDR": "10.1.0.0/16"}}) for host in ("a", "b")]
+    assert list(check_fleet(machines)) == []
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "clusters", "expected"),
+    [
+        ("rp", "cluster", (PLANT, PLANT), True),
+        ("inline", "rp", (PLANT, PLANT.upper()), True),
+        ("cluster", "cluster", (PLANT, MILL), False),
+        ("blob", "blob", (PLANT, MILL), True),  # a container is named after its Node alone
+    ],
+)
+def test_machines_that_would_be_the_same_node(
+    first: str, second: str, clusters: tuple[str, str], expected: bool
+) -> None:
+    machines = [Machine("a", first, "twin", clusters[0]), Machine("b", second, "twin", clusters[1])]
+    found = list(check_fleet(machines))
+    assert [finding.what for finding in found] == ["all of these would be Node twin"] * expected
+
+
+@pytest.mark.parametrize(
+    ("machine", "chosen", "expected"),
+    [
+        (Machine("a", "url"), True, "needs flexnode_config_url"),
+        (Machine("a", "rp"), True, "needs flexnode_cluster_id"),
+        (Machine("a", "cluster"), True, "needs flexnode_cluster_id"),
+        (Machine("a", "blob"), True, ""),  # a blob may hold what the inventory says
+        (Machine("a", cluster_id=PLANT), False, "no source is"),
+        (Machine("a", cluster_id=PLANT), True, ""),
+        (
+            Machine("a", cluster_id=PLANT, document={"node": {"kubelet": {"serverURL": "https://x"}}}),
+            False,
+            "",
+        ),
+    ],
+)
+def test_what_a_source_lacks(machine: Machine, chosen: bool, expected: str) -> None:
+    found = [finding.what for finding in check_source(machine, chosen=chosen)]
+    assert (expected in found[0]) if expected else found == []
+
+
+def read(**hosts: dict[str, Any]) -> Any:
+    return read_inventory(list(hosts), hosts, lambda path, host: {})
+
+
+def test_a_mistyped_variable_is_a_warning_with_the_nearest_name() -> None:
+    inventory = read(a={"flexnode_confg": {}}, b={"flexnode_confg": {}})
+    inventory.require()
+    assert inventory.warnings == [
+        "a, b: unknown variable flexnode_confg: it has no effect. did you mean flexnode_config?"
+    ]
+
+
+def test_all_findings_are_shown_in_one_table() -> None:
+    inventory = read(
+        a={"flexnode_config_source": "clutser"},
+        b={"flexnode_config": "text"},
+        c={"flexnode_token_hours": "soon"},
+    )
+    with pytest.raises(InventoryInvalid) as caught:
+        inventory.require()
+    text = str(caught.value)
+    assert text.startswith("FLEX-1106: 3 findings in the inventory:\n  SEVERITY  HOSTS  FOUND")
+    assert "'clutser' is not one of inline, url, rp, cluster, blob (did you mean cluster?)" in text
+    assert "flexnode_config: a mapping is expected, not str" in text
+    assert "flexnode_token_hours: 'soon' is not a number" in text
+
+
+def test_one_contradiction_of_the_fleet_stops_all() -> None:
+    pods = {"flexnode_config": {"cni": {"mode": "bridge", "podCIDR": "10.1.0.0/24"}}}
+    with pytest.raises(InventoryInvalid, match="1 finding in the inventory"):
+        read(a=pods, b=pods).require()

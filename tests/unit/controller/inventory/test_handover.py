@@ -1,0 +1,121 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""How each machine gets the configuration that was resolved on the controller."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ansible_collections.aks.flexnode.plugins.module_utils.controller.inventory.handover import (
+    handovers,
+    with_clusters,
+)
+from ansible_collections.aks.flexnode.plugins.module_utils.controller.inventory.machines import Machine
+from ansible_collections.aks.flexnode.plugins.module_utils.controller.inventory.table import table
+from ansible_collections.aks.flexnode.plugins.module_utils.node.secret import REDACTED
+
+PLANT = "/subscriptions/s/resourceGroups/rg/providers/Microsoft.ContainerService/managedClusters/plant"
+
+
+def machine(name: str, source: str = "cluster", **document: Any) -> Machine:
+    return Machine(name, source, name, PLANT, document)
+
+
+def test_settings_of_a_node_go_over_those_of_its_cluster_whatever_the_case_of_the_id() -> None:
+    of_cluster = {"kubernetes": {"version": "1.34.4"}, "node": {"maxPods": 110}}
+    cluster = {"id": PLANT.upper(), "document": of_cluster}
+    found = with_clusters([machine("a", node={"maxPods": 50})], [cluster], [])
+    assert found["a"] == {"kubernetes": {"version": "1.34.4"}, "node": {"maxPods": 50}}
+
+
+@pytest.mark.parametrize(
+    ("answer", "token"),
+    [
+        ({"name": "a", "joined": False, "token": "abcdef.0123456789abcdef"}, "abcdef.0123456789abcdef"),
+        ({"name": "a", "joined": True}, REDACTED),
+    ],
+    ids=["created", "joined: it has its own"],
+)
+def test_a_token_is_only_for_a_machine_that_has_not_joined(answer: dict[str, Any], token: str) -> None:
+    found = with_clusters([machine("a")], [], [answer])
+    assert found["a"]["azure"]["bootstrapToken"]["token"] == token
+
+
+def test_a_machine_with_an_identity_gets_no_token() -> None:
+    found = with_clusters(
+        [machine("a", azure={"arc": {"enabled": True}})], [], [{"name": "a", "joined": True}]
+    )
+    assert "bootstrapToken" not in found["a"]["azure"]
+
+
+def test_a_token_of_the_inventory_takes_precedence() -> None:
+    own = machine("a", azure={"bootstrapToken": {"token": "own000.0123456789abcdef"}})
+    found = with_clusters([own], [], [{"name": "a", "token": "abcdef.0123456789abcdef"}])
+    assert found["a"]["azure"]["bootstrapToken"]["token"] == "own000.0123456789abcdef"
+
+
+def test_every_source_hands_over_in_its_way() -> None:
+    names = ("new", "old", "checked", "to-be")
+    blobs = ("third", "fourth", "fifth")
+    found = handovers(
+        [
+            *(machine(name, "rp") for name in names),
+            machine("second"),
+            *(machine(name, "blob") for name in blobs),
+            Machine("by-url", "url", url="https://z/1", durable=True, document={"proxy": None}),
+            Machine("plain", document={"node": {"maxPods": 5}}),
+        ],
+        documents={"second": {"kubernetes": {"version": "1.34.4"}}},
+        configs=[
+            {"name": "new", "config_url": "https://x/1"},
+            {"name": "old", "config_url": ""},
+            {"name": "checked", "config_url": REDACTED, "joined": True},
+            {"name": "to-be", "config_url": REDACTED, "joined": False},
+        ],
+        blobs=[
+            {"name": "third", "url": "https://y/1"},
+            {"name": "fourth", "url": REDACTED},
+            {"name": "fifth", "url": REDACTED},
+        ],
+        tokens=[{"name": "fourth", "joined": False}, {"name": "fifth", "joined": True}],
+    )
+    shown = {host: (one["source"], one["url"], one["durable"]) for host, one in found.items()}
+    assert shown == {
+        "new": ("url", "https://x/1", False),
+        "old": ("stored", "", False),
+        "checked": ("stored", "", False),
+        "to-be": ("pending", "", False),
+        "second": ("inline", "", False),
+        "third": ("url", "https://y/1", True),
+        "fourth": ("pending", "", True),
+        "fifth": ("stored", "", True),
+        "by-url": ("url", "https://z/1", True),
+        "plain": ("inline", "", False),
+    }
+    assert found["second"]["document"] == {"kubernetes": {"version": "1.34.4"}}
+    assert found["third"]["document"] == {}, "the blob holds all of it"
+    assert found["by-url"]["document"] == {"proxy": None}
+    assert found["plain"]["document"] == {"node": {"maxPods": 5}}
+
+
+def test_a_table_lines_up_and_shows_what_is_not_known() -> None:
+    rows = [
+        {"name": "edge-1", "provisioning_state": "Succeeded", "ready": True, "config_version": "17"},
+        {"name": "a-long-name", "provisioning_state": "Succeeded", "ready": False},
+    ]
+    assert table(rows) == [
+        "NODE         STATE      READY  VERSION  APPLIED  LAST SEEN  REASON",
+        "edge-1       Succeeded  yes    17       -        -          -",
+        "a-long-name  Succeeded  no     -        -        -          -",
+    ]
+
+
+def test_a_column_may_lie_deeper_and_say_what_its_absence_means() -> None:
+    rows = [{"host": "a", "status": {"node": {"name": "n"}, "drift": ["x", "y"]}}, {"host": "b"}]
+    columns = [["HOST", "host"], ["NODE", "status.node.name", "not reachable"], ["DRIFT", "status.drift"]]
+    assert table(rows, columns) == [
+        "HOST  NODE           DRIFT",
+        "a     n              2",
+        "b     not reachable  -",
+    ]
