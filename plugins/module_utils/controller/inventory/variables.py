@@ -66,7 +66,9 @@ def nearest(name: str, known: Mapping[str, Any] | tuple[str, ...]) -> str:
 def unknown_variables(names: Iterator[str] | Mapping[str, Any]) -> dict[str, str]:
     """The variables with our prefix that nothing reads, each with the nearest known name."""
     mistyped = {name for name in names if name.startswith(PREFIX) and name not in VARIABLES}
-    return {name: nearest(name, VARIABLES) for name in sorted(mistyped)}
+    # The prefix is left out: it alone would make any two names alike.
+    known = {name.removeprefix(PREFIX): name for name in VARIABLES}
+    return {name: known.get(nearest(name.removeprefix(PREFIX), known), "") for name in sorted(mistyped)}
 
 
 def wrong_values(variables: Mapping[str, Any]) -> Iterator[tuple[str, str]]:

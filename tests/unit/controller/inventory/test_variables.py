@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The variables that a user sets are the same in argument specs, playbooks and our table."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from ansible_collections.aks.flexnode.plugins.module_utils.controller.inventory.variables import (
+    VARIABLES,
+    unknown_variables,
+)
+
+ROOT = Path(__file__).parents[4]
+
+
+def role_variables() -> dict[str, dict[str, Any]]:
+    found: dict[str, dict[str, Any]] = {}
+    for path in sorted(ROOT.glob("roles/*/meta/argument_specs.yml")):
+        for entry in yaml.safe_load(path.read_text())["argument_specs"].values():
+            found.update(entry["options"])
+    return {name: option for name, option in found.items() if name.startswith("flexnode_")}
+
+
+def used_variables() -> set[str]:
+    files = [*ROOT.glob("roles/*/*/*.yml"), *ROOT.glob("playbooks/*.yml")]
+    texts = (path.read_text() for path in files if path.name != "argument_specs.yml")
+    # Modules are called aks.flexnode.flexnode_x, and no variable has a dot before it.
+    return {name for text in texts for name in re.findall(r"(?<![\w.])flexnode_[a-z0-9_]+", text)}
+
+
+def test_the_table_has_the_types_of_the_argument_specs() -> None:
+    for name, option in role_variables().items():
+        assert VARIABLES[name].type == option["type"], name
+        assert list(VARIABLES[name].choices) == option.get("choices", []), name
+
+
+def test_every_variable_that_is_used_is_in_the_table_and_the_other_way_round() -> None:
+    by_action = {"flexnode_config_source", "flexnode_config", "flexnode_host_config", "flexnode_config_file"}
+    by_action |= {"flexnode_cluster_id", "flexnode_config_url", "flexnode_config_url_durable"}
+    assert used_variables() | by_action == set(VARIABLES)
+
+
+def test_every_variable_of_a_role_is_in_its_argument_spec() -> None:
+    playbooks = {"flexnode_hosts", "flexnode_max_fail_percentage", "flexnode_proof", "flexnode_serial"}
+    assert set(VARIABLES) - playbooks == set(role_variables())
+
+
+def test_a_mistyped_name_is_told_from_a_name_of_the_users_own() -> None:
+    names = {"flexnode_cluser_id": 1, "flexnode_config": 1, "my_flexnode_thing": 1, "flexnode_zzz": 1}
+    assert unknown_variables(names) == {"flexnode_cluser_id": "flexnode_cluster_id", "flexnode_zzz": ""}
+
+
+def test_internals_of_roles_have_their_prefix() -> None:
+    for path in ROOT.glob("roles/*/vars/main.yml"):
+        role = path.parents[1].name
+        for name in yaml.safe_load(path.read_text()):
+            assert name.startswith(f"__{role}_"), f"{path}: {name}"
+    for path in ROOT.glob("roles/*/tasks/*.yml"):
+        for name in re.findall(r"register: (\w+)", path.read_text()):
+            assert name.startswith(f"__{path.parents[1].name}"), f"{path}: {name}"
