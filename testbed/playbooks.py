@@ -17,9 +17,12 @@ from typing import Any
 import yaml
 
 from testbed.bed import Testbed
+from testbed.document import SITE
 from testbed.machine import Machine
 
 ROOT = Path(__file__).resolve().parent.parent
+SOURCES = ("inline", "cluster", "rp", "blob", "url")
+IN_AZURE = ("cluster", "rp", "blob")
 LIMIT_SECONDS = 300
 
 
@@ -54,6 +57,33 @@ def join_document(bed: Testbed, **over: Mapping[str, Any]) -> dict[str, Any]:
     for section, values in over.items():
         document.setdefault(section, {}).update(values)
     return document
+
+
+def complete_inventory(bed: Testbed, source: str) -> dict[str, Any]:
+    """An inventory of all machines that playbooks take as it is: how to reach them, their configuration.
+
+    inline holds a new bootstrap token; url publishes a document with a new token for each machine.
+    """
+    found = bed.inventory()
+    variables = {**found["all"]["vars"], "flexnode_config_source": source}
+    if source == "inline":
+        variables["flexnode_config"] = join_document(bed)
+    elif source == "url":
+        variables["flexnode_config_url_ca_cert"] = bed.ca_pem
+        for name, host in found["all"]["hosts"].items():
+            bundle = json.dumps({"config": join_document(bed, **host.pop("flexnode_host_config"))})
+            host["flexnode_config_url"] = bed.publish(f"config-{name}.json", bundle.encode())
+    else:
+        document = bed.node_document()
+        variables["flexnode_cluster_id"] = bed.azure.cluster_id
+        variables["flexnode_config"] = {part: document[part] for part in SITE}
+    if source in ("rp", "blob"):
+        variables["flexnode_config_url_ca_cert"] = bed.ca_pem
+    if source == "blob":
+        variables["flexnode_blob_account_url"] = bed.blob.account_url
+        variables["flexnode_blob_account_key"] = bed.blob.account_key
+    found["all"]["vars"] = variables
+    return found
 
 
 def write_inventory(

@@ -13,9 +13,7 @@ import sys
 from typing import Any
 
 from testbed import Testbed, arc
-
-# What differs between a testbed and the world: where programs and images come from.
-SITE = ("containerd", "runc", "cni", "mirror", "registryMirrors")
+from testbed.document import SITE
 
 
 def variables(bed: Testbed) -> dict[str, Any]:
