@@ -188,6 +188,9 @@ def test_inventory_with_addresses_gives_documents_that_are_accepted() -> None:
     parse(merge(node_document(), inventory["vars"]["flexnode_config"]))
 
 
+FROM_AZURE = {"azure": {"targetCluster": {"location": "westeurope"}}}
+
+
 @pytest.mark.parametrize("name", ["edge_hosts_azure", "edge_hosts_arc"])
 def test_inventory_for_azure_gives_documents_that_are_accepted(name: str) -> None:
     """What Azure adds is a whole document; this goes over it."""
@@ -196,7 +199,7 @@ def test_inventory_for_azure_gives_documents_that_are_accepted(name: str) -> Non
     assert inventory["vars"]["flexnode_cluster_id"].startswith("/subscriptions/")
     for host in inventory["hosts"].values():
         own = merge(inventory["vars"]["flexnode_config"], host["flexnode_host_config"])
-        check_available(parse(merge(node_document(), own)))
+        check_available(parse(merge(merge(node_document(), FROM_AZURE), own)))
 
 
 @pytest.mark.parametrize("name", ["air_gapped.yml", "proxy.yml", "unknown_version.yml"])
