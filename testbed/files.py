@@ -43,7 +43,7 @@ def sha256(path: Path) -> str:
 
 @contextmanager
 def lock(path: Path, waiting_for: str | None = None) -> Iterator[None]:
-    """Hold an exclusive lock; the kernel drops it when the process dies, however it dies."""
+    """Hold an exclusive lock; the kernel releases it when the process ends, also when it is killed."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("a") as stream:
         try:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -24,6 +25,8 @@ ROOT = Path(__file__).resolve().parent.parent
 SOURCES = ("inline", "cluster", "rp", "blob", "url")
 IN_AZURE = ("cluster", "rp", "blob")
 LIMIT_SECONDS = 300
+DELETING = ("unbootstrap", "config_delete")
+NAMING = re.compile(r"(-l|--limit)(=|$)|.*flexnode_hosts")
 
 
 @dataclass(frozen=True)
@@ -110,8 +113,15 @@ def play(
     *options: str,
     environment: Mapping[str, str] | None = None,
     directory: Path = ROOT,
+    named: bool = True,
 ) -> Play:
-    """Run a playbook of the checkout by its short name, or an installed one by its full name."""
+    """Run a playbook of the checkout by its short name, or an installed one by its full name.
+
+    Playbooks that delete act only on machines that the user names. These inventories hold nothing but the
+    machines of a test, so all of them are named, unless the options do it or `named` is false.
+    """
+    if named and playbook.rpartition(".")[2] in DELETING and not any(map(NAMING.match, options)):
+        options = (*options, "--limit", "all")
     target = playbook if "." in playbook else str(ROOT / "playbooks" / f"{playbook}.yml")
     with tempfile.TemporaryDirectory() as private:
         record = Path(private) / "record.jsonl"

@@ -102,7 +102,7 @@ def inspect(name: str) -> dict[str, Any] | None:
 
 
 def is_running(found: dict[str, Any] | None) -> bool:
-    """Whether the container's first process lives; podman's word is stale after its monitor was killed."""
+    """Whether the container's first process runs; podman's state is stale after its monitor was killed."""
     if not found or not found["State"]["Running"]:
         return False
     try:
@@ -143,7 +143,7 @@ def ensure(container: Container, keep_contents: bool = False) -> bool:
 def restart(found: dict[str, Any]) -> bool:
     """Start a container that ended; False if podman can't.
 
-    When its monitor was killed too, nobody told podman that it ended: write what the monitor would have.
+    When its monitor was killed too, podman does not know that it ended: write what the monitor would have.
     """
     name = found["Name"]
     if found["State"]["Status"] in ("running", "stopping") and EXITS.is_dir():

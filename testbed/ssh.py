@@ -32,7 +32,7 @@ def known_host(name: str, ip: str, public: str) -> str:
 
 
 def argv(ip: str, user: str, key: Path, known_hosts: Path) -> list[str]:
-    """How ssh starts: this key only, and the host must be the one that was made."""
+    """The ssh command line: this key only, and the host key must be the one that was generated."""
     options = {
         "BatchMode": "yes",
         "ConnectTimeout": "10",

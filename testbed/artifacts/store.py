@@ -29,7 +29,7 @@ class Stored:
     file: Path
     sha256: str
     origin: str
-    """"upstream" for a release file, "built" for one made from its Go module."""
+    """"upstream" for a release file, "built" for one built from its Go module."""
 
 
 def _directory(name: str, version: str) -> Path:

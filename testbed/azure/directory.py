@@ -46,7 +46,7 @@ class Directory:
         )
 
     def register(self, name: str) -> Principal:
-        """The app registration of that name, made if there is none."""
+        """The app registration of that name, created if there is none."""
         new = Principal(name, str(uuid.uuid4()), str(uuid.uuid4()), _new_secret())
         self._database.change(
             "INSERT OR IGNORE INTO principals (object_id, client_id, name, secret) VALUES (?, ?, ?, ?)",

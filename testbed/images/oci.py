@@ -98,7 +98,7 @@ def push(image: Pushable, host: str, ca_file: Path) -> bool:
     base = f"https://{host}/v2/{image.repository}"
     with requests.Session() as session:
         session.verify = str(ca_file)
-        session.trust_env = False  # the machine's own CA bundle does not know the testbed's authority
+        session.trust_env = False  # the machine's own CA bundle does not have the testbed's CA
         manifest = image.manifest()
         known = session.head(f"{base}/manifests/{image.tag}", headers={"Accept": MANIFEST}, timeout=SECONDS)
         if known.headers.get("Docker-Content-Digest") == digest(manifest):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Root file systems made from Debian packages and imported into podman, cached by their recipe."""
+"""Root file systems built from Debian packages and imported into podman, cached by their recipe."""
 
 from __future__ import annotations
 

@@ -53,9 +53,9 @@ class Cluster:
 
     def create_token(self, expires: datetime.datetime) -> str:
         """A new bootstrap token."""
-        made = token.random_token()
-        self._api.post(SECRETS, token.secret(made, expires))
-        return made
+        created = token.random_token()
+        self._api.post(SECRETS, token.secret(created, expires))
+        return created
 
     def delete_token(self, token_id: str) -> None:
         """Take a token away."""
