@@ -50,6 +50,6 @@ def lock(path: Path, waiting_for: str | None = None) -> Iterator[None]:
             fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             if waiting_for:
-                say(f"... wait for {waiting_for}")
+                say(f"... waiting for {waiting_for}")
             fcntl.flock(stream, fcntl.LOCK_EX)
         yield

@@ -99,7 +99,7 @@ class Machine:
             self._record_base.with_suffix(suffix).unlink(missing_ok=True)
 
     def ensure(self) -> bool:
-        """Have it running and reachable; say whether something was done."""
+        """Start it if needed, and wait until it is reachable; return whether something was done."""
         done = podman.ensure(self._specification(), keep_contents=True)
         if done:
             self.wait()

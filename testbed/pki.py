@@ -149,7 +149,7 @@ class Authority:
 
 
 def ensure_key(path: Path) -> Path:
-    """Have a private key by itself, e.g. for service account tokens."""
+    """Generate a private key if needed, e.g. for service account tokens."""
     if not path.is_file():
         files.write(path, private_key_pem(ec.generate_private_key(ec.SECP256R1())), 0o600)
     return path

@@ -113,7 +113,7 @@ def is_running(found: dict[str, Any] | None) -> bool:
 
 
 def ensure(container: Container, keep_contents: bool = False) -> bool:
-    """Have a container run as specified; say whether something was done.
+    """Run a container as specified; return whether something was done.
 
     With keep_contents a container of another specification is left as it is: it holds a machine's disk.
     """
@@ -193,5 +193,5 @@ def stragglers() -> list[int]:
 
 
 def wait_for_stragglers() -> None:
-    """Let what an interrupted run began come to its end."""
+    """Wait for what an interrupted run has started."""
     wait_for("the end of an interrupted run's podman", lambda: not stragglers(), STRAGGLER_SECONDS)

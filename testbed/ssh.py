@@ -12,7 +12,7 @@ from testbed import files
 
 
 def ensure_key(path: Path, comment: str) -> str:
-    """Have a private key at path and return its public line."""
+    """Generate a private key at path if needed; return its public line."""
     if not path.is_file():
         files.write(
             path,

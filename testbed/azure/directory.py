@@ -40,7 +40,7 @@ class Directory:
         return [str(row["pem"]) for row in found]
 
     def add_certificate(self, application: Principal, pem: str) -> None:
-        """Let one more certificate sign for it."""
+        """Add a certificate that may sign for it."""
         self._database.change(
             "INSERT OR IGNORE INTO certificates (object_id, pem) VALUES (?, ?)", application.object_id, pem
         )

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Whom the API server believes besides its own certificates: Entra, by structured authentication."""
+"""Whose tokens the API server accepts besides its own certificates: Entra's, by structured authentication."""
 
 from __future__ import annotations
 

@@ -83,7 +83,7 @@ class Credentials:
                 (self.directory / f"{name}.{suffix}").unlink(missing_ok=True)
 
     def ensure(self) -> None:
-        """Have all of it."""
+        """Create what is missing."""
         site, cluster = self._site, self.authority
         cluster.ensure()
         api_names = (site.plan.service("kube-apiserver"), FIRST_SERVICE_IP, *API_NAMES)

@@ -30,7 +30,7 @@ AT_LEAST = {"fs.inotify.max_user_instances": 1024, "fs.inotify.max_user_watches"
 
 
 def settle(record: Path) -> None:
-    """Have the values that nodes need, and remember what was there."""
+    """Set the values that nodes need, and record the prior ones."""
     wanted = {name: value for name, value in SHARED.items() if _read(name) != value}
     wanted |= {name: str(least) for name, least in AT_LEAST.items() if int(_read(name)) < least}
     if not wanted:

@@ -94,7 +94,7 @@ class Image:
 
 
 def push(image: Pushable, host: str, ca_file: Path) -> bool:
-    """Have an image in a registry; say whether it was missing."""
+    """Push an image if needed; return whether it was missing."""
     base = f"https://{host}/v2/{image.repository}"
     with requests.Session() as session:
         session.verify = str(ca_file)

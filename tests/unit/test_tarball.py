@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import posixpath
 import re
 import subprocess
 import sys
@@ -150,3 +151,18 @@ def test_it_installs_and_its_playbooks_are_found(tarball: dict[str, str], tmp_pa
             check=False,
         )
         assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_links_between_its_pages_lead_to_files_of_it(tarball: dict[str, str]) -> None:
+    link = re.compile(r"\[[^\]]*\]\(([^)\s#]+)[^)]*\)")
+    fence = re.compile(r"```.*?```", re.DOTALL)
+    broken = []
+    for name, text in tarball.items():
+        if name.endswith(".md"):
+            targets = {target for target in link.findall(fence.sub("", text)) if "://" not in target}
+            paths = {
+                target: posixpath.normpath(posixpath.join(posixpath.dirname(name), target))
+                for target in targets
+            }
+            broken += [f"{name}: {target}" for target, path in paths.items() if path not in tarball]
+    assert broken == []

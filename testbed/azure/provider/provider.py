@@ -41,11 +41,11 @@ class Provider:
         self.blobs = blobs
         self.nodes = Nodes(database)
         self.work = threading.Event()
-        """Set when there is something for the watch to look at."""
+        """Set when the watch has something to check."""
         self._writing = threading.Lock()
 
     def wake(self) -> None:
-        """Let the watch look at once."""
+        """Make the watch check at once."""
         self.work.set()
 
     def admin_kubeconfig(self) -> str:
