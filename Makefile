@@ -15,7 +15,7 @@ PYTEST := $(RUN) pytest $(if $(K),-k "$(K)") $(ARGS)
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-setup: ## Make .venv from the hash-pinned requirements (PYTHON=... picks an interpreter)
+setup: ## Create .venv from the hash-pinned requirements (PYTHON=... picks an interpreter)
 	@$(SETUP)
 
 $(STAMP): requirements/test.txt scripts/setup.py
@@ -30,13 +30,13 @@ sanity: $(STAMP) ## Run ansible-test sanity alone
 unit: $(STAMP) ## Run the unit tests (K=expression selects, ARGS=... goes to pytest)
 	@$(PYTEST) -n auto tests/unit
 
-faults: $(STAMP) ## Kill every operation at every moment and run it again; one test for each error code
+faults: $(STAMP) ## Kill every operation at every step and run it again; one test per error code
 	@$(PYTEST) -n auto tests/faults
 
 e2e: $(STAMP) ## Run the end-to-end tests on the testbed (K=expression selects, ARGS=... goes to pytest)
 	@$(PYTEST) tests/e2e
 
-contract: $(STAMP) ## Ask the emulated Azure every question through the real Azure SDK and the modules
+contract: $(STAMP) ## Test the emulated Azure through the real Azure SDK and the modules
 	@$(PYTEST) tests/contract
 
 molecule: $(STAMP) ## Run the molecule scenarios (S="debian12 debian13" selects)
@@ -45,13 +45,13 @@ molecule: $(STAMP) ## Run the molecule scenarios (S="debian12 debian13" selects)
 bench: $(STAMP) ## Measure joins against the bare floor (N=rounds, 5)
 	@$(RUN) tests.bench $(if $(N),--rounds "$(N)")
 
-smoke: $(STAMP) ## Run the most telling of the end-to-end tests
+smoke: $(STAMP) ## Run the most telling end-to-end tests: at least one of each file
 	@$(PYTEST) tests/e2e -m smoke
 
-test: $(STAMP) ## Run lint, the unit and contract tests and the end-to-end smoke tests
-	@$(RUN) scripts.test lint unit contract smoke
+test: $(STAMP) ## Run lint, unit, faults and contract tests and the end-to-end smoke tests
+	@$(RUN) scripts.test lint unit faults contract smoke
 
-demo: $(STAMP) ## See a machine become a Ready node, run a pod, and leave again
+demo: $(STAMP) ## See a machine become a Ready node, run a pod, and be uninstalled again
 	@$(RUN) testbed.demo
 
 up: $(STAMP) ## Start the testbed: a real cluster

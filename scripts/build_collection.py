@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 from scripts import checkout
@@ -12,12 +13,14 @@ from scripts import checkout
 
 def build(directory: Path) -> Path:
     """Write the tarball and return its path."""
-    source = checkout.BUILD / "collection"
-    checkout.copy(checkout.shipped_files(), source)
     galaxy = str(Path(sys.executable).with_name("ansible-galaxy"))
-    command = [galaxy, "collection", "build", str(source), "--force", "--output-path", str(directory)]
-    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
-    return max(directory.glob("aks-flexnode-*.tar.gz"), key=lambda tarball: tarball.stat().st_mtime)
+    metadata = checkout.galaxy()
+    # A directory per build: two of them may run at the same time.
+    with tempfile.TemporaryDirectory(prefix="flexnode-collection-") as source:
+        checkout.copy(checkout.shipped_files(), Path(source))
+        command = [galaxy, "collection", "build", source, "--force", "--output-path", str(directory)]
+        subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+    return directory / f"{metadata['namespace']}-{metadata['name']}-{metadata['version']}.tar.gz"
 
 
 if __name__ == "__main__":

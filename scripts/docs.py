@@ -95,18 +95,18 @@ REFUSED = (
 )
 # Fields that are not refused where something else is there.
 ONLY_WITH: Mapping[str, str] = {
-    "continuousMonitoring": "Only with an address that stays valid: source `blob`, or a durable `url`. "
+    "continuousMonitoring": "Only with a URL that stays valid: source `blob`, or a durable `url`. "
     "Drift is reported, not repaired."
 }
 
 # What each item on a machine is for, by its name; a pattern gathers several in one row.
 WHY: Mapping[str, str] = {
-    "/opt/aks-flex-node": "everything that is ours and unpacked",
+    "/opt/aks-flex-node": "all software that this collection unpacks",
     "/opt/aks-flex-node/agent/*": "the `aks-flex-node` command; the name is a digest of its files",
     "/usr/local/bin/aks-flex-node": "the command in the PATH",
-    "/etc/systemd/system/aks-flex-node-apply.service": "follows a new document; `continuousMonitoring` only",
+    "/etc/systemd/system/aks-flex-node-apply.service": "applies a new document; `continuousMonitoring` only",
     "/etc/systemd/system/aks-flex-node-poll.service": "looks for a new document; `continuousMonitoring` only",
-    "/etc/systemd/system/aks-flex-node-poll.timer": "a look every 20 to 40 s; `continuousMonitoring` only",
+    "/etc/systemd/system/aks-flex-node-poll.timer": "every 20 to 40 s; `continuousMonitoring` only",
     "/etc/kubernetes": "certificates, static pods, volume plugins",
     "/etc/kubernetes/certs": "CA certificates; no keys",
     "/etc/kubernetes/manifests": "static pods; empty unless you put some there",
@@ -117,12 +117,12 @@ WHY: Mapping[str, str] = {
     "/var/lib/containerd": "images and containers",
     "/opt/cni/bin": "CNI plugins; those that were there before stay",
     "/etc/cni/net.d": "CNI networks; those that were there before stay",
-    "/var/lib/cni": "addresses that the bridge network gave out",
+    "/var/lib/cni": "addresses that the bridge network assigned",
     "/var/log/pods": "logs of pods, written by the kubelet",
     "/var/log/containers": "links into /var/log/pods",
-    "active": "no swap area is active; what was on is turned on again at the end",
+    "active": "no swap area is active; unbootstrap turns the prior ones on again",
     "/etc/fstab": "swap lines become comments; all other lines stay",
-    "/etc/systemd/system/*.swap": "a unit that would bring swap back at boot is masked (one link for each)",
+    "/etc/systemd/system/*.swap": "a unit that would turn swap on at boot is masked (one link per unit)",
     "/etc/modules-load.d/aks-flex-node.conf": "the modules below, at boot",
     "overlay": "file system of containers",
     "br_netfilter": "bridged pod traffic passes iptables",
@@ -136,12 +136,12 @@ WHY: Mapping[str, str] = {
     "kernel.panic_on_oops": "the kubelet checks it (protectKernelDefaults)",
     "kernel.keys.root_maxkeys": "the kubelet checks it (protectKernelDefaults)",
     "kernel.keys.root_maxbytes": "the kubelet checks it (protectKernelDefaults)",
-    "/opt/aks-flex-node/versions/*": "a version of some software, unpacked from a verified download",
+    "/opt/aks-flex-node/versions/*": "one version of a component, unpacked from a verified download",
     "/usr/local/sbin/runc": "the runc in use",
     "/usr/local/bin/containerd": "the containerd in use",
     "/usr/local/bin/containerd-shim-runc-v2": "its shim",
     "/usr/local/bin/ctr": "its command",
-    "/etc/containerd/conf.d": "drop-ins of others (GPU operators); containerd 2 only",
+    "/etc/containerd/conf.d": "drop-ins of other software (GPU operators); containerd 2 only",
     "/etc/containerd/certs.d": "where images are pulled from",
     "/etc/containerd/certs.d/*/ca.crt": "CA of a registry mirror; `registryMirrors`",
     "/etc/containerd/certs.d/*/hosts.toml": "a registry mirror; `registryMirrors`",
@@ -151,14 +151,14 @@ WHY: Mapping[str, str] = {
     "/usr/local/bin/kubelet": "the kubelet in use",
     "/usr/local/bin/kubectl": "the kubectl in use",
     "/usr/local/bin/kubeadm": "the kubeadm in use",
-    "/opt/cni/bin/*": "one link for each plugin",
+    "/opt/cni/bin/*": "one link per plugin",
     "/etc/cni/net.d/10-flexnode.conflist": "the bridge network; `cni.mode: bridge` only",
     "/etc/kubernetes/certs/ca.crt": "the cluster's CA; `node.kubelet.caCertData`",
-    "/etc/kubernetes/certs/client-ca.crt": "CA of the kubelet's callers; `node.kubelet.clientCAData`",
+    "/etc/kubernetes/certs/client-ca.crt": "CA of the kubelet's clients; `node.kubelet.clientCAData`",
     "/var/lib/kubelet/token-identity.json": "an Azure identity, with its secret; where the kubelet has one",
-    "/var/lib/kubelet/token.sh": "gives the kubelet Entra tokens of that identity",
+    "/var/lib/kubelet/token.sh": "gets Entra tokens of that identity for the kubelet",
     "/var/lib/kubelet/bootstrap-kubeconfig": "bootstrap token, or `token.sh`: for the first certificate",
-    "/var/lib/kubelet/kubeconfig": "made by the kubelet at the join; address and CA follow the document",
+    "/var/lib/kubelet/kubeconfig": "written by the kubelet at the join; URL and CA follow the document",
     "/var/lib/kubelet/token-kubeconfig": "instead of the two above where `kubernetesAuth.profile` is `token`",
     "/etc/default/kubeletconfig.json": "the KubeletConfiguration",
     "/etc/default/kubelet": "labels at registration, and flags",
@@ -174,7 +174,7 @@ WHY: Mapping[str, str] = {
 
 
 class Stale(Exception):
-    """Documentation and code disagree in a way that only a person can mend."""
+    """Documentation and code disagree in a way that only a person can fix."""
 
 
 # --- tables ------------------------------------------------------------------------------------------------
@@ -227,7 +227,7 @@ def about_field(path: str, setting: Setting) -> str:
 
 
 def fields() -> str:
-    """Every field of the configuration document, one table a top-level section."""
+    """Every field of the configuration document, one table per top-level section."""
     found = list(table(NodeConfig))
     for prefix in (*NO_EFFECT, *REFUSED, *ONLY_WITH):
         if not any(is_listed(row.path, (prefix,)) for row in found):
@@ -247,11 +247,11 @@ def fields() -> str:
 
 
 def every_error() -> tuple[type[FlexNodeError], ...]:
-    """All errors that a user can meet, by code."""
+    """All errors that a user can get, by code."""
     ours = {FlexNodeError.__module__, *(module.__name__ for module in ERROR_MODULES)}
     found = error_classes()
-    if strange := {cls.__module__ for cls in found} - ours:
-        raise Stale(f"scripts/docs.py does not name modules that define errors: {', '.join(sorted(strange))}")
+    if unknown := {cls.__module__ for cls in found} - ours:
+        raise Stale(f"scripts/docs.py does not name modules that define errors: {', '.join(sorted(unknown))}")
     return found
 
 
@@ -280,7 +280,7 @@ FACTS = Facts(
 
 
 def sample_resources() -> list[Resource]:
-    """The items of a machine whose configuration asks for everything."""
+    """The items of a machine whose configuration uses every field."""
     document = yaml.safe_load(EVERYTHING.read_text(encoding="utf-8"))
     facts = replace(FACTS, swap_units=("dev-sda2.swap",))
     found: dict[str, Resource] = {}
@@ -292,7 +292,7 @@ def sample_resources() -> list[Resource]:
 
 
 def row_of(resource: Resource) -> tuple[str, str]:
-    """Under which name of WHY an item is told, and how that row names it."""
+    """Under which name of WHY an item is listed, and how that row names it."""
     if resource.name in WHY:
         return resource.name, resource.name
     for pattern in WHY:
@@ -306,7 +306,7 @@ def access_of(resource: Resource) -> str:
     if isinstance(resource, File):
         return f"{resource.mode:04o}"
     if isinstance(resource, Directory):
-        return f"{resource.mode:04o}" if resource.mode is not None else f"made {resource.created:04o}"
+        return f"{resource.mode:04o}" if resource.mode is not None else f"created {resource.created:04o}"
     if isinstance(resource, (Tree, Program)):
         return "0755"
     if isinstance(resource, Sysctl):
@@ -368,17 +368,17 @@ def plain(text: str | list[str]) -> str:
 def option_rows(options: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, ...]]:
     """Variables of an entry point."""
     for name, option in options.items():
-        given = option.get("default")
-        spelled = code("" if given in ("", None) else json.dumps(given))
+        value = option.get("default")
+        spelled = code("" if value in ("", None) else json.dumps(value))
         default = "**needed**" if option.get("required") else spelled
         kind = " | ".join(option["choices"]) if "choices" in option else option["type"]
         yield code(name), kind, default or "-", plain(option["description"])
 
 
 OPTION_HEAD = ("variable", "type", "default", "what it is")
-# Roles that need no cluster yet: an image can hold what they make.
+# Roles that need no cluster yet: an image can hold what they install.
 WITHOUT_CLUSTER = ("agent", "cni", "kubernetes", "runtime", "system_config")
-# Roles that follow what `config` stored; the others obtain the document themselves, or need none.
+# Roles that use what `config` stored; the others get the document themselves, or need none.
 AFTER_CONFIG = (*WITHOUT_CLUSTER, "kubelet", "services")
 # Roles that work on the controller, once for all machines; and the Python packages they need there.
 ON_CONTROLLER: Mapping[str, str] = {
@@ -410,7 +410,7 @@ def example(role: Role) -> str:
         task = {"name": name, "ansible.builtin.include_role": leave}
         plays.append(
             {
-                "name": "Give machines back",
+                "name": "Uninstall",
                 "hosts": "all",
                 "gather_facts": False,
                 "become": role.name not in ON_CONTROLLER,
@@ -476,7 +476,7 @@ BLOCKS: Mapping[str, Callable[[], str]] = {
 
 
 def with_blocks(text: str) -> str:
-    """A page with its generated blocks filled anew."""
+    """A page with its generated blocks filled in again."""
 
     def fill(match: re.Match[str]) -> str:
         if match["name"] not in BLOCKS:
@@ -515,7 +515,7 @@ def main(arguments: list[str] | None = None) -> int:
         if not options.check:
             path.write_text(wanted[path], encoding="utf-8")
     if options.check and stale_pages:
-        print("docs: write them anew with `python -m scripts.docs`", file=sys.stderr)
+        print("docs: update them with `python -m scripts.docs`", file=sys.stderr)
         return 1
     print(
         f"docs: {len(wanted)} generated pages, {len(stale_pages)} {'stale' if options.check else 'changed'}"

@@ -101,7 +101,7 @@ def starts(python: str | Path) -> bool:
 
 
 def interpreter(name: str) -> str | Path | None:
-    """An interpreter of this name that starts: ours, PATH's, or one that pyenv keeps."""
+    """An interpreter of this name that starts: of this venv, of PATH, or of pyenv."""
     pyenv = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv")) / "versions"
     kept = sorted(pyenv.glob(f"{name.removeprefix('python')}.*/bin/{name}"))
     candidates = [Path(sys.prefix) / "bin" / name, shutil.which(name), *kept]

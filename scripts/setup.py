@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Make .venv from the hash-pinned requirements; do nothing when it is already so.
+"""Create .venv from the hash-pinned requirements; do nothing when it is up to date.
 
 Runs on the machine's own Python before anything is installed: standard library only.
 """
@@ -51,7 +51,7 @@ def choose(explicit: str | None) -> Interpreter:
     if explicit:
         found = probe(explicit)
         if found is None or found.version < OLDEST:
-            sys.exit(f"PYTHON={explicit} is not a Python >= 3.10: give the path of one")
+            sys.exit(f"PYTHON={explicit} is not a Python >= 3.10: set it to the path of one")
         return found
     directories = os.environ.get("PATH", os.defpath).split(os.pathsep)
     for names in (["python3"], [f"python3.{minor}" for minor in range(13, 9, -1)]):
@@ -81,7 +81,7 @@ def install_system_packages(python: Interpreter) -> None:
 
 
 def is_current(stamp: dict[str, str]) -> bool:
-    """Whether .venv was made for this lock, in this place (its scripts carry their path), and still runs."""
+    """Whether .venv was created for this lock, in this place (its scripts contain their path), and runs."""
     try:
         recorded = json.loads(STAMP.read_text())
     except (OSError, ValueError):
@@ -97,7 +97,7 @@ def main() -> None:
     parser.add_argument("--python", help="interpreter for .venv (default: the newest python3 of PATH)")
     arguments = parser.parse_args()
     if VENV.is_symlink():
-        sys.exit(f"{VENV.name} is a link: remove it, as what it points to would be cleared and filled anew")
+        sys.exit(f"{VENV.name} is a link: remove it; its target would be cleared and installed again")
 
     stamp = {"lock": hashlib.sha256(LOCK.read_bytes()).hexdigest(), "place": str(VENV)}
     if arguments.python:
@@ -109,7 +109,7 @@ def main() -> None:
 
     python = choose(arguments.python)
     install_system_packages(python)
-    print(f"setup: making {VENV.name} with Python {python.dotted} (about a minute)", flush=True)
+    print(f"setup: creating {VENV.name} with Python {python.dotted} (about a minute)", flush=True)
     started = time.monotonic()
     subprocess.run([python.path, "-m", "venv", "--clear", str(VENV)], check=True)
     pip = [str(VENV / "bin" / "python"), "-m", "pip", "--quiet", "--no-input", "--disable-pip-version-check"]

@@ -38,7 +38,7 @@ SERVICES = ("etcd", *versions.CONTROL_PLANE, "mirror", "registry", "azurite", "a
 
 
 class Testbed:
-    """A cluster, its machines, a mirror, a registry and an Azure; several can live beside each other."""
+    """A cluster, its machines, a mirror, a registry and an Azure; several can run beside each other."""
 
     __test__ = False  # the name starts with "Test": keep pytest from collecting it
 
@@ -79,16 +79,16 @@ class Testbed:
 
     @property
     def ca_file(self) -> Path:
-        """The authority of mirror, registry and Azure."""
+        """The CA of mirror, registry and Azure."""
         return self.site.authority.pair.cert
 
     @property
     def ca_pem(self) -> str:
-        """The authority of mirror, registry and Azure."""
+        """The CA of mirror, registry and Azure."""
         return self.site.authority.pem
 
     def up(self, signing_duration: str | None = None, *, nodes: bool = True) -> None:
-        """Have everything running; starts only what is missing, and heals what died.
+        """Start everything that does not run, also what has stopped.
 
         Without nodes: only the control plane and Azure, not what machines need to become nodes.
         """
@@ -123,12 +123,12 @@ class Testbed:
             self._revive()
 
     def rotate_cluster_ca(self) -> None:
-        """Give the cluster another authority, at once: nothing that the old one signed is worth anything."""
+        """Replace the cluster's CA, at once: nothing that the old one signed is valid any more."""
         Credentials(self.site).forget()
         self.up()
 
     def down(self) -> None:
-        """Remove everything this testbed made on the machine; the cache of binaries and images stays."""
+        """Remove everything that this testbed created; the cache of binaries and images stays."""
         directory = paths.state(self.name)
         here = site.load(self.name)
         if here is None and not directory.is_dir() and not podman.names(self.name):
@@ -154,7 +154,7 @@ class Testbed:
         return all(podman.is_running(podman.inspect(self.site.container(name))) for name in needed)
 
     def status(self) -> dict[str, str]:
-        """Every part with what it is doing."""
+        """Every part, and whether it runs."""
         parts = {name: self.site.container(name) for name in SERVICES}
         parts.update({f"node {machine.name}": machine.container for machine in self.nodes()})
         return {
@@ -163,7 +163,7 @@ class Testbed:
         }
 
     def node(self, name: str, platform: str = DEFAULT_PLATFORM) -> Machine:
-        """The machine of that name; made if it does not exist, started if it is off."""
+        """The machine of that name; created if it does not exist, started if it is off."""
         if not NODE_NAME.fullmatch(name):
             raise TestbedError(f"node name {name!r} is not a host name of at most 40 characters")
         here = self.site
@@ -205,7 +205,7 @@ class Testbed:
         self.mirror.unpublish(name)
 
     def artifact(self, name: str, version: str) -> str:
-        """Have one more artifact on the mirror; return its URL."""
+        """Put one more artifact on the mirror; return its URL."""
         store.ensure([(name, version)])
         self.mirror.refresh()
         return self.mirror.artifact_url(name, version)

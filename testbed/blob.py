@@ -161,7 +161,7 @@ def directory() -> Path:
 
 
 def ensure() -> Path:
-    """Have Azurite with all it needs; return its directory."""
+    """Install Azurite with its dependencies if needed; return its directory."""
     wanted = directory()
     if wanted.is_dir():
         return wanted

@@ -14,54 +14,65 @@ from collections.abc import Sequence
 import yaml
 
 from testbed import doctor, podman
-from testbed.bed import DEFAULT_PLATFORM, SERVICES, Testbed
+from testbed.bed import DEFAULT_NAME, DEFAULT_PLATFORM, SERVICES, Testbed
 from testbed.errors import OutOfReach, TestbedError
 from testbed.images.recipes import PLATFORMS
 from testbed.machine import Machine
+from testbed.playbooks import IN_AZURE, SOURCES, complete_inventory
 from testbed.process import environment
 from testbed.progress import say
+
+# Commands that become another program; it reads everything that follows.
+WRAPPED = {"kubectl": "kubectl as administrator", "ssh": "a shell or a command on a machine"}
 
 
 def parser() -> argparse.ArgumentParser:
     """The commands and their options."""
     top = argparse.ArgumentParser(
-        prog="testbed", description="A real cluster with real node machines on this machine."
+        prog="python -m testbed", description="A real cluster with real node machines on this machine."
     )
     top.add_argument("--name", help="which testbed (default: $TESTBED_NAME, else flexnode)")
     commands = top.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    up = commands.add_parser("up", help="have everything running; heals what died")
-    up.add_argument("--signing-duration", help="how long kubelet certificates live, e.g. 1h or 5m")
+    up = commands.add_parser("up", help="start everything that does not run")
+    up.add_argument("--signing-duration", help="lifetime of kubelet certificates, e.g. 1h or 5m")
     commands.add_parser("down", help="remove everything but the cache")
-    commands.add_parser("status", help="what runs, and where")
+    commands.add_parser("status", help="what runs, and at which URLs")
     node = commands.add_parser("node", help="node machines").add_subparsers(
         dest="verb", required=True, metavar="VERB"
     )
-    add = node.add_parser("add", help="have machines of these names")
+    add = node.add_parser("add", help="create and start machines of these names")
     add.add_argument("names", nargs="+", metavar="NAME")
     add.add_argument("--platform", choices=sorted(PLATFORMS), default=DEFAULT_PLATFORM)
     for verb, text in (
         ("rm", "remove machines with their disks"),
-        ("reboot", "shut down in order and start again"),
+        ("reboot", "shut down cleanly and start again"),
     ):
         node.add_parser(verb, help=text).add_argument("names", nargs="+", metavar="NAME")
-    for name, text in (("kubectl", "kubectl as administrator"), ("ssh", "a shell or a command on a machine")):
-        wrapped = commands.add_parser(name, help=text, add_help=False)
-        wrapped.add_argument("rest", nargs=argparse.REMAINDER)
+    for name, text in WRAPPED.items():
+        commands.add_parser(name, help=text, add_help=False)
     logs = commands.add_parser("logs", help="the log of a component or the journal of a node")
     logs.add_argument("part", nargs="?", help=f"{', '.join(SERVICES)}, or a node; all components by default")
     logs.add_argument("--lines", type=int, default=50)
-    token = commands.add_parser("token", help="a new bootstrap token")
+    token = commands.add_parser("token", help="create a bootstrap token")
     token.add_argument("--ttl", type=int, default=86400, metavar="SECONDS")
-    commands.add_parser("inventory", help="an Ansible inventory of all machines")
+    inventory = commands.add_parser(
+        "inventory", help="a complete inventory of all machines, for ansible-playbook -i"
+    )
+    inventory.add_argument(
+        "--source",
+        choices=SOURCES,
+        default="inline",
+        help="where the configuration comes from (default: %(default)s)",
+    )
     commands.add_parser("document", help="the node configuration for this cluster, without a token")
-    artifact = commands.add_parser("artifact", help="have one more version on the mirror")
+    artifact = commands.add_parser("artifact", help="put one more version on the mirror")
     artifact.add_argument("artifact", metavar="NAME")
     artifact.add_argument("version", metavar="VERSION")
     azure = commands.add_parser(
-        "azure", help="what to export to work with the emulated Azure; starts it if needed"
+        "azure", help="print what to export to use the emulated Azure; starts it if needed"
     )
     azure.add_argument(
-        "--principal", default="developer", help="app registration to work as (default: %(default)s)"
+        "--principal", default="developer", help="app registration to sign in as (default: %(default)s)"
     )
     azure.add_argument("--role", action="append", help="role on the subscription (default: all)")
     commands.add_parser("doctor", help="whether this machine can run a testbed")
@@ -82,7 +93,7 @@ def _status(bed: Testbed) -> int:
 
 
 def _azure(bed: Testbed, name: str, roles: list[str]) -> int:
-    with contextlib.redirect_stdout(sys.stderr):  # what is printed can be given to eval
+    with contextlib.redirect_stdout(sys.stderr):  # standard output is for eval
         if not bed.azure_runs():
             bed.up(nodes=False)
     azure = bed.azure
@@ -132,14 +143,42 @@ def _logs(bed: Testbed, part: str | None, lines: int) -> int:
     return 0
 
 
+def _inventory(bed: Testbed, source: str) -> int:
+    inventory = complete_inventory(bed, source)
+    if not inventory["all"]["hosts"]:
+        sys.stderr.write(f"testbed: there are no machines: {command_line(bed)} node add edge-1\n")
+    say(f"# Testbed {bed.name}, source {source}. It holds secrets: keep it in a file that only you can read.")
+    if source in IN_AZURE:
+        say(f'# Sign in to the emulated Azure, once per shell: eval "$({command_line(bed)} azure)"')
+    say(yaml.safe_dump(inventory, sort_keys=False).rstrip())
+    return 0
+
+
+def command_line(bed: Testbed) -> str:
+    """How a user calls this testbed."""
+    return "python -m testbed" + ("" if bed.name == DEFAULT_NAME else f" --name {bed.name}")
+
+
+def split(argv: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Our own arguments, and those after kubectl or ssh, which argparse must not read (-n, --help)."""
+    words = iter(enumerate(argv))
+    for index, word in words:
+        if word == "--name":
+            next(words, None)
+        elif not word.startswith("--name="):
+            end = index + 1 if word in WRAPPED else len(argv)
+            return list(argv[:end]), list(argv[end:])
+    return list(argv), []
+
+
 def _replace_process(argv: Sequence[str]) -> int:
     """Become another program: terminals, signals and exit codes are then its own."""
     sys.stdout.flush()
     os.execvpe(argv[0], list(argv), environment())  # noqa: S606
 
 
-def run(arguments: argparse.Namespace) -> int:
-    """Carry out one command."""
+def run(arguments: argparse.Namespace, rest: Sequence[str] = ()) -> int:
+    """Carry out one command; rest is the command line of the program that it starts."""
     bed = Testbed(arguments.name)
     command = arguments.command
     if command == "up":
@@ -151,17 +190,17 @@ def run(arguments: argparse.Namespace) -> int:
     elif command == "node":
         return _node(bed, arguments.verb, arguments.names, getattr(arguments, "platform", DEFAULT_PLATFORM))
     elif command == "kubectl":
-        return _replace_process([*bed.cluster.kubectl_argv(), *arguments.rest])
+        return _replace_process([*bed.cluster.kubectl_argv(), *rest])
     elif command == "ssh":
-        if not arguments.rest:
+        if not rest:
             raise TestbedError("name a machine: python -m testbed ssh NAME [COMMAND ...]")
-        return _replace_process(_machine(bed, arguments.rest[0]).ssh(*arguments.rest[1:]))
+        return _replace_process(_machine(bed, rest[0]).ssh(*rest[1:]))
     elif command == "logs":
         return _logs(bed, arguments.part, arguments.lines)
     elif command == "token":
         say(bed.cluster.bootstrap_token(arguments.ttl))
     elif command == "inventory":
-        say(yaml.safe_dump(bed.inventory(), sort_keys=False).rstrip())
+        return _inventory(bed, arguments.source)
     elif command == "document":
         say(json.dumps(bed.node_document(), indent=1))
     elif command == "azure":
@@ -175,9 +214,10 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def main(argv: Sequence[str]) -> int:
-    """Run the command line; errors are one message, not a traceback. 3: it can't be had on this machine."""
+    """Run the command line; errors are one message, not a traceback. 3: not possible on this machine."""
+    own, rest = split(argv)
     try:
-        return run(parser().parse_args(argv))
+        return run(parser().parse_args(own), rest)
     except OutOfReach as error:
         sys.stderr.write(f"testbed: {error}\n")
         return 3

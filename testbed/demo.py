@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""make demo: a machine becomes a node, runs a pod and is given back, told in a few lines with their times."""
+"""make demo: a machine becomes a node, runs a pod and is uninstalled, in a few lines with their times."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def telling(what: str) -> Iterator[list[str]]:
 
 
 def expect(condition: bool, why: str) -> None:
-    """A promise of the demo."""
+    """Something that the demo shows; the demo fails without it."""
     if not condition:
         raise Failed(why)
 
@@ -53,7 +53,7 @@ def run(playbook: str, inventory: Path, *options: str) -> Play:
 
 
 def demo(bed: Testbed, machine: Machine, directory: Path) -> None:
-    """The life of a node."""
+    """A node from the join to unbootstrap."""
     kubectl = bed.cluster.kubectl
     inventory = write_inventory(
         bed,
@@ -87,8 +87,8 @@ def demo(bed: Testbed, machine: Machine, directory: Path) -> None:
         seen.append(f"changed={again.changed(NAME)}")
         expect(again.changed(NAME) == 0, "the second run changed something")
 
-    with telling("ansible-playbook playbooks/unbootstrap.yml") as seen:
-        run("unbootstrap", inventory)
+    with telling(f"ansible-playbook playbooks/unbootstrap.yml --limit {NAME}") as seen:
+        run("unbootstrap", inventory, "--limit", NAME)
         left = kubectl("get", "nodes", "--no-headers", "--ignore-not-found").strip()
         expect(NAME not in left, "the Node is still there")
         for path in ("/usr/local/bin/kubelet", "/etc/kubernetes", "/etc/containerd", "/opt/aks-flex-node"):

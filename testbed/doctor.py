@@ -20,7 +20,7 @@ MEMORY_GIB = 4
 
 @dataclass(frozen=True)
 class Finding:
-    """One check's answer; a remedy is given only where something must be done by hand."""
+    """One check's answer; a remedy is shown only where something must be done by hand."""
 
     good: bool
     text: str

@@ -14,6 +14,11 @@ from testbed.machine import Machine
 from testbed.mirror import Mirror
 from testbed.registry import Registry
 
+# What differs between a testbed and a real site: where binaries and images come from.
+SITE = ("containerd", "runc", "cni", "mirror", "registryMirrors")
+GROUP = "aks_flexnode"
+"""The group of an inventory that the playbooks act on by default."""
+
 
 def _base64(text: str) -> str:
     return base64.b64encode(text.encode()).decode()
@@ -45,8 +50,8 @@ def node_document(cluster: Cluster, mirror: Mirror, registry: Registry, ca_pem: 
     }
 
 
-def inventory(machines: Iterable[Machine], **variables: str) -> dict[str, Any]:
-    """An Ansible inventory; hosts are checked against the keys that were made for them."""
+def inventory(machines: Iterable[Machine], **variables: Any) -> dict[str, Any]:
+    """An Ansible inventory; hosts are checked against the keys that were generated for them."""
     checked = "-o StrictHostKeyChecking=yes -o UserKnownHostsFile="
     hosts = {
         machine.name: {
@@ -60,4 +65,5 @@ def inventory(machines: Iterable[Machine], **variables: str) -> dict[str, Any]:
         }
         for machine in machines
     }
-    return {"all": {"hosts": hosts, "vars": variables}}
+    group: dict[str, Any] = {"hosts": {name: {} for name in hosts}}
+    return {"all": {"hosts": hosts, "vars": variables, "children": {GROUP: group}}}

@@ -15,7 +15,7 @@ class TookTooLong(TestbedError):
 
 
 class OutOfReach(TestbedError):
-    """What has to come from the network can't be had on this machine; the message is one line."""
+    """Something that has to be downloaded is out of reach of this machine; the message is one line."""
 
 
 class CommandFailed(TestbedError):

@@ -43,13 +43,13 @@ def sha256(path: Path) -> str:
 
 @contextmanager
 def lock(path: Path, waiting_for: str | None = None) -> Iterator[None]:
-    """Hold an exclusive lock; the kernel drops it when the process dies, however it dies."""
+    """Hold an exclusive lock; the kernel releases it when the process ends, also when it is killed."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("a") as stream:
         try:
             fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             if waiting_for:
-                say(f"... wait for {waiting_for}")
+                say(f"... waiting for {waiting_for}")
             fcntl.flock(stream, fcntl.LOCK_EX)
         yield

@@ -23,7 +23,7 @@ BOOT_SECONDS = 60
 MODULES = Path("/lib/modules")
 ROUTES = "etc/testbed/routes"
 ROUTES_UNIT = f"""[Unit]
-Description=Ways to the pods of other nodes, as a site's router would know them
+Description=Routes to the pods of other nodes, as a router of the site would have them
 
 [Service]
 Type=oneshot
@@ -99,7 +99,7 @@ class Machine:
             self._record_base.with_suffix(suffix).unlink(missing_ok=True)
 
     def ensure(self) -> bool:
-        """Have it running and reachable; say whether something was done."""
+        """Start it if needed, and wait until it is reachable; return whether something was done."""
         done = podman.ensure(self._specification(), keep_contents=True)
         if done:
             self.wait()
@@ -112,7 +112,7 @@ class Machine:
             wait_for(f"end of boot of {self.name}", self._booted, BOOT_SECONDS)
 
     def host_key(self) -> str:
-        """The public line of its host key, made the first time."""
+        """The public line of its host key, generated the first time."""
         return ssh.ensure_key(self._record_base.with_suffix(".key"), self.name)
 
     @property

@@ -13,7 +13,7 @@ from testbed.site import Site
 
 
 def ensure(site: Site) -> None:
-    """Have a bridge network without a name server: every address in a testbed is known beforehand."""
+    """Create a bridge network without a name server: every address in a testbed is known beforehand."""
     if podman("network", "exists", site.network, check=False).returncode == 0:
         return
     labels = ["--label", f"{LABEL}={site.name}"]

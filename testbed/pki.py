@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Certificates of a testbed: authorities, and what they sign, as PEM files that are made once."""
+"""Certificates of a testbed: CAs, and what they sign, as PEM files that are created once."""
 
 from __future__ import annotations
 
@@ -97,11 +97,11 @@ class Authority:
 
     @property
     def pem(self) -> str:
-        """The authority's own certificate."""
+        """The CA's own certificate."""
         return self.pair.pem
 
     def ensure(self) -> None:
-        """Have the authority: the certificate is written last, so its presence means both are whole."""
+        """Create the CA if needed: the certificate is written last, so where it is, both are complete."""
         if self.pair.cert.is_file():
             return
         key = ec.generate_private_key(ec.SECP256R1())
@@ -118,7 +118,7 @@ class Authority:
     def issue(
         self, name: str, common_name: str, *, organization: str | None = None, names: Sequence[str] = ()
     ) -> Pair:
-        """Have a certificate of this authority; with names it serves, and every one is also a client."""
+        """A certificate of this CA, created if needed: for clients, and with names for servers too."""
         pair = Pair(self.directory / f"{name}.crt", self.directory / f"{name}.key")
         if pair.cert.is_file():
             return pair
@@ -149,7 +149,7 @@ class Authority:
 
 
 def ensure_key(path: Path) -> Path:
-    """Have a private key by itself, e.g. for service account tokens."""
+    """Generate a private key if needed, e.g. for service account tokens."""
     if not path.is_file():
         files.write(path, private_key_pem(ec.generate_private_key(ec.SECP256R1())), 0o600)
     return path

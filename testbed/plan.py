@@ -77,7 +77,7 @@ def free_subnet(name: str, taken: Iterable[IPv4Network]) -> IPv4Network:
 
 
 def free_index(taken: Iterable[int]) -> int:
-    """The lowest node index nobody has."""
+    """The lowest free node index."""
     used = set(taken)
     for index in range(FIRST_NODE, LAST_NODE + 1):
         if index not in used:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -17,10 +18,15 @@ from typing import Any
 import yaml
 
 from testbed.bed import Testbed
+from testbed.document import SITE
 from testbed.machine import Machine
 
 ROOT = Path(__file__).resolve().parent.parent
+SOURCES = ("inline", "cluster", "rp", "blob", "url")
+IN_AZURE = ("cluster", "rp", "blob")
 LIMIT_SECONDS = 300
+DELETING = ("unbootstrap", "config_delete")
+NAMING = re.compile(r"(-l|--limit)(=|$)|.*flexnode_hosts")
 
 
 @dataclass(frozen=True)
@@ -56,6 +62,33 @@ def join_document(bed: Testbed, **over: Mapping[str, Any]) -> dict[str, Any]:
     return document
 
 
+def complete_inventory(bed: Testbed, source: str) -> dict[str, Any]:
+    """An inventory of all machines that playbooks take as it is: how to reach them, their configuration.
+
+    inline holds a new bootstrap token; url publishes a document with a new token for each machine.
+    """
+    found = bed.inventory()
+    variables = {**found["all"]["vars"], "flexnode_config_source": source}
+    if source == "inline":
+        variables["flexnode_config"] = join_document(bed)
+    elif source == "url":
+        variables["flexnode_config_url_ca_cert"] = bed.ca_pem
+        for name, host in found["all"]["hosts"].items():
+            bundle = json.dumps({"config": join_document(bed, **host.pop("flexnode_host_config"))})
+            host["flexnode_config_url"] = bed.publish(f"config-{name}.json", bundle.encode())
+    else:
+        document = bed.node_document()
+        variables["flexnode_cluster_id"] = bed.azure.cluster_id
+        variables["flexnode_config"] = {part: document[part] for part in SITE}
+    if source in ("rp", "blob"):
+        variables["flexnode_config_url_ca_cert"] = bed.ca_pem
+    if source == "blob":
+        variables["flexnode_blob_account_url"] = bed.blob.account_url
+        variables["flexnode_blob_account_key"] = bed.blob.account_key
+    found["all"]["vars"] = variables
+    return found
+
+
 def write_inventory(
     bed: Testbed,
     machines: Sequence[Machine],
@@ -80,8 +113,15 @@ def play(
     *options: str,
     environment: Mapping[str, str] | None = None,
     directory: Path = ROOT,
+    named: bool = True,
 ) -> Play:
-    """Run a playbook of the checkout by its short name, or an installed one by its full name."""
+    """Run a playbook of the checkout by its short name, or an installed one by its full name.
+
+    Playbooks that delete act only on machines that the user names. These inventories hold nothing but the
+    machines of a test, so all of them are named, unless the options do it or `named` is false.
+    """
+    if named and playbook.rpartition(".")[2] in DELETING and not any(map(NAMING.match, options)):
+        options = (*options, "--limit", "all")
     target = playbook if "." in playbook else str(ROOT / "playbooks" / f"{playbook}.yml")
     with tempfile.TemporaryDirectory() as private:
         record = Path(private) / "record.jsonl"

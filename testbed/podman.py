@@ -102,7 +102,7 @@ def inspect(name: str) -> dict[str, Any] | None:
 
 
 def is_running(found: dict[str, Any] | None) -> bool:
-    """Whether the container's first process lives; podman's word is stale after its monitor was killed."""
+    """Whether the container's first process runs; podman's state is stale after its monitor was killed."""
     if not found or not found["State"]["Running"]:
         return False
     try:
@@ -113,7 +113,7 @@ def is_running(found: dict[str, Any] | None) -> bool:
 
 
 def ensure(container: Container, keep_contents: bool = False) -> bool:
-    """Have a container run as specified; say whether something was done.
+    """Run a container as specified; return whether something was done.
 
     With keep_contents a container of another specification is left as it is: it holds a machine's disk.
     """
@@ -143,7 +143,7 @@ def ensure(container: Container, keep_contents: bool = False) -> bool:
 def restart(found: dict[str, Any]) -> bool:
     """Start a container that ended; False if podman can't.
 
-    When its monitor was killed too, nobody told podman that it ended: write what the monitor would have.
+    When its monitor was killed too, podman does not know that it ended: write what the monitor would have.
     """
     name = found["Name"]
     if found["State"]["Status"] in ("running", "stopping") and EXITS.is_dir():
@@ -193,5 +193,5 @@ def stragglers() -> list[int]:
 
 
 def wait_for_stragglers() -> None:
-    """Let what an interrupted run began come to its end."""
+    """Wait for what an interrupted run has started."""
     wait_for("the end of an interrupted run's podman", lambda: not stragglers(), STRAGGLER_SECONDS)

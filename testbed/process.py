@@ -17,7 +17,7 @@ Completed = subprocess.CompletedProcess[str]
 
 
 def environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
-    """The environment for child programs: ours, C locale, administration tools reachable."""
+    """The environment for child processes: this one, C locale, administration tools in PATH."""
     env = {**os.environ, "LC_ALL": "C"}
     env["PATH"] = f"{env.get('PATH', '/usr/bin:/bin')}:{ADMIN_PATH}"
     env.update(extra or {})

@@ -73,7 +73,7 @@ class Registry:
         )
 
     def fill(self) -> None:
-        """Have the images in it."""
+        """Push the images that are missing."""
         makers = (workload.pause, workload.workload, addons.kube_proxy, addons.coredns)
         with ThreadPoolExecutor(max_workers=len(makers)) as pool:
             list(pool.map(lambda make: oci.push(make(), self.host, self._site.authority.pair.cert), makers))

@@ -51,7 +51,7 @@ class Service:
         )
 
     def ensure(self, site: Site) -> bool:
-        """Have it running; say whether something was done."""
+        """Start it if needed; return whether something was done."""
         return podman.ensure(self.container(site))
 
     def wait(self, site: Site) -> None:

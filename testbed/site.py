@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What every part of one testbed shares: its name, its directory, its addresses, its authority."""
+"""What every part of one testbed shares: its name, its directory, its addresses, its CA."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ class Site:
     directory: Path
     plan: Plan
     network: str
-    """Its podman network; new with every testbed, as podman forgets no address it once gave away in one."""
+    """Its podman network; a new one per testbed: podman never releases an address that it assigned in one."""
 
     @property
     def authority(self) -> Authority:
-        """The authority of everything that is not Kubernetes' own: mirror, registry, etcd."""
+        """The CA of everything that is not Kubernetes' own: mirror, registry, etcd."""
         return Authority(self.directory / "pki", "ca", f"testbed {self.name} CA")
 
     def container(self, name: str) -> str:
@@ -57,7 +57,7 @@ def _read(path: Path) -> dict[str, Any]:
 
 
 def load(name: str) -> Site | None:
-    """The testbed of that name if it was ever brought up."""
+    """The testbed of that name if it was ever started."""
     directory = paths.state(name)
     record = _read(directory / "site.json")
     if not record:

@@ -12,7 +12,7 @@ from testbed import files
 
 
 def ensure_key(path: Path, comment: str) -> str:
-    """Have a private key at path and return its public line."""
+    """Generate a private key at path if needed; return its public line."""
     if not path.is_file():
         files.write(
             path,
@@ -32,7 +32,7 @@ def known_host(name: str, ip: str, public: str) -> str:
 
 
 def argv(ip: str, user: str, key: Path, known_hosts: Path) -> list[str]:
-    """How ssh starts: this key only, and the host must be the one that was made."""
+    """The ssh command line: this key only, and the host key must be the one that was generated."""
     options = {
         "BatchMode": "yes",
         "ConnectTimeout": "10",

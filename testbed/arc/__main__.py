@@ -13,13 +13,11 @@ import sys
 from typing import Any
 
 from testbed import Testbed, arc
-
-# What differs between a testbed and the world: where programs and images come from.
-SITE = ("containerd", "runc", "cni", "mirror", "registryMirrors")
+from testbed.document import SITE
 
 
 def variables(bed: Testbed) -> dict[str, Any]:
-    """What an inventory for real Azure would not need."""
+    """Variables that an inventory for real Azure would not have."""
     url, digest = arc.publish(bed.mirror)
     document = bed.node_document()
     return {
@@ -39,14 +37,14 @@ def variables(bed: Testbed) -> dict[str, Any]:
 
 
 def main() -> int:
-    """Tell the machines where their Azure is."""
+    """Configure the machines for this Azure."""
     parser = argparse.ArgumentParser(prog="python -m testbed.arc", description=__doc__)
     parser.add_argument("--name", default=os.environ.get("TESTBED_NAME", "flexnode"))
     parser.add_argument("machines", nargs="+")
-    given = parser.parse_args()
-    bed = Testbed(given.name)
+    options = parser.parse_args()
+    bed = Testbed(options.name)
     for machine in bed.nodes():
-        if machine.name in given.machines:
+        if machine.name in options.machines:
             arc.know_azure(machine, bed.azure, bed.ca_pem)
     sys.stdout.write(json.dumps(variables(bed), indent=1) + "\n")
     return 0

@@ -33,7 +33,7 @@ def put(machine: Machine, files: dict[str, Entry]) -> None:
 
 
 def know_azure(machine: Machine, azure: Place, ca_pem: str) -> None:
-    """Tell a machine where its Azure is; its CA goes into the system's store, as a site's own CA would."""
+    """Configure a machine for this Azure; its CA goes into the system's store, as a site's own CA would."""
     where = {"resource_manager": azure.url, "authority": azure.url, "tenant_id": azure.tenant_id}
     put(
         machine,
@@ -46,13 +46,13 @@ def know_azure(machine: Machine, azure: Place, ca_pem: str) -> None:
 
 
 def preinstall(machine: Machine) -> None:
-    """Have the agent on a machine before we come."""
+    """Install the agent on a machine before the collection does."""
     put(machine, {f"tmp/{NAME}": Entry(package())})
     machine.run(["dpkg", "--install", f"/tmp/{NAME}"])  # noqa: S108 - inside the machine
 
 
 def fail(machine: Machine, program: str, **fault: Any) -> None:
-    """Let a stand-in do wrong from now on.
+    """Make a stand-in show faults from now on.
 
     himds, imds: status, times, retry_after, seconds, down, expired; himds: wrong_challenge, realm;
     azcmagent: connect and disconnect ({code, message, seconds}), show_status, show_error.
@@ -63,5 +63,5 @@ def fail(machine: Machine, program: str, **fault: Any) -> None:
 
 
 def heal(machine: Machine) -> None:
-    """Let all stand-ins do right."""
+    """Stop all faults of stand-ins."""
     machine.run(["rm", "-f", *(f"/etc/testbed/{name}-faults.json" for name in FAULTY)])

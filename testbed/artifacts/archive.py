@@ -12,7 +12,7 @@ from pathlib import Path
 
 
 def tar_gz(target: Path, members: Mapping[str, Path]) -> None:
-    """Pack executable files under the given member names: sorted, owned by root, time 0."""
+    """Pack executable files under these member names: sorted, owned by root, time 0."""
     with (
         target.open("wb") as raw,
         gzip.GzipFile("", "wb", compresslevel=6, fileobj=raw, mtime=0) as packed,
@@ -28,7 +28,7 @@ def tar_gz(target: Path, members: Mapping[str, Path]) -> None:
 
 @dataclass(frozen=True)
 class Entry:
-    """A member of a tar made in memory: bytes make a file, a text a symbolic link, None a directory."""
+    """A member of a tar in memory: bytes are a file, a text a symbolic link, None a directory."""
 
     content: bytes | str | None
     mode: int = 0o644

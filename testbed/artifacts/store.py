@@ -29,7 +29,7 @@ class Stored:
     file: Path
     sha256: str
     origin: str
-    """"upstream" for a release file, "built" for one made from its Go module."""
+    """"upstream" for a release file, "built" for one built from its Go module."""
 
 
 def _directory(name: str, version: str) -> Path:
@@ -67,7 +67,7 @@ def catalogue(items: Iterable[Stored]) -> dict[str, dict[str, dict[str, str]]]:
 
 
 def ensure(wanted: Iterable[tuple[str, str]]) -> list[Stored]:
-    """Have artifacts (name, version) in the cache: from upstream where verified, else built together."""
+    """Put artifacts (name, version) into the cache: from upstream where verified, else built together."""
     pairs = list(dict.fromkeys(wanted))
     groups: dict[tuple[str, str], list[Artifact]] = {}
     sources: dict[str, Source] = {}

@@ -54,7 +54,7 @@ def digest(artifact: Artifact, version: str, arch: str) -> str | None:
 
 
 def fetch(artifact: Artifact, version: str, arch: str, wanted: str, target: Path) -> Path | None:
-    """Download one release file into a directory; None when it can't be had or is not what was promised."""
+    """Download one release file into a directory; None when it can't be downloaded or its digest differs."""
     path = artifact.path(version, arch)
     file = target / path.rsplit("/", 1)[1]
     seen = hashlib.sha256()

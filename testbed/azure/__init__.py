@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""An emulated Azure that the real Azure SDK believes: Entra ID, Resource Manager, and AKS behind them."""
+"""An emulated Azure that the real Azure SDK accepts: Entra ID, Resource Manager, and AKS behind them."""
 
 from __future__ import annotations
 

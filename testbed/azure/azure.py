@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The emulated Azure as tests use it: its address, its principals, its faults, and what it was asked."""
+"""The emulated Azure as tests use it: its URL, its principals, its faults, and the requests it got."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ TRUST_SECONDS = 60
 
 
 class Azure:
-    """Entra ID and Resource Manager at one address."""
+    """Entra ID and Resource Manager at one URL."""
 
     tenant_id = TENANT_ID
     subscription_id = SUBSCRIPTION_ID
@@ -55,19 +55,19 @@ class Azure:
 
     @property
     def url(self) -> str:
-        """Where Entra's authority and Resource Manager are."""
+        """The URL of Entra's authority host and of Resource Manager."""
         return f"https://{self._site.plan.service('azure')}"
 
     def app_registration(self, name: str, certificate: str = "") -> Principal:
-        """The app registration of that name, made if there is none; it has no roles at first.
+        """The app registration of that name, created if there is none; it has no roles at first.
 
         certificate: one (PEM) that may sign for it from now on, besides its secret and earlier ones.
         """
-        given = {"certificate": certificate} if certificate else None
-        return Principal(**self._call("PUT", f"principals/{quote(name, safe='')}", given))
+        body = {"certificate": certificate} if certificate else None
+        return Principal(**self._call("PUT", f"principals/{quote(name, safe='')}", body))
 
     def renew_secret(self, principal: Principal) -> Principal:
-        """Give an app registration another secret; the old one is refused from now on."""
+        """Replace the secret of an app registration; the old one is refused from now on."""
         return Principal(**self._call("POST", f"secrets/{quote(principal.name, safe='')}"))
 
     def remove_registration(self, name: str) -> None:
@@ -79,18 +79,18 @@ class Azure:
         self._call("PUT", "grants", {"principal_id": principal.object_id, "role": role, "scope": scope})
 
     def revoke(self, principal: Principal, role: str = "", scope: str = "") -> None:
-        """Take roles away: this one, or all of them."""
+        """Remove role assignments: of this role, or all of them."""
         self._call(
             "POST", "grants/revoke", {"principal_id": principal.object_id, "role": role, "scope": scope}
         )
 
     def token(self, principal: Principal, audience: str) -> str:
         """An access token, without a request to a token endpoint."""
-        given = {"client_id": principal.client_id, "audience": audience}
-        return str(self._call("POST", "token", given)["token"])
+        body = {"client_id": principal.client_id, "audience": audience}
+        return str(self._call("POST", "token", body)["token"])
 
     def environment(self, principal: Principal) -> dict[str, str]:
-        """What a user would export to work as this principal."""
+        """What a user would export to sign in as this principal."""
         return {
             "AZURE_SUBSCRIPTION_ID": self.subscription_id,
             "AZURE_TENANT": self.tenant_id,
@@ -125,7 +125,7 @@ class Azure:
         return found
 
     def invitations(self) -> list[dict[str, Any]]:
-        """Every URL and token that was issued, and what became of it: open, used or closed."""
+        """Every URL and token that was issued, and its state: open, used or closed."""
         found: list[dict[str, Any]] = self._call("GET", "invitations")
         return found
 
@@ -158,7 +158,7 @@ class Azure:
         )
 
     def settle(self) -> None:
-        """Wait until the API server takes Entra's tokens."""
+        """Wait until the API server accepts Entra's tokens."""
         cluster = Cluster(self._site)
         probe = self.app_registration("testbed")
 
@@ -205,11 +205,11 @@ class Azure:
             files.write(path, secrets.token_urlsafe(24), 0o600)
         return path.read_text(encoding="ascii")
 
-    def _call(self, method: str, path: str, given: Any = None) -> Any:
+    def _call(self, method: str, path: str, body: Any = None) -> Any:
         url = f"{self.url}/_testbed/{path}"
         try:
             answer = self._session.request(
-                method, url, json=given, headers={"X-Testbed-Key": self._key()}, timeout=SECONDS
+                method, url, json=body, headers={"X-Testbed-Key": self._key()}, timeout=SECONDS
             )
         except requests.RequestException as error:
             raise TestbedError(

@@ -15,7 +15,7 @@ from testbed.azure.faults import Fault, Faults
 from testbed.azure.record import Record
 from testbed.azure.roles import role
 
-GIVEN = Body(...)
+BODY = Body(...)
 NOTHING = Body(None)
 
 
@@ -33,15 +33,15 @@ def router(cloud: Cloud, faults: Faults, record: Record) -> APIRouter:
         return {"ready": True}
 
     @routes.put("/principals/{name:path}")
-    def register(name: str, given: dict[str, str] | None = NOTHING) -> dict[str, str]:
-        made = cloud.directory.register(name)
-        if given:
+    def register(name: str, body: dict[str, str] | None = NOTHING) -> dict[str, str]:
+        principal = cloud.directory.register(name)
+        if body:
             try:
-                certificate(given["certificate"])
+                certificate(body["certificate"])
             except ValueError as error:
                 raise HTTPException(422, str(error)) from error
-            cloud.directory.add_certificate(made, given["certificate"])
-        return asdict(made)
+            cloud.directory.add_certificate(principal, body["certificate"])
+        return asdict(principal)
 
     @routes.post("/secrets/{name:path}")
     def renew_secret(name: str) -> dict[str, str]:
@@ -55,36 +55,36 @@ def router(cloud: Cloud, faults: Faults, record: Record) -> APIRouter:
         return {"removed": cloud.directory.remove(name)}
 
     @routes.post("/token")
-    def token(given: dict[str, str] = GIVEN) -> dict[str, str]:
-        application = cloud.directory.application(given["client_id"])
+    def token(body: dict[str, str] = BODY) -> dict[str, str]:
+        application = cloud.directory.application(body["client_id"])
         if application is None:
-            raise HTTPException(404, f"there is no application {given['client_id']}")
+            raise HTTPException(404, f"there is no application {body['client_id']}")
         settings = cloud.database.settings
         return {
             "token": cloud.authority.issue(
-                application, given["audience"], settings.token_seconds, settings.token_version
+                application, body["audience"], settings.token_seconds, settings.token_version
             )
         }
 
     @routes.put("/grants")
-    def grant(given: dict[str, str] = GIVEN) -> dict[str, str]:
-        wanted = role(given["role"])
+    def grant(body: dict[str, str] = BODY) -> dict[str, str]:
+        wanted = role(body["role"])
         if wanted is None:
-            raise HTTPException(422, f"role {given['role']!r} is unknown")
-        there = cloud.grants.same(given["scope"], wanted.id, given["principal_id"])
-        assignment = there or cloud.grants.add(given["scope"], wanted.id, given["principal_id"])
+            raise HTTPException(422, f"role {body['role']!r} is unknown")
+        there = cloud.grants.same(body["scope"], wanted.id, body["principal_id"])
+        assignment = there or cloud.grants.add(body["scope"], wanted.id, body["principal_id"])
         cloud.provider.wake()
         return {"id": assignment.id}
 
     @routes.post("/grants/revoke")
-    def revoke(given: dict[str, str] = GIVEN) -> dict[str, int]:
-        wanted = role(given["role"]) if given.get("role") else None
+    def revoke(body: dict[str, str] = BODY) -> dict[str, int]:
+        wanted = role(body["role"]) if body.get("role") else None
         gone = [
             one
             for one in cloud.grants.all()
-            if one.principal_id == given["principal_id"]
+            if one.principal_id == body["principal_id"]
             and (wanted is None or one.role == wanted.id)
-            and (not given.get("scope") or one.scope.lower() == given["scope"].lower())
+            and (not body.get("scope") or one.scope.lower() == body["scope"].lower())
         ]
         for one in gone:
             cloud.grants.remove(one.name)
@@ -92,9 +92,9 @@ def router(cloud: Cloud, faults: Faults, record: Record) -> APIRouter:
         return {"removed": len(gone)}
 
     @routes.patch("/settings")
-    def settings(given: dict[str, Any] = GIVEN) -> dict[str, Any]:
+    def settings(body: dict[str, Any] = BODY) -> dict[str, Any]:
         try:
-            return asdict(cloud.database.set_settings(given))
+            return asdict(cloud.database.set_settings(body))
         except ValueError as error:
             raise HTTPException(422, str(error)) from error
 
@@ -104,12 +104,12 @@ def router(cloud: Cloud, faults: Faults, record: Record) -> APIRouter:
         return asdict(cloud.database.settings)
 
     @routes.put("/faults")
-    def fail(given: list[dict[str, Any]] = GIVEN) -> dict[str, int]:
+    def fail(body: list[dict[str, Any]] = BODY) -> dict[str, int]:
         try:
-            faults.show(*(Fault.parse(one) for one in given))
+            faults.show(*(Fault.parse(one) for one in body))
         except (ValueError, TypeError) as error:
             raise HTTPException(422, str(error)) from error
-        return {"faults": len(given)}
+        return {"faults": len(body)}
 
     @routes.get("/requests")
     def requests() -> list[dict[str, Any]]:

@@ -48,7 +48,7 @@ class Database:
         self._lock = threading.RLock()
         self._connection = sqlite3.connect(path, check_same_thread=False, isolation_level=None)
         self._connection.row_factory = sqlite3.Row
-        # A testbed that loses power is made anew: waiting for the disk would only slow it down.
+        # A testbed that loses power is created again: waiting for the disk would only slow it down.
         self._connection.execute("PRAGMA synchronous = OFF")
         self._connection.execute("PRAGMA journal_mode = WAL")
         self._connection.executescript(SCHEMA)

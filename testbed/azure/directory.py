@@ -40,13 +40,13 @@ class Directory:
         return [str(row["pem"]) for row in found]
 
     def add_certificate(self, application: Principal, pem: str) -> None:
-        """Let one more certificate sign for it."""
+        """Add a certificate that may sign for it."""
         self._database.change(
             "INSERT OR IGNORE INTO certificates (object_id, pem) VALUES (?, ?)", application.object_id, pem
         )
 
     def register(self, name: str) -> Principal:
-        """The app registration of that name, made if there is none."""
+        """The app registration of that name, created if there is none."""
         new = Principal(name, str(uuid.uuid4()), str(uuid.uuid4()), _new_secret())
         self._database.change(
             "INSERT OR IGNORE INTO principals (object_id, client_id, name, secret) VALUES (?, ?, ?, ?)",

@@ -48,7 +48,7 @@ class Refused(Exception):
 
 
 def audience(cloud: Cloud, resource: str) -> str:
-    """What a token for a resource names as its audience; a resource nobody registered is refused."""
+    """What a token for a resource names as its audience; an unregistered resource is refused."""
     known = (*RESOURCE_MANAGER, AKS_SERVER, *OTHER_RESOURCES, cloud.place.origin)
     if resource.rstrip("/") not in known:
         tenant = cloud.place.tenant_id

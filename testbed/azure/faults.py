@@ -43,14 +43,14 @@ class Fault:
         return asdict(self)
 
     @classmethod
-    def parse(cls, given: Mapping[str, Any]) -> Fault:
+    def parse(cls, values: Mapping[str, Any]) -> Fault:
         """A fault from JSON."""
         known = {field.name for field in fields(cls)}
-        if unknown := set(given) - known:
+        if unknown := set(values) - known:
             raise ValueError(
                 f"a fault has no {', '.join(sorted(unknown))}: it has {', '.join(sorted(known))}"
             )
-        fault = cls(**given)
+        fault = cls(**values)
         re.compile(fault.path)
         if fault.token not in TOKENS:
             raise ValueError(f"token fault {fault.token!r} is unknown: choose one of {', '.join(TOKENS[1:])}")

@@ -70,7 +70,9 @@ class Front:
 
     async def _refuse(self, fault: Fault, send: Send) -> None:
         code = fault.code or USUAL_CODES.get(fault.status, "InternalServerError")
-        body = json.dumps({"error": {"code": code, "message": "The testbed was told to answer so."}}).encode()
+        body = json.dumps(
+            {"error": {"code": code, "message": "The testbed was configured to answer so."}}
+        ).encode()
         headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
         if fault.retry_after is not None:
             headers.append((b"retry-after", str(fault.retry_after).encode()))

@@ -8,7 +8,7 @@ from fastapi import APIRouter, Body, HTTPException
 from testbed.azure.arm import hybrid_compute
 from testbed.azure.cloud import Cloud
 
-GIVEN = Body(...)
+BODY = Body(...)
 
 
 def router(cloud: Cloud) -> APIRouter:
@@ -16,8 +16,8 @@ def router(cloud: Cloud) -> APIRouter:
     routes = APIRouter(prefix="/_testbed/identity")
 
     @routes.post("/credential")
-    def credential(given: dict[str, str] = GIVEN) -> dict[str, str]:
-        found = hybrid_compute.identity_of(cloud, given.get("resource_id", ""), given.get("key", ""))
+    def credential(body: dict[str, str] = BODY) -> dict[str, str]:
+        found = hybrid_compute.identity_of(cloud, body.get("resource_id", ""), body.get("key", ""))
         if found is None:
             raise HTTPException(403, "this machine is not registered, or not with this key")
         return {

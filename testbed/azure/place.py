@@ -63,6 +63,6 @@ class Place:
     @classmethod
     def load(cls, directory: Path) -> Place:
         """Read it back."""
-        given = json.loads((directory / FILE).read_text(encoding="utf-8"))
-        kubernetes, blob = Kubernetes(**given.pop("kubernetes")), BlobAccount(**given.pop("blob"))
-        return cls(kubernetes=kubernetes, blob=blob, **given)
+        record = json.loads((directory / FILE).read_text(encoding="utf-8"))
+        kubernetes, blob = Kubernetes(**record.pop("kubernetes")), BlobAccount(**record.pop("blob"))
+        return cls(kubernetes=kubernetes, blob=blob, **record)

@@ -2,7 +2,7 @@
 """The server of the emulated Azure.
 
 Its directory holds place.json, tls.crt, tls.key, ca.crt, and in cluster/ the way into the cluster; the
-database and the key that signs tokens are made there.
+database and the key that signs tokens are created there.
 """
 
 from __future__ import annotations

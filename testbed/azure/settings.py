@@ -13,11 +13,11 @@ class Settings:
     """The defaults are Azure's own, where it has them."""
 
     token_seconds: int = 3599
-    """Life of an Entra access token."""
+    """Lifetime of an Entra access token."""
     token_version: int = 1
     """Format of access tokens; both resources we know take version 1."""
     bootstrap_token_seconds: int = 86400
-    """Life of a bootstrap token and of the configUrl that carries it."""
+    """Lifetime of a bootstrap token and of the configUrl that contains it."""
     join_seconds: int = 60
     """How long after its first use a token still works, if the join does not end before."""
     rbac_delay: float = 0
@@ -38,13 +38,13 @@ class Settings:
     delete_rate: float = 10
 
     @classmethod
-    def parse(cls, given: Mapping[str, Any]) -> Settings:
+    def parse(cls, values: Mapping[str, Any]) -> Settings:
         """Settings from JSON; a name or type that is not known is an error."""
         types = {field.name: type(field.default) for field in fields(cls)}
-        for name, value in given.items():
+        for name, value in values.items():
             if name not in types:
                 raise ValueError(f"setting {name!r} is unknown: there are {', '.join(types)}")
             number = types[name] in (int, float) and isinstance(value, int | float)
             if isinstance(value, bool) != (types[name] is bool) or not (number or types[name] is bool):
                 raise ValueError(f"setting {name} is {value!r}: it takes {types[name].__name__}")
-        return cls(**given)
+        return cls(**values)

@@ -40,7 +40,7 @@ class Caller:
 
 
 def ensure_key(path: Path) -> rsa.RSAPrivateKey:
-    """The key that signs, made once."""
+    """The signing key, generated once."""
     if not path.is_file():
         key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
         form = serialization.PrivateFormat.PKCS8

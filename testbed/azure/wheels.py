@@ -34,7 +34,7 @@ def compiled() -> Path:
 
 
 def ensure() -> Path:
-    """Have the packages; return their directory."""
+    """Install the packages if needed; return their directory."""
     wanted = directory()
     if wanted.is_dir():
         return wanted

@@ -42,7 +42,7 @@ def objects(server: str, kube_proxy_image: str, coredns_image: str) -> list[Obje
 
 
 def apply(api: Api, server: str, registry: Registry) -> None:
-    """Have the add-ons in the cluster."""
+    """Install the add-ons in the cluster."""
     for path, document in objects(server, registry.kube_proxy_image, registry.coredns_image):
         api.apply(path, document)
 

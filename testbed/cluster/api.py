@@ -30,7 +30,7 @@ class Api:
     ) -> None:
         self._server = server
         self._session = requests.Session()
-        self._session.trust_env = False  # a CA bundle of the machine does not know the cluster's authority
+        self._session.trust_env = False  # a CA bundle of the machine does not have the cluster's CA
         self._session.verify = str(ca_file)
         if identity:
             self._session.cert = (str(identity.cert), str(identity.key))
@@ -54,7 +54,7 @@ class Api:
         return self._call("PATCH", path, body=body, content_type="application/merge-patch+json")
 
     def apply(self, path: str, body: dict[str, Any]) -> dict[str, Any]:
-        """Have an object as given, new or not; what others added to it stays."""
+        """Create or update an object; fields that others added to it stay."""
         params = {"fieldManager": "testbed", "force": "true"}
         return self._call(
             "PATCH", path, params=params, body=body, content_type="application/apply-patch+yaml"

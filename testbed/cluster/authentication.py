@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Whom the API server believes besides its own certificates: Entra, by structured authentication."""
+"""Whose tokens the API server accepts besides its own certificates: Entra's, by structured authentication."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def document(origin: str, tenant_id: str, ca_pem: str) -> dict[str, Any]:
 
 def _entra(origin: str, tenant_id: str, ca_pem: str) -> list[dict[str, Any]]:
     base = f"{origin}/{tenant_id}"
-    # Version 1 tokens name an issuer that nobody can be asked at, version 2 tokens the authority itself.
+    # Version 1 tokens name an issuer without a discovery endpoint, version 2 tokens the authority host.
     issuers = (
         {
             "url": f"https://sts.windows.net/{tenant_id}/",

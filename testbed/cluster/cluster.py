@@ -43,7 +43,7 @@ class Cluster:
 
     @property
     def ca_pem(self) -> str:
-        """The cluster's authority: it signs the API server and the clients of the kubelet."""
+        """The cluster's CA: it signs the API server and the clients of the kubelet."""
         return self._credentials.authority.pem
 
     @property
@@ -53,7 +53,7 @@ class Cluster:
 
     @property
     def signing_duration(self) -> str:
-        """How long the certificates live that the cluster gives to kubelets."""
+        """Lifetime of the certificates that the cluster issues to kubelets."""
         return self._site.setting("signing_duration", SIGNING_DURATION)
 
     def api(self) -> Api:
@@ -72,14 +72,14 @@ class Cluster:
         return [str(stored.file), f"--kubeconfig={self.kubeconfig}"]
 
     def bootstrap_token(self, ttl_seconds: int = 86400) -> str:
-        """A new token that lets a machine ask for a node certificate."""
-        made = token.random_token()
+        """A new token with which a machine can request a node certificate."""
+        created = token.random_token()
         expires = datetime.datetime.now(datetime.timezone.utc) + datetime.timedelta(seconds=ttl_seconds)
-        self.api().post("/api/v1/namespaces/kube-system/secrets", token.secret(made, expires))
-        return made
+        self.api().post("/api/v1/namespaces/kube-system/secrets", token.secret(created, expires))
+        return created
 
     def set_signing_duration(self, duration: str) -> None:
-        """Change how long new kubelet certificates live; the controller manager is replaced for it."""
+        """Change the lifetime of new kubelet certificates; the controller manager is replaced for it."""
         self._site.remember("signing_duration", duration)
         manager = next(service for service in self.services() if service.name == "kube-controller-manager")
         if manager.ensure(self._site):

@@ -19,7 +19,7 @@ PROGRAM = "/usr/local/bin/"
 
 
 def etcd_argv(addresses: Plan) -> tuple[str, ...]:
-    """etcd, for clients that the testbed's authority knows."""
+    """etcd, for clients with a certificate of the testbed's CA."""
     url = f"https://{addresses.service('etcd')}:2379"
     return (
         "/usr/bin/etcd",
@@ -104,7 +104,7 @@ def _program(name: str, version: str) -> tuple[Path, str, bool]:
 def services(
     site: Site, credentials: Credentials, version: str, signing_duration: str
 ) -> tuple[Service, ...]:
-    """The control plane in the order its parts need each other; with another authority, all of it is new."""
+    """The control plane in the order its parts need each other; with another CA, all of it is new."""
     keys = (credentials.directory, INSIDE, False)
     data = site.directory / "etcd"
     data.mkdir(mode=0o700, parents=True, exist_ok=True)

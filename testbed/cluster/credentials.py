@@ -52,12 +52,12 @@ def kubeconfig(server: str, authority: Path, user: str, pair: Pair) -> str:
     return json.dumps(document, indent=1) + "\n"
 
 
-# By the cluster's authority, for those who talk to the API server.
+# Signed by the cluster's CA, for clients of the API server.
 ISSUED = ("kube-apiserver", "kubelet-client", "admin", "kube-controller-manager", "kube-scheduler", "aks")
 
 
 class Credentials:
-    """What the control plane's programs find in one directory, made once for each testbed."""
+    """Files of the control plane in one directory, created once per testbed."""
 
     def __init__(self, site: Site) -> None:
         self._site = site
@@ -73,17 +73,17 @@ class Credentials:
 
     @property
     def digest(self) -> str:
-        """Changes with the cluster's authority."""
+        """Changes with the cluster's CA."""
         return hashlib.sha256(self.authority.pem.encode()).hexdigest()[:12]
 
     def forget(self) -> None:
-        """Do without the cluster's authority and all that it signed: the next ones are others."""
+        """Delete the cluster's CA and all that it signed: the next ones are new."""
         for name in (*ISSUED, "cluster-ca"):
             for suffix in ("crt", "key"):
                 (self.directory / f"{name}.{suffix}").unlink(missing_ok=True)
 
     def ensure(self) -> None:
-        """Have all of it."""
+        """Create what is missing."""
         site, cluster = self._site, self.authority
         cluster.ensure()
         api_names = (site.plan.service("kube-apiserver"), FIRST_SERVICE_IP, *API_NAMES)

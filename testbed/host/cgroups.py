@@ -44,8 +44,8 @@ def complete(record: Path) -> None:
     for names in unmounted(kernel, Path("/proc/self/mounts").read_text(encoding="utf-8")):
         target = ROOT / names
         target.mkdir(exist_ok=True)
-        made = _recorded(record)
-        files.write(record, json.dumps(sorted({*made, names})))
+        mounted = _recorded(record)
+        files.write(record, json.dumps(sorted({*mounted, names})))
         run(["mount", "-t", "cgroup", "-o", names, "cgroup", target])
 
 

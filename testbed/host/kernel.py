@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Kernel settings that are not per machine here: every node machine shares the kernel of this one.
 
-A real node sets them for itself and gives them back when it leaves. Here that would change them under the
-feet of its neighbours (a kubelet refuses to start with others), so they are set once for all machines, before
-any of them looks, and given back with the last testbed.
+A real node sets them for itself and restores them when it leaves. Here that would change them for the other
+machines too (a kubelet refuses to start with other values), so they are set once for all machines, before any
+of them starts, and restored with the last testbed.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ AT_LEAST = {"fs.inotify.max_user_instances": 1024, "fs.inotify.max_user_watches"
 
 
 def settle(record: Path) -> None:
-    """Have the values that nodes need, and remember what was there."""
+    """Set the values that nodes need, and record the prior ones."""
     wanted = {name: value for name, value in SHARED.items() if _read(name) != value}
     wanted |= {name: str(least) for name, least in AT_LEAST.items() if int(_read(name)) < least}
     if not wanted:
@@ -42,7 +42,7 @@ def settle(record: Path) -> None:
 
 
 def restore(record: Path) -> None:
-    """Give back what settle() changed."""
+    """Restore what settle() changed."""
     for name, value in _recorded(record).items():
         _path(name).write_text(value, encoding="ascii")
     record.unlink(missing_ok=True)

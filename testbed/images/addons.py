@@ -22,7 +22,7 @@ LEFT_OUT = ("usr/share/", "lib/systemd/", "var/", "dev/", "etc/nftables.conf")
 
 
 def ensure() -> None:
-    """Have both packed."""
+    """Pack both if needed."""
     kube_proxy()
     coredns()
 

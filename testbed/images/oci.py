@@ -94,11 +94,11 @@ class Image:
 
 
 def push(image: Pushable, host: str, ca_file: Path) -> bool:
-    """Have an image in a registry; say whether it was missing."""
+    """Push an image if needed; return whether it was missing."""
     base = f"https://{host}/v2/{image.repository}"
     with requests.Session() as session:
         session.verify = str(ca_file)
-        session.trust_env = False  # the machine's own CA bundle does not know the testbed's authority
+        session.trust_env = False  # the machine's own CA bundle does not have the testbed's CA
         manifest = image.manifest()
         known = session.head(f"{base}/manifests/{image.tag}", headers={"Accept": MANIFEST}, timeout=SECONDS)
         if known.headers.get("Docker-Content-Digest") == digest(manifest):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Images that take seconds to pack: packed once, kept in the cache by what they are made of."""
+"""Images that take seconds to pack: packed once, kept in the cache by a digest of their parts."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Packed:
 
 
 def packed(repository: str, tag: str, made_of: Sequence[str], make: Callable[[], Image]) -> Packed:
-    """An image from the cache; made if what it is made of was never packed."""
+    """An image from the cache; packed if its parts were never packed."""
     text = json.dumps([repository, tag, *made_of, paths.arch()])
     key = hashlib.sha256(text.encode()).hexdigest()[:12]
     directory = paths.cache() / "images" / f"{repository}-{key}"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Root file systems made from Debian packages and imported into podman, cached by their recipe."""
+"""Root file systems built from Debian packages and imported into podman, cached by their recipe."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class Recipe:
 
 
 def ensure(recipe: Recipe) -> str:
-    """Have the image in podman's storage; return its name."""
+    """Import the image into podman's storage if needed; return its name."""
     if podman("image", "exists", recipe.image, check=False).returncode == 0:
         return recipe.image
     with files.lock(paths.cache() / "locks" / f"image-{recipe.name}"):
@@ -75,7 +75,7 @@ def ensure(recipe: Recipe) -> str:
 
 
 def ensure_tar(recipe: Recipe) -> None:
-    """Have the root file system in the cache."""
+    """Build the root file system in the cache if needed."""
     if recipe.tar.is_file():
         return
     recipe.tar.parent.mkdir(parents=True, exist_ok=True)

@@ -69,7 +69,7 @@ class Index:
 
 
 class Server(ThreadingHTTPServer):
-    """The listening side: the TLS handshake is made in the connection's own thread."""
+    """The listening side: the TLS handshake runs in the connection's own thread."""
 
     daemon_threads = True
     request_queue_size = 512

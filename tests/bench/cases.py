@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from tests.bench import report
+from tests.bench import controller, report
 from tests.bench.lab import CONFIG, ON_NODE, PROGRAM, Lab, Unwell
 from tests.bench.watch import Measured, measure
 
@@ -98,6 +98,11 @@ def five_hosts(lab: Lab) -> Iterator[Sample]:
     lab.fresh(FIVE)  # five kubelets less before the next case
 
 
+def controller_200_hosts(lab: Lab) -> Iterator[Sample]:
+    """What the controller computes for 200 hosts before it contacts any of them."""
+    yield Sample(report.CONTROLLER, controller.seconds(lab.directory))
+
+
 ALL: tuple[Callable[[Lab], Iterator[Sample]], ...] = (
     floor,
     playbook,
@@ -105,4 +110,5 @@ ALL: tuple[Callable[[Lab], Iterator[Sample]], ...] = (
     edge_packed,
     edge_download,
     five_hosts,
+    controller_200_hosts,
 )

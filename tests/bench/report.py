@@ -17,9 +17,10 @@ EDGE_SECOND = "edge, second run"
 EDGE_PACKED = "edge, archives"
 EDGE_DOWNLOAD = "edge, downloads"
 FIVE = "five hosts"
+CONTROLLER = "200 hosts"
 
 ABOUT = {
-    FLOOR: "a shell script copies programs and files and starts two units",
+    FLOOR: "a shell script copies binaries and files and starts two units",
     JOIN: "ansible-playbook bootstrap on a prepared host",
     SECOND: "ansible-playbook bootstrap again",
     EDGE: "aks-flex-node join on a prepared host",
@@ -27,6 +28,7 @@ ABOUT = {
     EDGE_PACKED: "aks-flex-node join, archives at hand but not unpacked",
     EDGE_DOWNLOAD: "aks-flex-node join, files from the mirror",
     FIVE: "ansible-playbook bootstrap on five prepared hosts at once",
+    CONTROLLER: "the controller's part of bootstrap for 200 hosts, no machine",
 }
 
 
@@ -45,6 +47,7 @@ AIMS = {
     "edge_second_s": Aim(0.5),
     "second_run_s": Aim(5),
     "modules_per_join": Aim(8),
+    "controller_200_hosts_s": Aim(5),
 }
 
 
@@ -63,6 +66,7 @@ def figures(samples: Samples, modules_per_join: int) -> dict[str, float]:
         "second_run_s": round(median[SECOND], 3),
         "modules_per_join": modules_per_join,
         "five_hosts_s": round(median[FIVE], 3),
+        "controller_200_hosts_s": round(median[CONTROLLER], 3),
     }
 
 

@@ -11,11 +11,10 @@ from typing import Any
 from azure.storage.blob import BlobServiceClient, ContainerClient
 
 from testbed import Testbed
+from testbed.document import SITE
 from testbed.machine import Machine
 from testbed.playbooks import Play, play, write_inventory
 
-# What differs between this testbed and the world: where programs and images come from.
-SITE = ("containerd", "runc", "cni", "mirror", "registryMirrors")
 ROLE = "Azure Kubernetes Service Contributor Role"
 # Where local accounts are disabled: read the cluster, and be its administrator by an Entra token.
 ENTRA_ROLES = ("Azure Kubernetes Service Cluster User Role", "Azure Kubernetes Service RBAC Cluster Admin")

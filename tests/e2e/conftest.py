@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The testbed that end-to-end tests share; each test module brings its own machines and takes them away."""
+"""The testbed that end-to-end tests share; each test module creates its own machines and removes them."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ def bed() -> Iterator[Testbed]:
 
 @pytest.fixture(scope="module")
 def machines(bed: Testbed) -> Iterator[MachineMaker]:
-    """Fresh machines: `machines(("edge-1", "debian12"), ...)`. Gone when the test module ends."""
-    made: list[Machine] = []
+    """Fresh machines: `machines(("edge-1", "debian12"), ...)`. Removed when the test module ends."""
+    created: list[Machine] = []
 
     def make(*wanted: tuple[str, str]) -> list[Machine]:
         for name, _ in wanted:
@@ -43,10 +43,12 @@ def machines(bed: Testbed) -> Iterator[MachineMaker]:
                     old.remove()
         with ThreadPoolExecutor() as pool:
             fresh = list(pool.map(lambda pair: bed.node(pair[0], platform=pair[1]), wanted))
-        made.extend(fresh)
+        created.extend(fresh)
         return fresh
 
     yield make
-    for machine in made:
-        machine.remove()
-        bed.cluster.kubectl("delete", "node", machine.name, "--ignore-not-found")
+    with ThreadPoolExecutor() as pool:
+        list(pool.map(Machine.remove, created))
+    if created:
+        names = (machine.name for machine in created)
+        bed.cluster.kubectl("delete", "node", "--ignore-not-found", *names)

@@ -128,26 +128,32 @@ def patient(bed: Testbed, machines: MachineMaker, tmp_path_factory: pytest.TempP
     return made
 
 
+def kill_at(kind: str, bed: Testbed, patient: Patient) -> list[str]:
+    """Kill a join and an unbootstrap at an item of this kind, run each again, and name what is different."""
+    patient.killed(kind, "apply", "join", "--config", CONFIG)
+    status, said = patient.run("join", "--config", CONFIG)
+    assert status == 0, said
+    assert fleet.is_ready(fleet.node(bed, NAME))
+    assert patient.run("plan") == (0, "nothing to do\n")
+    joined = differences(patient.joined, lasting(photograph(patient.machine)))
+    patient.killed(kind, "restore", "unbootstrap")
+    status, said = patient.run("unbootstrap")
+    assert status == 0, said
+    assert NAME not in fleet.node_names(bed)
+    left = differences(patient.before, photograph(patient.machine))
+    return [
+        *(f"bootstrap killed at a {kind}: {line}" for line in joined),
+        *(f"unbootstrap killed at a {kind}: {line}" for line in left),
+    ]
+
+
+@pytest.mark.smoke
+def test_a_kill_in_the_middle(bed: Testbed, patient: Patient) -> None:
+    assert kill_at("link", bed, patient) == []
+
+
 def test_one_kill_for_each_kind_and_operation(bed: Testbed, patient: Patient) -> None:
-    wrong = []
-    for kind in patient.kinds:
-        patient.killed(kind, "apply", "join", "--config", CONFIG)
-        status, said = patient.run("join", "--config", CONFIG)
-        assert status == 0, said
-        assert fleet.is_ready(fleet.node(bed, NAME))
-        assert patient.run("plan") == (0, "nothing to do\n")
-        wrong += [
-            f"bootstrap killed at a {kind}: {line}"
-            for line in differences(patient.joined, lasting(photograph(patient.machine)))
-        ]
-        patient.killed(kind, "restore", "unbootstrap")
-        status, said = patient.run("unbootstrap")
-        assert status == 0, said
-        assert NAME not in fleet.node_names(bed)
-        wrong += [
-            f"unbootstrap killed at a {kind}: {line}"
-            for line in differences(patient.before, photograph(patient.machine))
-        ]
+    wrong = [line for kind in patient.kinds for line in kill_at(kind, bed, patient)]
     print(f"crash matrix on a real machine: {2 * len(patient.kinds)} kills ({', '.join(patient.kinds)})")
     assert not wrong, "\n".join(wrong)
     assert {"directory", "file", "link", "tree", "program", "unit", "sysctl", "fstab"} <= set(patient.kinds)

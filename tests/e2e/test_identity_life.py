@@ -36,6 +36,7 @@ LIVES: Mapping[str, tuple[str, Method]] = {
     "life-vm": ("debian13", "managedIdentity"),
     "life-arc": ("ubuntu2404", "arc"),
 }
+CHANGING: Mapping[Profile, str] = {"certificate": "debian12", "token": "ubuntu2204"}
 ROTATED: Mapping[str, tuple[str, Method, Profile]] = {
     "authority-token": ("debian12", "bootstrapToken", "certificate"),
     "authority-principal": ("ubuntu2204", "servicePrincipal", "certificate"),
@@ -286,7 +287,7 @@ def changing(
     bed: Testbed, machines: MachineMaker, tmp_path: Path, request: pytest.FixtureRequest
 ) -> Iterator[Changing]:
     """A service principal's machine, which is a node with a pod."""
-    (machine,) = machines(("life-changing", "ubuntu2204"))
+    (machine,) = machines(("life-changing", CHANGING[request.param]))
     operator = registrar(bed, "life-operator", *GRANTOR_ROLES)
     member = Member(bed, machine, "servicePrincipal", request.param, operator)
     member.exist()
@@ -300,7 +301,9 @@ def changing(
     bed.cluster.kubectl("delete", "node", machine.name)
 
 
-@pytest.mark.parametrize("changing", ["certificate", "token"], indirect=True)
+@pytest.mark.parametrize(
+    "changing", [pytest.param("certificate", marks=pytest.mark.smoke), "token"], indirect=True
+)
 def test_a_secret_is_replaced(changing: Changing, bed: Testbed) -> None:
     member, node, pod = changing.member, changing.uid(), changing.pod.still()
     kubelet = fleet.main_pids(member.machine)

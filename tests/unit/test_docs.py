@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
@@ -91,7 +92,11 @@ def test_error_codes_exist(page: Path) -> None:
     assert set(re.findall(r"FLEX-\d{4}", text_of(page))) <= known
 
 
-def test_variables_of_the_readme_are_those_of_the_roles() -> None:
+# Variables of playbooks that the specification names ("Targets"); playbooks may come to use them.
+ANNOUNCED = {"flexnode_serial", "flexnode_max_fail_percentage"}
+
+
+def test_variables_of_the_page_are_those_of_the_roles_and_playbooks() -> None:
     in_specs = {
         name
         for role in docs.roles()
@@ -100,9 +105,12 @@ def test_variables_of_the_readme_are_those_of_the_roles() -> None:
         if name.startswith("flexnode_")
     }
     playbooks = "".join(path.read_text() for path in ROOT.glob("playbooks/*.yml"))
-    in_playbooks = set(re.findall(r"\bflexnode_(?:hosts|kubeconfig|proof|url_directory)\b", playbooks))
-    in_readme = set(re.findall(r"^\| `(flexnode_\w+)` \|", text_of(ROOT / "README.md"), re.MULTILINE))
-    assert in_readme == in_specs | in_playbooks
+    names = "hosts|kubeconfig|proof|url_directory|serial|max_fail_percentage"
+    in_playbooks = set(re.findall(rf"\bflexnode_(?:{names})\b", playbooks))
+    page = text_of(ROOT / "docs" / "variables.md")
+    on_page = set(re.findall(r"^\| `(flexnode_\w+)` \|", page, re.MULTILINE))
+    assert on_page - ANNOUNCED == (in_specs | in_playbooks) - ANNOUNCED
+    assert on_page >= ANNOUNCED
 
 
 def test_state_files_are_told() -> None:
@@ -166,7 +174,7 @@ def test_every_example_is_linked_from_a_page() -> None:
 
 
 def test_inventory_gives_documents_that_are_accepted() -> None:
-    inventory = yaml.safe_load((EXAMPLES / "edge_hosts").read_text())["all"]
+    inventory = yaml.safe_load((EXAMPLES / "edge_hosts").read_text())["aks_flexnode"]
     for host in inventory["hosts"].values():
         check_available(
             parse(merge(inventory["vars"]["flexnode_config"], host.get("flexnode_host_config", {})))
@@ -174,19 +182,24 @@ def test_inventory_gives_documents_that_are_accepted() -> None:
 
 
 def test_inventory_with_addresses_gives_documents_that_are_accepted() -> None:
-    inventory = yaml.safe_load((EXAMPLES / "edge_hosts_url").read_text())["all"]
+    inventory = yaml.safe_load((EXAMPLES / "edge_hosts_url").read_text())["aks_flexnode"]
     assert inventory["vars"]["flexnode_config_source"] == "url"
     assert all(host["flexnode_config_url"].startswith("https://") for host in inventory["hosts"].values())
     parse(merge(node_document(), inventory["vars"]["flexnode_config"]))
 
 
-def test_inventory_for_azure_gives_documents_that_are_accepted() -> None:
+FROM_AZURE = {"azure": {"targetCluster": {"location": "westeurope"}}}
+
+
+@pytest.mark.parametrize("name", ["edge_hosts_azure", "edge_hosts_arc"])
+def test_inventory_for_azure_gives_documents_that_are_accepted(name: str) -> None:
     """What Azure adds is a whole document; this goes over it."""
-    inventory = yaml.safe_load((EXAMPLES / "edge_hosts_azure").read_text())["all"]
+    inventory = yaml.safe_load((EXAMPLES / name).read_text())["aks_flexnode"]
+    assert inventory["vars"]["flexnode_config_source"] == "cluster"
     assert inventory["vars"]["flexnode_cluster_id"].startswith("/subscriptions/")
     for host in inventory["hosts"].values():
         own = merge(inventory["vars"]["flexnode_config"], host["flexnode_host_config"])
-        check_available(parse(merge(node_document(), own)))
+        check_available(parse(merge(merge(node_document(), FROM_AZURE), own)))
 
 
 @pytest.mark.parametrize("name", ["air_gapped.yml", "proxy.yml", "unknown_version.yml"])
@@ -201,15 +214,38 @@ def test_document_with_everything_is_accepted() -> None:
         check_available(parse(merge(document, instead), pollable=True), pollable=True)
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/azure.md"])
-def test_inventories_of_pages_are_the_examples(page: str) -> None:
-    """Same keys, so that whoever copies one or the other gets the same; values may be shortened."""
+@pytest.mark.parametrize("name", sorted(path.name for path in EXAMPLES.glob("edge_hosts*")))
+def test_example_inventories_have_the_group_and_the_source(name: str) -> None:
+    """Playbooks act on the group aks_flexnode; nobody has to add the source to a command line."""
+    shown = subprocess.run(
+        [Path(sys.executable).parent / "ansible-inventory", "-i", EXAMPLES / name, "--list"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+    )
+    answer = json.loads(shown.stdout)
+    hosts = answer["aks_flexnode"]["hosts"]
+    assert hosts
+    for host in hosts:
+        assert answer["_meta"]["hostvars"][host]["flexnode_config_source"] in ("inline", "url", "cluster")
+
+
+@pytest.mark.parametrize(
+    ("page", "examples"),
+    [
+        ("README.md", ["edge_hosts_azure", "edge_hosts_arc", "edge_hosts"]),
+        ("docs/azure.md", ["edge_hosts_azure"]),
+        ("docs/arc.md", ["edge_hosts_arc"]),
+    ],
+)
+def test_inventories_of_pages_are_the_examples(page: str, examples: list[str]) -> None:
+    """Same keys, so that a user who copies one or the other gets the same; values may be shortened."""
     blocks = [block for block in YAML_FENCE.findall(text_of(ROOT / page)) if "flexnode_config:" in block]
-    examples = ["edge_hosts_azure", "edge_hosts"][: len(blocks)]
-    assert blocks
     for shown, name in zip(blocks, examples, strict=True):
-        example = yaml.safe_load((EXAMPLES / name).read_text())["all"]["vars"]
-        assert keys_of(yaml.safe_load(shown)["all"]["vars"]) == keys_of(example)
+        example = yaml.safe_load((EXAMPLES / name).read_text())["aks_flexnode"]["vars"]
+        assert keys_of(yaml.safe_load(shown)["aks_flexnode"]["vars"]) == keys_of(example)
 
 
 def keys_of(value: object, at: str = "") -> set[str]:

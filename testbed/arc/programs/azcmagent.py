@@ -92,7 +92,7 @@ def parser() -> argparse.ArgumentParser:
     return top
 
 
-def given(options: argparse.Namespace) -> dict[str, Any]:
+def requested(options: argparse.Namespace) -> dict[str, Any]:
     """The options: those of the command line before those of the file."""
     found: dict[str, Any] = {}
     if options.file:
@@ -134,7 +134,7 @@ def require_root() -> None:
 def connect(options: argparse.Namespace) -> None:
     """Make the machine's resource, and its identity."""
     require_root()
-    wanted = given(options)
+    wanted = requested(options)
     if registered := settings.read(settings.agent_config()).get("resourceName"):
         raise Failed(67, f"The machine is already connected to Azure as {registered}")
     if missing := [name for name in NEEDED if not wanted.get(name)]:
@@ -165,7 +165,7 @@ def connect(options: argparse.Namespace) -> None:
         f"/subscriptions/{wanted['subscription-id']}/resourceGroups/{wanted['resource-group']}"
         f"/providers/Microsoft.HybridCompute/machines/{name}"
     )
-    made = arm("PUT", resource_id, wanted["access-token"], machine, 42)
+    created = arm("PUT", resource_id, wanted["access-token"], machine, 42)
     try:
         answer = call(
             "POST",
@@ -183,7 +183,7 @@ def connect(options: argparse.Namespace) -> None:
             "resourceGroup": wanted["resource-group"],
             "resourceName": name,
             "tenantId": wanted.get("tenant-id") or answer["tenant_id"],
-            "location": made.get("location", wanted["location"]),
+            "location": created.get("location", wanted["location"]),
             "vmId": machine["properties"]["vmId"],
             "cloud": wanted.get("cloud", CLOUDS[0]),
             "resourceId": resource_id,
@@ -197,7 +197,7 @@ def connect(options: argparse.Namespace) -> None:
 def disconnect(options: argparse.Namespace) -> None:
     """Remove the resource, and the machine's memory of it."""
     require_root()
-    wanted, known = given(options), settings.read(settings.agent_config())
+    wanted, known = requested(options), settings.read(settings.agent_config())
     misbehave("disconnect")
     if known.get("resourceName") and not wanted.get("force-local-only"):
         if not wanted.get("access-token"):
@@ -277,7 +277,7 @@ def config(options: argparse.Namespace) -> None:
 def arm(
     method: str, resource_id: str, token: str, body: dict[str, Any] | None, number: int
 ) -> dict[str, Any]:
-    """A call to Resource Manager with the token of whoever runs the command."""
+    """A call to Resource Manager with the token of the user who runs the command."""
     azure = settings.azure()
     if not azure:
         raise Failed(26, "there is no Azure: the testbed has not written /etc/testbed/azure.json")
@@ -286,10 +286,10 @@ def arm(
     try:
         return call(method, url, data, Authorization=f"Bearer {token}", Content_Type="application/json")
     except Refused as error:
-        told = error.body.get("error", {})
+        problem = error.body.get("error", {})
         text = (
-            f"{told.get('code', error.status)}: {told.get('message', error)}"
-            if isinstance(told, dict)
+            f"{problem.get('code', error.status)}: {problem.get('message', error)}"
+            if isinstance(problem, dict)
             else str(error)
         )
         if error.status == 0:
@@ -325,7 +325,9 @@ def misbehave(command: str) -> None:
     if fault:
         time.sleep(float(fault.get("seconds", 0)))
         if fault.get("code"):
-            raise Failed(int(fault["code"]), str(fault.get("message", "The testbed was told to fail so.")))
+            raise Failed(
+                int(fault["code"]), str(fault.get("message", "The testbed was configured to fail so."))
+            )
 
 
 def moment() -> str:

@@ -54,15 +54,15 @@ def token(authority: str, tenant: str, client_id: str, secret: str, resource: st
         "client_secret": secret,
         "scope": f"{resource.rstrip('/')}/.default",
     }
-    given = call(
+    issued = call(
         "POST",
         f"{authority}/{tenant}/oauth2/v2.0/token",
         urllib.parse.urlencode(form).encode(),
         Content_Type="application/x-www-form-urlencoded",
     )
-    now, seconds = int(time.time()), int(given["expires_in"])
+    now, seconds = int(time.time()), int(issued["expires_in"])
     return {
-        "access_token": given["access_token"],
+        "access_token": issued["access_token"],
         "client_id": client_id,
         "expires_in": str(seconds),
         "expires_on": str(now + seconds),

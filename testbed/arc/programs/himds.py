@@ -22,7 +22,7 @@ REMEMBERED = 100
 
 
 class Challenges:
-    """Files that only root and the agent's group can read; whoever read one may have a token, once."""
+    """Files that only root and the agent's group can read; who proves to have read one gets a token, once."""
 
     def __init__(self) -> None:
         self._open: dict[str, str] = {}
@@ -60,7 +60,7 @@ class Challenges:
 
 
 def give(challenges: Challenges, resource: str, headers: dict[str, str]) -> dict[str, Any]:
-    """A token for whoever answers the challenge."""
+    """A token for the caller that answers the challenge."""
     fault = settings.faults("himds")
     scheme, _, shown = headers.get("authorization", "").partition(" ")
     if scheme != "Basic" or not challenges.spend(shown) or fault.get("wrong_challenge"):

@@ -42,12 +42,12 @@ def listener(name: str, address: str, port: int, give: Give) -> ThreadingHTTPSer
         """{"status": 410, "times": 3, "retry_after": 1}, {"seconds": 5}, {"down": true}."""
         time.sleep(float(fault.get("seconds", 0)))
         if fault.get("down"):
-            raise ConnectionError("told to be down")
+            raise ConnectionError("configured to be down")
         key = json.dumps(fault, sort_keys=True)
         if "status" in fault and shown.setdefault(key, 0) < int(fault.get("times", 1 << 30)):
             shown[key] += 1
             later = {"Retry_After": str(fault["retry_after"])} if "retry_after" in fault else {}
-            raise Answer(int(fault["status"]), "testbed", "The testbed was told to answer so.", **later)
+            raise Answer(int(fault["status"]), "testbed", "The testbed was configured to answer so.", **later)
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
@@ -77,10 +77,10 @@ def listener(name: str, address: str, port: int, give: Give) -> ThreadingHTTPSer
                 raise Answer(400, "bad_request", "The api-version parameter is needed")
             if not query.get("resource"):
                 raise Answer(400, "invalid_request", "Required query variable 'resource' is missing")
-            given = give(query["resource"], query, headers)
+            issued = give(query["resource"], query, headers)
             if faults(name).get("expired"):
-                given |= {"expires_in": "-60", "expires_on": str(int(time.time()) - 60)}
-            return given
+                issued |= {"expires_in": "-60", "expires_on": str(int(time.time()) - 60)}
+            return issued
 
         def _answer(self, status: int, body: dict[str, Any], more: dict[str, str] | None = None) -> None:
             data = json.dumps(body).encode()
@@ -93,6 +93,6 @@ def listener(name: str, address: str, port: int, give: Give) -> ThreadingHTTPSer
             self.wfile.write(data)
 
         def log_message(self, format: str, *args: Any) -> None:
-            """Paths hold nothing secret, but nobody reads them either."""
+            """No log: paths hold no secret, but no test reads them."""
 
     return ThreadingHTTPServer((address, port), Handler)

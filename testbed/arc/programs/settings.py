@@ -53,7 +53,7 @@ def azure() -> dict[str, Any]:
 
 
 def faults(name: str) -> dict[str, Any]:
-    """What a program was told to do wrong: /etc/testbed/{himds,imds,azcmagent}-faults.json."""
+    """The faults that a program was configured to show: /etc/testbed/{himds,imds,azcmagent}-faults.json."""
     return read(place(f"/etc/testbed/{name}-faults.json"))
 
 

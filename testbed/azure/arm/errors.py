@@ -49,7 +49,7 @@ def unauthenticated(code: str, message: str, tenant_id: str, origin: str) -> Arm
 
 
 def no_token(tenant_id: str, origin: str) -> ArmError:
-    """Nobody said who they are."""
+    """The request has no credential."""
     message = "Authentication failed. The 'Authorization' header is missing."
     return unauthenticated("AuthenticationFailed", message, tenant_id, origin)
 

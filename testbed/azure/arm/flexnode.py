@@ -65,7 +65,7 @@ def _shown(call: Call, node: Node) -> dict[str, Any]:
 
 
 def put(call: Call) -> Answer:
-    """Create or replace: always a fresh URL and token, told to who asks for them."""
+    """Create or replace: always a new URL and token, returned if the caller asks for them."""
     managed_clusters.require(call, nested=True)
     name = call.values["node"].lower()
     if len(name) > 253 or not NAME.fullmatch(name):
@@ -79,14 +79,14 @@ def put(call: Call) -> Answer:
     _refuse_while_busy(before)
     created = before is None
     node, issued = provider.put(name, properties)
-    told = _url(issued) if call.query.get("configurl", "").lower() == "true" else {}
-    body = _envelope(call, name, {**_state(node), **bundle.without_secrets(properties), **told})
+    url = _url(issued) if call.query.get("configurl", "").lower() == "true" else {}
+    body = _envelope(call, name, {**_state(node), **bundle.without_secrets(properties), **url})
     status = 201 if created else 200
     if node.settled <= node.changed:
         return Answer(status, body)
-    # What is not there yet can't be told: the operation has it when it ends.
+    # What is not there yet cannot be returned: the operation has it when it ends.
     finished = {**body["properties"], "provisioningState": "Succeeded"}
-    for key in told:
+    for key in url:
         del body["properties"][key]
     return Answer(status, body, operations.begin(call, finished))
 
@@ -112,7 +112,7 @@ def listed(call: Call) -> Answer:
 
 
 def delete(call: Call) -> Answer:
-    """Forget a node: URL and token die, the machine is left alone."""
+    """Delete a node: URL and token are revoked, the machine is not touched."""
     managed_clusters.require(call, nested=True)
     provider = call.cloud.provider
     node = provider.nodes.find(call.values["node"])

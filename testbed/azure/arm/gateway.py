@@ -59,7 +59,7 @@ class Gateway:
         state: Any,
         fault: Fault | None = None,
     ) -> Answer:
-        """Let a request in or say why not; state.principal tells the record who it was."""
+        """Authenticate and authorize a request, or refuse it; state.principal is for the record."""
         request_id = str(uuid.uuid4())
         headers = {
             "Cache-Control": "no-cache",

@@ -57,10 +57,10 @@ def put(call: Call) -> Answer:
         raise errors.invalid(
             f"The machine name '{call.values['machine']}' is not valid.", "InvalidResourceName"
         )
-    given, there = call.body(), _find(call)
-    if not given.get("location") and not there:
+    body, there = call.body(), _find(call)
+    if not body.get("location") and not there:
         raise errors.invalid("The location property is required for this definition.", "LocationRequired")
-    properties = given.get("properties") or {}
+    properties = body.get("properties") or {}
     key = str(properties.pop("clientPublicKey", ""))
     identity = call.cloud.directory.register(principal_name(_id(call)))
     now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
@@ -68,8 +68,8 @@ def put(call: Call) -> Answer:
         "id": _id(call),
         "name": call.values["machine"],
         "type": KIND,
-        "location": given.get("location") or (there or {}).get("location"),
-        "tags": given.get("tags") or {},
+        "location": body.get("location") or (there or {}).get("location"),
+        "tags": body.get("tags") or {},
         "identity": {
             "type": "SystemAssigned",
             "principalId": identity.object_id,
@@ -122,7 +122,7 @@ def delete(call: Call) -> Answer:
 
 
 def identity_of(cloud: Cloud, resource_id: str, key: str) -> Principal | None:
-    """The identity of a machine, for whoever holds the key that it was registered with."""
+    """The identity of a machine, for the holder of the key that it was registered with."""
     row = _database(cloud).row("SELECT * FROM hybrid_machines WHERE id = ?", resource_id.lower())
     shown = hashlib.sha256(key.encode()).hexdigest()
     if row is None or not row["key"] or not hmac.compare_digest(row["key"], shown):

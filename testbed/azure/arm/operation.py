@@ -29,7 +29,7 @@ class Answer:
 
 @dataclass(frozen=True)
 class Call:
-    """A request that was let in."""
+    """A request that was authenticated and authorized."""
 
     cloud: Cloud
     principal: Principal
@@ -106,7 +106,7 @@ def page(call: Call, items: list[dict[str, Any]]) -> dict[str, Any]:
     try:
         start = int(call.query.get("$skiptoken", "0"))
     except ValueError as error:
-        raise errors.invalid("The $skiptoken is not one of ours.") from error
+        raise errors.invalid("The $skiptoken was not issued here.") from error
     answer: dict[str, Any] = {"value": items[start : start + size]}
     if start + size < len(items):
         base = re.sub(r"[?&]\$skiptoken=\d*|[?&]%24skiptoken=\d*", "", call.url)

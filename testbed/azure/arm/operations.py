@@ -66,7 +66,7 @@ def result(call: Call) -> Answer:
     return Answer(200, body) if body else Answer(204)
 
 
-# Whoever began an operation may see it: its name is not to be guessed.
+# The caller that began an operation may read it: its name cannot be guessed.
 OPERATIONS = (
     Operation("GET", f"{PROVIDER}/operations/{{name}}", "", status),
     Operation("GET", f"{PROVIDER}/operationresults/{{name}}", "", result),

@@ -76,19 +76,19 @@ def create(call: Call) -> Answer:
     """Assign a role."""
     grants = call.cloud.grants
     name, scope = call.values["name"], call.values["scope"]
-    given = call.body().get("properties")
-    if not isinstance(given, dict) or not given.get("roleDefinitionId") or not given.get("principalId"):
+    body = call.body().get("properties")
+    if not isinstance(body, dict) or not body.get("roleDefinitionId") or not body.get("principalId"):
         raise errors.invalid(
             "The request to create a role assignment is not valid.", "InvalidCreateRoleAssignmentRequest"
         )
     try:
-        name, principal_id = str(uuid.UUID(name)), str(uuid.UUID(given["principalId"]))
+        name, principal_id = str(uuid.UUID(name)), str(uuid.UUID(body["principalId"]))
     except ValueError as error:
         message = f"The role assignment ID '{name}' is not valid. The role assignment ID must be a GUID."
         raise errors.invalid(message, "InvalidRoleAssignmentId") from error
-    wanted = role(str(given["roleDefinitionId"]).rpartition("/")[2])
+    wanted = role(str(body["roleDefinitionId"]).rpartition("/")[2])
     if wanted is None:
-        raise _no_definition(str(given["roleDefinitionId"]).rpartition("/")[2])
+        raise _no_definition(str(body["roleDefinitionId"]).rpartition("/")[2])
     if call.cloud.directory.principal(principal_id) is None:
         raise errors.invalid(
             f"Principal {principal_id.replace('-', '')} does not exist in the directory "
@@ -110,16 +110,16 @@ def create(call: Call) -> Answer:
         plain = there.name.replace("-", "")
         message = f"The role assignment already exists. The ID of the existing role assignment is {plain}."
         raise ArmError(409, "RoleAssignmentExists", message)
-    made = grants.add(
+    created = grants.add(
         scope,
         wanted.id,
         principal_id,
         name=name,
-        principal_type=str(given.get("principalType") or "ServicePrincipal"),
+        principal_type=str(body.get("principalType") or "ServicePrincipal"),
         created_by=call.principal.object_id,
     )
     call.cloud.provider.wake()
-    return Answer(201, _assignment(call, made))
+    return Answer(201, _assignment(call, created))
 
 
 def get(call: Call) -> Answer:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The subscription and its resource groups, as far as tools look at them."""
+"""The subscription and its resource groups, as far as tools read them."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Bundles in blob storage: one container a node, and URLs that a stored access policy can take back."""
+"""Bundles in blob storage: one container per node, and URLs that a stored access policy can revoke."""
 
 from __future__ import annotations
 

@@ -33,22 +33,22 @@ class Invalid(Exception):
     """Properties that the provider does not take."""
 
 
-def _check(given: Any, schema: Mapping[str, Any], path: str) -> None:
-    if not isinstance(given, dict):
+def _check(content: Any, schema: Mapping[str, Any], path: str) -> None:
+    if not isinstance(content, dict):
         raise Invalid(f"'{path}' must be an object.")
-    for name, value in given.items():
+    for name, value in content.items():
         if name not in schema:
             raise Invalid(f"Could not find member '{name}' on object '{path}'. Known: {', '.join(schema)}.")
         if schema[name] is not None:
             _check(value, schema[name], f"{path}.{name}")
 
 
-def parse(given: Any) -> dict[str, Any]:
+def parse(content: Any) -> dict[str, Any]:
     """The properties of a PUT, checked; they are whole, never a part."""
-    if given is None:
+    if content is None:
         raise Invalid("The request content has no 'properties'.")
-    _check(given, SCHEMA, "properties")
-    properties: dict[str, Any] = given
+    _check(content, SCHEMA, "properties")
+    properties: dict[str, Any] = content
     azure = properties.get("azureAuth", {})
     method = azure.get("method")
     if method is not None and method not in AZURE_METHODS:
@@ -99,9 +99,9 @@ def document(place: Place, name: str, properties: Mapping[str, Any], token: str 
         azure["arc"] = {"enabled": True, **(auth.get("arc") or {})}
     if token:
         azure["bootstrapToken"] = {"token": token}
-    given = properties.get("nodeConfig", {})
+    content = properties.get("nodeConfig", {})
     kubelet = {
-        **(given.get("kubelet") or {}),
+        **(content.get("kubelet") or {}),
         "dnsServiceIP": kubernetes.dns_service_ip,
         "serverURL": kubernetes.server,
         "caCertData": authority,
@@ -114,7 +114,7 @@ def document(place: Place, name: str, properties: Mapping[str, Any], token: str 
         **{part: {"version": versions[part]} for part in VERSIONED if versions.get(part)},
         "network": {"serviceCIDR": kubernetes.service_cidr, "podCIDR": kubernetes.pod_cidr},
         "node": {
-            **{key: given[key] for key in ("maxPods", "labels", "taints") if key in given},
+            **{key: content[key] for key in ("maxPods", "labels", "taints") if key in content},
             "kubelet": kubelet,
         },
         "agent": {"nodeName": name},
@@ -131,10 +131,10 @@ def text(config: Mapping[str, Any], version: int) -> bytes:
     return json.dumps({"config": config, "configVersion": str(version)}, indent=1).encode() + b"\n"
 
 
-def without_secrets(given: Any) -> Any:
+def without_secrets(content: Any) -> Any:
     """The same without what no answer may show."""
-    if isinstance(given, Mapping):
-        return {name: without_secrets(value) for name, value in given.items() if name not in SECRETS}
-    if isinstance(given, list):
-        return [without_secrets(value) for value in given]
-    return given
+    if isinstance(content, Mapping):
+        return {name: without_secrets(value) for name, value in content.items() if name not in SECRETS}
+    if isinstance(content, list):
+        return [without_secrets(value) for value in content]
+    return content

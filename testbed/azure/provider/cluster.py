@@ -53,9 +53,9 @@ class Cluster:
 
     def create_token(self, expires: datetime.datetime) -> str:
         """A new bootstrap token."""
-        made = token.random_token()
-        self._api.post(SECRETS, token.secret(made, expires))
-        return made
+        created = token.random_token()
+        self._api.post(SECRETS, token.secret(created, expires))
+        return created
 
     def delete_token(self, token_id: str) -> None:
         """Take a token away."""
@@ -82,7 +82,7 @@ class Cluster:
             return self._nodes.get(name), self._leases.get(name)
 
     def bind(self, wanted: list[Assignment]) -> None:
-        """Have exactly the bindings of these assignments."""
+        """Create and delete bindings until they are exactly those of these assignments."""
         names = {f"azure-{one.name}": one for one in wanted}
         there = self._api.get(BINDINGS, labelSelector=OURS)["items"]
         existing = {str(item["metadata"]["name"]) for item in there}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The life of an invitation: a URL and a token that let one machine join, once."""
+"""The lifetime of an invitation: a URL and a token with which one machine can join, once."""
 
 from __future__ import annotations
 

@@ -41,11 +41,11 @@ class Provider:
         self.blobs = blobs
         self.nodes = Nodes(database)
         self.work = threading.Event()
-        """Set when there is something for the watch to look at."""
+        """Set when the watch has something to check."""
         self._writing = threading.Lock()
 
     def wake(self) -> None:
-        """Let the watch look at once."""
+        """Make the watch check at once."""
         self.work.set()
 
     def admin_kubeconfig(self) -> str:
@@ -117,7 +117,7 @@ class Provider:
         expires = datetime.datetime.fromtimestamp(int(now) + seconds, datetime.timezone.utc)
         azure = bundle.needs_azure(node.properties)
         token = None if azure else self.cluster.create_token(expires)
-        # A token that was made is known before anything else can fail, so that it is cleaned up.
+        # A token that was created is recorded before anything else can fail, so that it is cleaned up.
         self._database.change(
             "INSERT INTO invitations (node, token_id, state, created, expires) VALUES (?, ?, 'open', ?, ?)",
             *(node.name, token.partition(".")[0] if token else None, now, expires.timestamp()),

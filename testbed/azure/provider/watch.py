@@ -33,7 +33,7 @@ def _created(node: Mapping[str, Any]) -> float:
 
 
 class Watch:
-    """A thread that looks at the cluster; at most four requests at a time."""
+    """A thread that watches the cluster; at most four requests at a time."""
 
     def __init__(self, provider: Provider, grants: Grants, database: Database, cluster_id: str) -> None:
         self._provider = provider

@@ -17,6 +17,7 @@ SAMPLES = {
     report.EDGE_PACKED: [2.0, 2.0, 2.0],
     report.EDGE_DOWNLOAD: [4.0, 4.4, 4.8],
     report.FIVE: [10.0, 12.0, 14.0],
+    report.CONTROLLER: [4.0, 3.0, 8.0],
 }
 KEYS = {
     "floor_s",
@@ -29,6 +30,7 @@ KEYS = {
     "second_run_s",
     "modules_per_join",
     "five_hosts_s",
+    "controller_200_hosts_s",
 }
 
 
@@ -41,6 +43,7 @@ def test_figures_are_medians_and_ratios_of_medians() -> None:
     assert found["edge_join_ratio"] == 1.5
     assert found["edge_download_ratio"] == 2.2
     assert found["modules_per_join"] == 4
+    assert found["controller_200_hosts_s"] == 4.0
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The controller's work for a fleet: its part of bootstrap for 200 hosts, without any machine.
+
+python -m tests.bench.controller [HOSTS] measures it alone; no testbed is needed.
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from testbed.errors import TestbedError
+from testbed.playbooks import ROOT, play
+
+HOSTS = 200
+EXAMPLE = ROOT / "docs" / "examples" / "edge_hosts"
+PLAYBOOK = Path(__file__).with_name("controller.yml")
+
+
+def fleet(count: int) -> dict[str, Any]:
+    """The example inventory (source inline) with so many hosts: one configuration, a pod CIDR per host."""
+    example = yaml.safe_load(EXAMPLE.read_text(encoding="utf-8"))["aks_flexnode"]["vars"]
+    hosts = {
+        f"edge-{number}": {
+            "ansible_host": f"192.0.2.{number % 250 + 1}",
+            "flexnode_host_config": {"cni": {"podCIDR": f"10.{100 + number // 250}.{number % 250}.0/24"}},
+        }
+        for number in range(count)
+    }
+    return {"aks_flexnode": {"vars": example, "hosts": hosts}}
+
+
+def seconds(directory: Path, count: int = HOSTS) -> float:
+    """How long the controller's plays take for so many hosts, in check mode."""
+    inventory = directory / "fleet.yml"
+    inventory.write_text(yaml.safe_dump(fleet(count)), encoding="utf-8")
+    done = play(str(PLAYBOOK), inventory, "--check")
+    if done.status != 0:
+        raise TestbedError(f"the controller's plays failed:\n{done.output[-3000:]}")
+    return done.seconds
+
+
+def main(arguments: list[str]) -> int:
+    """Print how long it took."""
+    count = int(arguments[0]) if arguments else HOSTS
+    with tempfile.TemporaryDirectory(prefix="bench-") as directory:
+        print(f"controller, {count} hosts: {seconds(Path(directory), count):.2f} s")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
