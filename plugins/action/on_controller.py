@@ -30,6 +30,8 @@ RETURN_SECRETS = frozenset(
         "flexnode_token",
     )
 )
+# Without one of these options flexnode_node works on the machine, with the kubelet's own credential.
+REMOTE_CLUSTER = ("kubeconfig", "context", "host")
 
 
 class ActionModule(ActionBase):  # type: ignore[misc]
@@ -41,6 +43,11 @@ class ActionModule(ActionBase):  # type: ignore[misc]
     def run(self, tmp: None = None, task_vars: dict[str, Any] | None = None) -> Result:
         """Run the module; what it returns is hidden where it holds secrets and did not fail."""
         super().run(tmp, task_vars)
+        if self._task.action == "aks.flexnode.flexnode_node" and not any(
+            map(self._task.args.get, REMOTE_CLUSTER)
+        ):
+            on_machine: Result = self._execute_module(task_vars=task_vars)
+            return on_machine
         result = self.on_controller(self._task.action, self._task.args, task_vars or {})
         return hidden(result) if self._task.action in RETURN_SECRETS else result
 

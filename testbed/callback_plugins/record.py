@@ -5,8 +5,10 @@ from __future__ import annotations
 
 import json
 import os
+from pathlib import Path
 from typing import Any
 
+import yaml
 from ansible.plugins.callback import CallbackBase
 
 DOCUMENTATION = """
@@ -15,6 +17,19 @@ type: notification
 short_description: Record every task result
 description: Appends one JSON object a line to the file that C(FLEXNODE_RECORD) names.
 """
+
+COLLECTION = Path(__file__).resolve().parents[2]
+ROUTED = yaml.safe_load((COLLECTION / "meta/runtime.yml").read_text(encoding="utf-8"))["plugin_routing"][
+    "modules"
+]
+ACTIONS = {path.stem for path in (COLLECTION / "plugins/action").glob("*.py")}
+
+
+def on_controller(task: Any) -> bool:
+    """Whether a task of the collection ran on the controller."""
+    name = str(task.action).removeprefix("aks.flexnode.")
+    on_machine = name == "flexnode_node" and not task.args.get("kubeconfig")
+    return (name in ROUTED and not on_machine) or name in ACTIONS
 
 
 class CallbackModule(CallbackBase):  # type: ignore[misc]
@@ -26,11 +41,11 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]
     CALLBACK_NEEDS_ENABLED = True
 
     def _record(self, outcome: str, result: Any) -> None:
-        data = result._result
+        data, host = result._result, result._host.get_name()
         line = {
             "outcome": outcome,
-            # Where it ran: a task that was delegated to the controller did nothing to the machine.
-            "host": result._task.delegate_to or result._host.get_name(),
+            # Where it ran: what ran on the controller did nothing to the machine.
+            "host": result._task.delegate_to or ("localhost" if on_controller(result._task) else host),
             "task": result._task.get_name(),
             "action": result._task.action,
             "changed": bool(data.get("changed")),

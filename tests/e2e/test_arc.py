@@ -335,7 +335,7 @@ class TestRolesOfOthers:
         path = site.directory / "arc_status.yml"
         path.write_text(STATUS, encoding="utf-8")
         shown = plain(fleet.succeeded(site.play(str(path), site.inventory("status"))).output)
-        assert re.search(r"MACHINE +STATUS +AGENT +OURS", shown), shown
+        assert re.search(r"MACHINE +STATUS +AGENT +INSTALLED BY US", shown), shown
         for machine in site.machines:
             assert re.search(rf"{resource}/{machine.name} +Connected +[\d.]+ +yes", shown), shown
 
@@ -345,9 +345,9 @@ def assert_listed_before_the_wait(run: Play, asked_for: Mapping[str, Sequence[st
     for name, lines in asked_for.items():
         events = [event for event in run.events if event["host"] == name]
         tasks = [event["task"].rpartition(" : ")[2] for event in events]
-        listed = tasks.index("Say which roles are missing, and what grants them")
+        listed = tasks.index("Show the commands that assign the missing roles")
         assert events[listed]["result"]["msg"] == lines
-        assert tasks[listed + 1] == "Wait until this machine's own identity can use its roles"
+        assert tasks[listed + 1] == "Wait until this machine's identity can use its roles"
     assert "az role assignment create" in run.output.partition("TASK [aks.flexnode.arc : Wait until")[0]
 
 
@@ -838,8 +838,8 @@ class TestCertificates:
         """Bound before the join, taken back after it, in the same run."""
         run, name = certified.runs["failed"], certified.good.name
         done = [event["task"].rpartition(" : ")[2] for event in run.events if event["changed"]]
-        bound = done.index("Let all machines ask for their kubelets' certificates")
-        taken = done.index("Take back the right to ask for certificates from machines that have theirs")
+        bound = done.index("Assign roles and rights to all machines")
+        taken = done.index("Remove roles and rights that are no longer needed")
         assert bound < taken
         assert not [event for event in run.events if event["outcome"] == "failed" and event["host"] == name]
         assert not [event for event in certified.runs["again"].events if event["outcome"] == "failed"]

@@ -81,6 +81,16 @@ def test_its_errors_are_not(tmp_path: Path, module: str) -> None:
     assert "FLEX-1702: not allowed" in output
 
 
+@pytest.mark.parametrize(("options", "local"), [({"kubeconfig": "/k"}, True), ({}, False)])
+def test_a_node_is_read_by_kubeconfig_here_and_by_the_kubelet_there(
+    tmp_path: Path, options: dict[str, str], local: bool
+) -> None:
+    status, output = run(
+        tmp_path, "flexnode_node", "{'shown': 'here'}", **{"aks.flexnode.flexnode_node": options}
+    )
+    assert (status == 0, "answer is here" in output, "UNREACHABLE" in output) == (local, local, not local)
+
+
 def test_a_delegated_task_goes_where_it_is_sent(tmp_path: Path) -> None:
     status, output = run(tmp_path, "flexnode_cluster_info", "{}", delegate_to="edge-1")
     assert status != 0
