@@ -219,7 +219,7 @@ def defaults(config: NodeConfig, facts: Facts) -> str:
     kubelet, paths = config.node.kubelet, config.paths.kubernetes
     flags = [
         f"--config={CONFIG}",
-        f"--hostname-override={node_name(config, facts)}",
+        f"--hostname-override={node_name(config, facts.hostname)}",
         f"--root-dir={paths.kubelet_dir}",
         f"--cert-dir={paths.kubelet_dir}/pki",
     ]

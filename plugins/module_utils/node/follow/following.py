@@ -22,7 +22,8 @@ from ..machine.clock import stamp
 from ..machine.host import Host
 from ..net.http_client import shown
 from ..operations.leave import leave
-from ..operations.reconcile import EVERYTHING, obtain, reconcile
+from ..operations.obtain import obtain
+from ..operations.reconcile import EVERYTHING, reconcile
 from ..sources.source import Seen, is_tombstone
 from ..sources.watched import LONGEST, Blocked, News, Watched
 
@@ -44,8 +45,8 @@ def follow(host: Host, store: Store, watched: Watched, news: News, say: Say) -> 
         watched = replace(watched, version=str(bundle.get("configVersion") or "") or None)
         if is_tombstone(bundle):
             return depart(host, say)
-        obtain(host, Seen(bundle, watched), watched.over)
-        run = reconcile(host, None, EVERYTHING, tell=say)
+        obtained = obtain(host, Seen(bundle, watched), watched.over)
+        run = reconcile(obtained, EVERYTHING, tell=say)
     except FlexNodeError as error:
         if before is not None and store.transaction() is None:
             # Nothing was changed, or all of it was put back: the document goes with the machine.

@@ -53,7 +53,7 @@ def gather(host: Host, machine: str | None = None) -> Facts:
         arch=ARCHITECTURES[machine],
         os_id=release.get("ID", "unknown"),
         os_version=release.get("VERSION_ID", "unknown"),
-        hostname=host.text("/proc/sys/kernel/hostname").strip().lower(),
+        hostname=hostname(host),
         cpus=os.cpu_count() or 1,
         memory=memory_of(host.text("/proc/meminfo")),
         cgroup_v2=host.exists("/sys/fs/cgroup/cgroup.controllers"),
@@ -61,6 +61,11 @@ def gather(host: Host, machine: str | None = None) -> Facts:
         resolv_conf=stub if host.exists(stub) else "/etc/resolv.conf",
         swap_units=swap_units(host),
     )
+
+
+def hostname(host: Host) -> str:
+    """The host name, as a Node name: in lower case."""
+    return host.text("/proc/sys/kernel/hostname").strip().lower()
 
 
 def check_platform(facts: Facts, host: Host) -> None:

@@ -11,27 +11,18 @@ import hashlib
 import os
 import re
 import stat
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from ..errors import CommandFailed, DiskFull, FileTrouble, NotRoot, ReadOnlyTarget
 from .clock import Clock, SystemClock
 
+if TYPE_CHECKING:
+    from .command import Completed, Runner
+
 CHUNK = 1 << 20
 TEMPORARY = re.compile(r"\.(.+)\.[0-9a-f]{12}")  # names that only `_beside` gives
-
-
-@dataclass(frozen=True, slots=True)
-class Completed:
-    """What a command answered."""
-
-    argv: tuple[str, ...]
-    status: int
-    stdout: str
-    stderr: str
-
-
-Runner = Callable[[Sequence[str], "bytes | None", float], Completed]
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,36 +46,10 @@ class PathState:
 ABSENT = PathState("absent")
 
 
-def run_command(argv: Sequence[str], data: bytes | None, timeout: float) -> Completed:
-    """Run a program without a shell, in the C locale, and never for longer than `timeout`."""
-    import subprocess  # a tick that finds nothing new runs no command
-
-    environment = {
-        "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
-        "LC_ALL": "C",
-        "SYSTEMD_PAGER": "",
-    }
-    try:
-        done = subprocess.run(
-            list(argv),
-            input=data or b"",
-            capture_output=True,
-            timeout=timeout,
-            check=False,
-            env=environment,
-        )
-    except FileNotFoundError:
-        return Completed(tuple(argv), 127, "", f"{argv[0]}: not found")
-    except subprocess.TimeoutExpired:
-        return Completed(tuple(argv), 124, "", f"no answer within {timeout:g} s")
-    stdout, stderr = done.stdout.decode(errors="replace"), done.stderr.decode(errors="replace")
-    return Completed(tuple(argv), done.returncode, stdout, stderr)
-
-
 class Host:
     """A machine below `root`. Tests give a temporary root with real files, and fake only the commands."""
 
-    def __init__(self, root: str = "/", runner: Runner = run_command, clock: Clock | None = None) -> None:
+    def __init__(self, root: str = "/", runner: Runner | None = None, clock: Clock | None = None) -> None:
         self._root = root.rstrip("/")
         self._runner = runner
         self.clock: Clock = clock or SystemClock()
@@ -95,6 +60,10 @@ class Host:
         self, argv: Sequence[str], *, data: bytes | None = None, timeout: float = 60, check: bool = True
     ) -> Completed:
         """Run a command; with `check`, a failure is an error that quotes what it said."""
+        if self._runner is None:
+            from .command import run_command  # loaded with the first command: most polls run none
+
+            self._runner = run_command
         done = self._runner(argv, data, timeout)
         if check and done.status != 0:
             said = (done.stderr or done.stdout).strip().splitlines()
@@ -309,44 +278,19 @@ class Host:
         if self.look(path).is_ != "directory":
             self.remove(path)
             return []
+        from .removal import empty_directory  # not needed by a poll
+
         kept: list[str] = []
         mounted = frozenset(self.mounts_below(path))
         with explained(path):
             descriptor = os.open(self.path(path), os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
             try:
-                self._empty(descriptor, path, mounted, keep, kept)
+                empty_directory(descriptor, path, mounted, keep, kept)
             finally:
                 os.close(descriptor)
         if path not in mounted:
             self.remove_directory(path)
         return kept
-
-    def _empty(
-        self, directory: int, path: str, mounted: frozenset[str], keep: frozenset[str], kept: list[str]
-    ) -> None:
-        device = os.fstat(directory).st_dev
-        with os.scandir(directory) as entries:
-            names = [(entry.name, entry.is_dir(follow_symlinks=False)) for entry in entries]
-        for name, is_directory in names:
-            below = f"{path}/{name}"
-            if below in keep:
-                continue
-            if below in mounted:
-                kept.append(below)
-            elif not is_directory:
-                with contextlib.suppress(FileNotFoundError):
-                    os.unlink(name, dir_fd=directory)
-            else:
-                child = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=directory)
-                try:
-                    if os.fstat(child).st_dev != device:
-                        kept.append(below)
-                        continue
-                    self._empty(child, below, mounted, keep, kept)
-                finally:
-                    os.close(child)
-                with contextlib.suppress(OSError):  # not empty: something below had to stay, and is named
-                    os.rmdir(name, dir_fd=directory)
 
     @contextlib.contextmanager
     def _beside(self, path: str) -> Iterator[str]:

@@ -165,45 +165,6 @@ class KubeClient:
         )
 
 
-def ready_condition(node: Mapping[str, Any]) -> tuple[bool, str]:
-    """Whether a Node is Ready, and what its condition says."""
-    for condition in node.get("status", {}).get("conditions", ()):
-        if condition.get("type") == "Ready":
-            return condition.get("status") == "True", str(condition.get("message", ""))
-    return False, "the kubelet has not reported yet"
-
-
-def kubelet_version(node: Mapping[str, Any]) -> str:
-    """The kubelet version that a Node reports."""
-    return str(node.get("status", {}).get("nodeInfo", {}).get("kubeletVersion", "")).lstrip("v")
-
-
-def evictable(pod: Mapping[str, Any]) -> bool:
-    """Whether a drain asks this pod to leave: not static ones, not a DaemonSet's, not finished ones."""
-    metadata = pod.get("metadata", {})
-    if "kubernetes.io/config.mirror" in (metadata.get("annotations") or {}):
-        return False
-    if any(owner.get("kind") == "DaemonSet" for owner in metadata.get("ownerReferences") or ()):
-        return False
-    return pod.get("status", {}).get("phase") not in ("Succeeded", "Failed")
-
-
-def drain(client: KubeClient, node: str, clock: Clock, seconds: float) -> list[str]:
-    """Cordon a node and evict its pods within a time limit; returns the pods that did not leave."""
-    client.patch_node(node, {"spec": {"unschedulable": True}})
-    deadline = clock.monotonic() + seconds
-    asked: set[str] = set()
-    while True:
-        pods = [pod for pod in client.pods_on(node) if evictable(pod)]
-        names = {f"{pod['metadata']['namespace']}/{pod['metadata']['name']}" for pod in pods}
-        if not names or clock.monotonic() >= deadline:
-            return sorted(names)
-        for name in sorted(names - asked):
-            if client.evict(*name.split("/", 1)):
-                asked.add(name)
-        clock.sleep(0.5)
-
-
 def _quoted(text: str) -> str:
     return urllib.parse.quote(text, safe="")
 

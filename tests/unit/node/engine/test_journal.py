@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ansible_collections.aks.flexnode.plugins.module_utils.node.engine.journal import Entry, Journal
-from ansible_collections.aks.flexnode.plugins.module_utils.node.engine.transaction import take_back
+from ansible_collections.aks.flexnode.plugins.module_utils.node.engine.restore_host import restore_host
 from ansible_collections.aks.flexnode.plugins.module_utils.node.errors import StateCorrupt
 from ansible_collections.aks.flexnode.plugins.module_utils.node.resources.base import key_of
 from ansible_collections.aks.flexnode.plugins.module_utils.node.resources.paths import File
@@ -142,5 +142,5 @@ def test_any_history_reads_back_and_is_undone(before: dict[str, bytes], acts: li
         assert [(entry.was, set(entry.marks)) for entry in entries] == [
             (entry.was, set(entry.marks)) for entry in expected.values()
         ]
-        take_back(machine.host, machine.store)
+        restore_host(machine.host, machine.store)
         assert machine.snapshot("/etc", times=False) == was

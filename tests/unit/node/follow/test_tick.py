@@ -23,9 +23,9 @@ from ansible_collections.aks.flexnode.plugins.module_utils.node.errors import Co
 from ansible_collections.aks.flexnode.plugins.module_utils.node.machine.program import COMMAND
 from ansible_collections.aks.flexnode.plugins.module_utils.node.net.http_client import HttpClient
 from ansible_collections.aks.flexnode.plugins.module_utils.node.operations.leave import leave
+from ansible_collections.aks.flexnode.plugins.module_utils.node.operations.obtain import obtain, stored_config
 from ansible_collections.aks.flexnode.plugins.module_utils.node.operations.reconcile import (
     EVERYTHING,
-    obtain,
     reconcile,
 )
 from ansible_collections.aks.flexnode.plugins.module_utils.node.operations.status import status_of
@@ -95,7 +95,7 @@ class Followed:
 
     def join(self, overrides: dict[str, Any] | None = None, **options: Any) -> None:
         obtain(self.machine.host, self.source(), overrides or {}, durable=True, **options)
-        reconcile(self.machine.host, None, EVERYTHING)
+        reconcile(stored_config(self.machine.host), EVERYTHING)
 
     def poll(self, *arguments: str) -> int:
         return main(["poll", *arguments], self.machine.host)
@@ -163,7 +163,7 @@ def test_switched_off_it_is_gone(joined: Followed) -> None:
     assert joined.poll() == 0
     assert not any(joined.machine.path(path).exists() for path in (*UNIT_FILES, WANTED))
     assert joined.machine.commands.units[TIMER] == "inactive"
-    assert not reconcile(joined.machine.host, None, EVERYTHING).changed
+    assert not reconcile(stored_config(joined.machine.host), EVERYTHING).changed
 
 
 def test_monitoring_needs_an_address_that_lasts(node: Followed) -> None:
@@ -197,7 +197,7 @@ def test_leaving_forgets_the_address(joined: Followed) -> None:
 def test_check_mode_remembers_nothing(node: Followed) -> None:
     before = node.machine.snapshot("/")
     public = obtain(node.machine.host, node.source(), {}, durable=True, check=True).public
-    assert reconcile(node.machine.host, public, EVERYTHING, check=True).changed
+    assert reconcile(stored_config(node.machine.host, public, pollable=True), EVERYTHING, check=True).changed
     assert node.machine.snapshot("/") == before
 
 

@@ -52,7 +52,8 @@ from ansible_collections.aks.flexnode.plugins.module_utils.node.identity.service
     SecretText,
     ServicePrincipal,
 )
-from ansible_collections.aks.flexnode.plugins.module_utils.node.machine.host import Host, run_command
+from ansible_collections.aks.flexnode.plugins.module_utils.node.machine.command import run_command
+from ansible_collections.aks.flexnode.plugins.module_utils.node.machine.host import Host
 from ansible_collections.aks.flexnode.plugins.module_utils.node.net.http_client import HttpClient
 from ansible_collections.aks.flexnode.plugins.module_utils.node.secret import Secret
 from tests.unit.node.config.test_samples import CLIENT, PRINCIPAL, TENANT, joining

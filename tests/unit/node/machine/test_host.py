@@ -8,7 +8,6 @@ from __future__ import annotations
 import errno
 import os
 import stat
-import sys
 from pathlib import Path
 
 import pytest
@@ -20,11 +19,7 @@ from ansible_collections.aks.flexnode.plugins.module_utils.node.errors import (
     FlexNodeError,
     ReadOnlyTarget,
 )
-from ansible_collections.aks.flexnode.plugins.module_utils.node.machine.host import (
-    Host,
-    explained,
-    run_command,
-)
+from ansible_collections.aks.flexnode.plugins.module_utils.node.machine.host import Host, explained
 from tests.unit.node.fakes import Machine
 
 
@@ -33,29 +28,6 @@ def names(machine: Machine, path: str) -> list[str]:
 
 
 # -- commands ----------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("code", "status", "stdout"),
-    [
-        ("print('hello')", 0, "hello\n"),
-        ("import sys; sys.exit(3)", 3, ""),
-        ("import sys; sys.stdout.buffer.write(b'\\xff')", 0, "\ufffd"),
-        ("import os; print(os.environ['LC_ALL'], 'HOME' in os.environ)", 0, "C False\n"),
-        ("import sys; print(sys.stdin.read())", 0, "\n"),
-    ],
-)
-def test_a_command_runs_in_the_c_locale_with_an_environment_of_its_own(
-    code: str, status: int, stdout: str
-) -> None:
-    done = run_command([sys.executable, "-c", code], None, 30)
-    assert (done.status, done.stdout) == (status, stdout)
-
-
-def test_a_missing_or_slow_command_is_an_answer() -> None:
-    assert run_command(["/no/such/program"], None, 5).status == 127
-    slow = run_command([sys.executable, "-c", "import time; time.sleep(60)"], None, 0.2)
-    assert (slow.status, slow.stderr) == (124, "no answer within 0.2 s")
 
 
 def test_a_failed_command_is_an_error_that_quotes_it(machine: Machine) -> None:

@@ -31,7 +31,8 @@ from ansible_collections.aks.flexnode.plugins.module_utils.node.identity.errors 
     TokenSourceUnreachable,
 )
 from ansible_collections.aks.flexnode.plugins.module_utils.node.identity.token import AccessToken
-from ansible_collections.aks.flexnode.plugins.module_utils.node.machine.host import Completed, Host
+from ansible_collections.aks.flexnode.plugins.module_utils.node.machine.command import Completed
+from ansible_collections.aks.flexnode.plugins.module_utils.node.machine.host import Host
 from ansible_collections.aks.flexnode.plugins.module_utils.node.net.http_client import HttpClient
 from ansible_collections.aks.flexnode.plugins.module_utils.node.net.kube import KubeClient
 from ansible_collections.aks.flexnode.plugins.module_utils.node.node_object.rights import (

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from ...identity.cache import HANDOVER, RUN_DIR
-from ...machine.host import Completed, Host
+from ...machine.command import Completed
+from ...machine.host import Host
 from ...resources.units import RUNNING, unit_states
 from ...secret import Secret
 from .errors import ArcFailed, ArcMissing
