@@ -22,9 +22,9 @@ def node_labels(config: NodeConfig) -> dict[str, str]:
     group = config.azure.target_cluster.node_resource_group
     return {
         **config.node.labels,
-        # Without it AKS deletes a NotReady node that it can't find in Azure.
+        # Without this label AKS deletes a NotReady node that it can't find in Azure.
         "kubernetes.azure.com/managed": "false",
         "node.kubernetes.io/exclude-from-external-load-balancers": "true",
-        # AKS's kube-proxy selects by it.
+        # The node selector of AKS's kube-proxy.
         **({"kubernetes.azure.com/cluster": group} if group else {}),
     }

@@ -40,16 +40,16 @@ def parse(document: Document, *, purpose: Purpose = "join", pollable: bool = Fal
 
 
 def _touches(path: str, read: str) -> bool:
-    """Tell whether a wrong path lies in what a rule reads, or around it."""
+    """Whether a wrong path is within what a rule reads, or contains it."""
     return (
         f"{path}.".startswith(f"{read}.") or f"{read}.".startswith(f"{path}.") or path.startswith(f"{read}[")
     )
 
 
 def _read_section(model: type[Any], raw: object, path: str, purpose: Purpose, problems: list[Problem]) -> Any:
-    """Read one section into its dataclass; what is wrong is reported and left at its default."""
+    """Read one section into its dataclass; a wrong value is reported and left at its default."""
     if not isinstance(raw, Mapping):
-        # Shown by type only: a credential may stand where its section belongs.
+        # Shown by type only: the value may be a credential.
         problems.append(Problem(path or "document", f"a {type(raw).__name__}", "a mapping"))
         raw = {}
     given = {spelled(key): value for key, value in raw.items() if value is not None}
@@ -80,11 +80,11 @@ def _read_setting(
     spellings = [key for key in spec.keys if key in given]
     if not spellings:
         if spec.needed(purpose):
-            problems.append(Problem(at, "not given", spec.kind.accepts))
+            problems.append(Problem(at, "not set", spec.kind.accepts))
         return absent(model, attribute)
     found = given[spellings[0]]
     if any(given[key] != found for key in spellings[1:]):
-        problems.append(Problem(at, "given twice, differently", f"one of {', '.join(spellings)}"))
+        problems.append(Problem(at, "set twice, differently", f"one of {', '.join(spellings)}"))
     try:
         return spec.kind.read(found)
     except Refused as refused:
@@ -106,7 +106,7 @@ def _unknown(key: str, path: str, known: list[str]) -> Problem:
 
 
 def _completed(config: NodeConfig) -> NodeConfig:
-    """Return the configuration with everything filled in that follows from the rest."""
+    """Return the configuration with all derived values filled in."""
     azure, cluster, agent = config.azure, config.azure.target_cluster, config.agent
     principal = azure.service_principal
     cluster_id = cluster.resource_id

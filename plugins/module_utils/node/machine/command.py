@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Completed:
-    """What a command answered."""
+    """The result of a command."""
 
     argv: tuple[str, ...]
     status: int
@@ -24,7 +24,7 @@ Runner = Callable[[Sequence[str], "bytes | None", float], Completed]
 
 
 def run_command(argv: Sequence[str], data: bytes | None, timeout: float) -> Completed:
-    """Run a program without a shell, in the C locale, and never for longer than `timeout`."""
+    """Run a command without a shell, in the C locale, for at most `timeout` seconds."""
     environment = {
         "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
         "LC_ALL": "C",

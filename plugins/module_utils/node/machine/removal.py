@@ -12,9 +12,9 @@ import os
 def empty_directory(
     directory: int, path: str, mounted: frozenset[str], keep: frozenset[str], kept: list[str]
 ) -> None:
-    """Remove the content of an open directory; paths that had to stay are added to `kept`.
+    """Remove the content of an open directory; paths that could not be removed are added to `kept`.
 
-    `mounted` are mount points below `path`. `keep` are paths that stay without being reported.
+    `mounted` are mount points below `path`. `keep` are paths that are kept without being reported.
     """
     device = os.fstat(directory).st_dev
     with os.scandir(directory) as entries:
@@ -37,5 +37,5 @@ def empty_directory(
                 empty_directory(child, below, mounted, keep, kept)
             finally:
                 os.close(child)
-            with contextlib.suppress(OSError):  # not empty: something below had to stay, and is named
+            with contextlib.suppress(OSError):  # not empty: what remains below is in `kept`
                 os.rmdir(name, dir_fd=directory)

@@ -1,7 +1,7 @@
 # Copyright: (c) 2026, aks.flexnode contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Preflight of a machine: look, ask, judge, and say everything that is wrong at once. Nothing is changed."""
+"""Preflight of a machine: probe, check, and report all problems at once. Nothing is changed."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ def run_preflight(
     ways: Ways | None = None,
     seconds: float = SECONDS,
 ) -> Report:
-    """All checks of a stage; every failure is a finding, and none an exception but an unknown id in `skip`.
+    """Run the checks of a stage; failures are findings. Only an unknown id in `skip` raises.
 
-    document: as it is, or as `document.fetched` read it from a source.
-    identify: gives the identity of a method; without it Azure is not asked, which is said.
+    document: plain, or as `document.fetched` read it from a source.
+    identify: returns the identity of a method; without it Azure is not queried, which is reported.
     """
     start, unwanted = time.monotonic(), known(skip)
     given = document if isinstance(document, Read) else read(host, document)
@@ -63,7 +63,7 @@ def run_preflight(
 
 
 def judged_alone(checks: tuple[Check, ...]) -> tuple[tuple[Check, ...], list[Unchecked]]:
-    """Without a document the machine itself can still be judged; the rest is named, once."""
+    """The checks that need a valid document, as one unchecked entry."""
     alone = tuple(check for check in checks if check.alone)
     ids = ", ".join(id_ for check in checks if not check.alone for id_ in check.ids)
     return alone, [Unchecked("configuration", f"these need a valid configuration: {ids}")] if ids else []

@@ -68,7 +68,10 @@ def test_an_error_inside_ends_it_too(machine: Machine) -> None:
 def test_between_its_calls_an_operation_keeps_others_out(machine: Machine) -> None:
     with held(machine.host, "one", "Ansible", keep=True):
         pass
-    with pytest.raises(LeaseHeld, match="someone else") as caught, held(machine.host, "two", "x", patience=2):
+    with (
+        pytest.raises(LeaseHeld, match="another process") as caught,
+        held(machine.host, "two", "x", patience=2),
+    ):
         pytest.fail("two writers")
     assert "Ansible" in caught.value.why
     assert sum(machine.clock.naps) == pytest.approx(2, abs=0.5)

@@ -73,8 +73,8 @@ def test_what_is_not_asked_for_any_more_goes_with_its_directory_and_its_reader_n
     machine.commands.calls.clear()
     plan = run(machine, BASE)
     assert plan.sentences == [
-        "remove /etc/app/extra/setting (nothing asks for it any more)",
-        "remove directory /etc/app/extra (nothing asks for it any more)",
+        "remove /etc/app/extra/setting (no longer in the configuration)",
+        "remove directory /etc/app/extra (no longer in the configuration)",
     ]
     assert plan.diff[0]["before"] == "mode 0644, owner 0:0\nours"
     assert machine.commands.changing() == [("systemctl", "restart", APP)]
@@ -89,7 +89,7 @@ def test_what_was_there_before_comes_back_and_is_kept_anew_the_next_time(
 ) -> None:
     machine.put("/etc/app/extra/setting", "theirs", 0o640)
     run(machine, [*BASE, SETTING])
-    assert run(machine, BASE).sentences == ["restore /etc/app/extra/setting (nothing asks for it any more)"]
+    assert run(machine, BASE).sentences == ["restore /etc/app/extra/setting (no longer in the configuration)"]
     assert machine.text("/etc/app/extra/setting") == "theirs"
     machine.put("/etc/app/extra/setting", "theirs, newer", 0o640)
     run(machine, [*BASE, SETTING])
@@ -244,7 +244,7 @@ def test_a_setting_that_is_taken_out_leaves_nothing_behind(
     site.join(setting)
     assert all(site.machine.path(path).exists() for path in FILES[name])
     checked = site.join(check=True)
-    assert {f"remove {path} (nothing asks for it any more)" for path in FILES[name][:1]} <= set(
+    assert {f"remove {path} (no longer in the configuration)" for path in FILES[name][:1]} <= set(
         checked.actions
     )
     assert "s3cret" not in repr(checked.plan.diff)

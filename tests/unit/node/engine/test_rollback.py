@@ -73,7 +73,7 @@ def test_an_obstacle_is_named_and_what_came_before_it_is_rolled_back(
     else:
         machine.path("/etc/blocked").symlink_to("/nowhere")
     before = machine.snapshot("/etc")
-    with pytest.raises(ForeignPath, match="in the way"):
+    with pytest.raises(ForeignPath, match="something else exists"):
         run(machine, [File("/etc/first", "x"), Directory("/etc/blocked", 0o755, ours=True)])
     assert machine.snapshot("/etc") == before
 

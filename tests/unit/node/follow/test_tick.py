@@ -230,7 +230,7 @@ def test_a_new_document_is_applied_whole(joined: Followed, capsys: Captured) -> 
     assert joined.poll() == 0
     assert '"maxPods": 50' in joined.machine.text("/etc/default/kubeletconfig.json")
     assert joined.site.api.nodes["edge-1"]["metadata"]["labels"]["site"] == "lab-2"
-    assert "configuration 18 is followed" in capsys.readouterr().out
+    assert "configuration 18 is applied" in capsys.readouterr().out
     assert joined.machine.store.config_version() == "18"
     assert (joined.followed()["configVersion"], joined.trouble()) == ("18", {})
     before = joined.machine.snapshot("/")
@@ -428,7 +428,7 @@ def test_a_server_that_wants_to_be_left_alone_is(joined: Followed, capsys: Captu
     asked = len(joined.blob.server.requests)
     joined.machine.clock.time += 119
     assert joined.poll() == 0
-    assert "left alone for another 1 s" in capsys.readouterr().out
+    assert "asked to wait another 1 s" in capsys.readouterr().out
     assert len(joined.blob.server.requests) == asked
     joined.machine.clock.time += 2
     assert joined.poll() == 0

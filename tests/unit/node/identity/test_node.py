@@ -253,4 +253,4 @@ def test_registering_needs_somebody_who_may(edge: Edge, capsys: Captured) -> Non
     edge.site.join({"azure": azure})  # with its bootstrap token; Arc is for Azure alone
     capsys.readouterr()
     assert command(edge, "arc", "register") == 1
-    assert "no access token" in capsys.readouterr().err
+    assert "an access token is needed" in capsys.readouterr().err

@@ -519,11 +519,11 @@ def test_certificates_that_can_not_sign(machine: Machine, signing: Host, rsa_key
     pem = certificate_pem(rsa_key, machine)
     elliptic = ec.generate_private_key(ec.SECP256R1())
     cases = {
-        "there is no certificate": key_pem(rsa_key),
+        "it contains no certificate": key_pem(rsa_key),
         "can't sign": pem,
         "openssl": key_pem(rsa_key, b"password") + pem,
         "key": key_pem(elliptic) + certificate_pem(elliptic, machine),
-        "not there": None,
+        "missing": None,
     }
     for why, content in cases.items():
         if content is None:

@@ -566,7 +566,7 @@ def test_a_slow_api_server_is_not_blamed_on_the_token(pki: Pki, debian: Machine)
         config = azure_config("https://127.0.0.1:1", kubernetesAuth={"profile": "token"})
         access = ask_azure(config, debian.host, lambda *_: Somebody(), asked)["kubernetes"]
     assert (access.failure, access.lacks) == ("", None)
-    assert access.why_unasked == "the API server gave no answer in time"
+    assert access.why_unasked == "the API server did not answer in time"
 
 
 # -- names that are none, and firewalls that drop ----------------------------------------------------------

@@ -303,7 +303,7 @@ def test_an_identity_that_gets_no_token(site: Site) -> None:
 def test_no_identity_at_hand(site: Site) -> None:
     principal = {"azure": {"servicePrincipal": PRINCIPAL, "tenantId": TENANT}}
     report = site.preflight(principal, stage="connectivity", skip=["not-available"], identify=None)
-    assert Unchecked("azure-token", "no identity is at hand here") in report.unchecked
+    assert Unchecked("azure-token", "no identity is available here") in report.unchecked
 
 
 def test_a_network_that_never_answers_ends_in_time(site: Site) -> None:

@@ -272,7 +272,7 @@ def test_something_else_where_a_directory_belongs(machine: Machine, before: Befo
     was = machine.snapshot("/etc")
     resource = Directory(PATH, 0o755, ours=True)
     assert difference(resource, machine)
-    with pytest.raises(ForeignPath, match="in the way"):
+    with pytest.raises(ForeignPath, match="something else exists"):
         apply(resource, machine)
     restore_host(machine.host, machine.store)
     assert machine.snapshot("/etc") == was
