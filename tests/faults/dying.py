@@ -20,7 +20,7 @@ from ansible_collections.aks.flexnode.plugins.module_utils.node.machine.host imp
 LOOKING = frozenset(
     (
         "path",
-        "look",
+        "stat",
         "exists",
         "read",
         "text",

@@ -194,7 +194,7 @@ class KernelLacks(FlexNodeError):
     code, title = "FLEX-1308", "The kernel lacks something that Kubernetes needs"
 
 
-class FileTrouble(FlexNodeError):
+class FileUnusable(FlexNodeError):
     code, title = "FLEX-1309", "A file or directory can't be read or changed"
     remedy = "check the path with `ls -la`, fix it, then run this again"
 

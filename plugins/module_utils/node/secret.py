@@ -48,7 +48,7 @@ class Secret:
             return NotImplemented
         from hmac import compare_digest  # pulls in OpenSSL, which most runs never need here
 
-        mine, theirs = (each.reveal().encode("utf-8", "surrogatepass") for each in (self, other))
+        mine, theirs = (text.reveal().encode("utf-8", "surrogatepass") for text in (self, other))
         return compare_digest(mine, theirs)
 
     def __hash__(self) -> int:

@@ -245,7 +245,7 @@ def test_the_installed_command_runs_by_itself(debian: Machine) -> None:
     assert (done.returncode, done.stdout, done.stderr) == (0, f"{VERSION}\n", "")
     restore_host(debian.host, debian.store)
     assert debian.host.names("/opt") == ()
-    assert debian.host.look(f"/usr/local/bin/{COMMAND}").absent
+    assert debian.host.stat(f"/usr/local/bin/{COMMAND}").absent
 
 
 NOBODY = """

@@ -18,7 +18,7 @@ from ..machine.facts import gather
 from ..machine.host import Host
 from ..machine.program import COMMAND
 from ..operations.obtain import Obtained, stored_config
-from ..procedures.arc.choice import installer_token, order_of
+from ..procedures.arc.choice import installer_token, requested_registration
 from ..procedures.arc.registration import Outcome, Record, query, register, unregister
 from ..secret import Secret
 from .output import Say, progress, show
@@ -50,7 +50,9 @@ def register_machine(obtained: Obtained, say: Say, *, from_stdin: bool = False) 
     token = Secret(sys.stdin.readline().strip()) if from_stdin else None
     registered = query(host).status.registration is not None
     token = token or (None if registered else installer_token(config, host))
-    return register(host, obtained.store, order_of(config, gather(host).hostname), token, tell=say)
+    return register(
+        host, obtained.store, requested_registration(config, gather(host).hostname), token, tell=say
+    )
 
 
 def unregister_machine(

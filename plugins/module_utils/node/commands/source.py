@@ -10,7 +10,7 @@ import os
 import sys
 
 from ..config.document import loads
-from ..errors import FileTrouble
+from ..errors import FileUnusable
 from ..machine.host import Host
 from ..net.http_client import HttpClient
 from ..sources.source import Inline, Source, Url
@@ -56,7 +56,7 @@ def open_text(path: str) -> str:
         with open(path, encoding="utf-8") as file:
             return file.read()
     except OSError as error:
-        raise FileTrouble(
+        raise FileUnusable(
             "can't be read",
             where=path,
             why=os.strerror(error.errno or 0),

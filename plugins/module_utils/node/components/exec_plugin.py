@@ -31,7 +31,7 @@ def identity_method(config: NodeConfig) -> str | None:
     return method if method in AZURE_METHODS else None
 
 
-def lives_on_tokens(config: NodeConfig) -> bool:
+def uses_tokens(config: NodeConfig) -> bool:
     """Whether the kubelet always authenticates with Entra tokens, without a certificate."""
     return identity_method(config) is not None and config.kubernetes_auth.profile == "token"
 

@@ -38,11 +38,7 @@ def resources(config: NodeConfig, facts: Facts) -> list[Resource]:
     return [
         File(cluster_ca(config), config.api_server.ca.pem, restarts=(KUBELET,)),
         *_client_ca(config),
-        *(
-            _token_access(config)
-            if exec_plugin.lives_on_tokens(config)
-            else _certificate_access(config, facts)
-        ),
+        *(_token_access(config) if exec_plugin.uses_tokens(config) else _certificate_access(config, facts)),
         # Overrides may contain a credential (staticPodURLHeader): only root reads it, and no diff shows it.
         File(
             CONFIG,
@@ -102,7 +98,7 @@ def cluster_ca(config: NodeConfig) -> str:
 def kubelet_identity(config: NodeConfig) -> str:
     """The credential of a joined kubelet: its certificate, which it renews; or its token kubeconfig."""
     directory = config.paths.kubernetes.kubelet_dir
-    if exec_plugin.lives_on_tokens(config):
+    if exec_plugin.uses_tokens(config):
         return f"{directory}/token-kubeconfig"
     return f"{directory}/pki/kubelet-client-current.pem"
 
@@ -178,7 +174,7 @@ def kubelet_config(config: NodeConfig, facts: Facts) -> str:
             {"key": taint.key, "value": taint.value, "effect": taint.effect} for taint in config.node.taints
         ],
         "resolvConf": facts.resolv_conf,
-        "rotateCertificates": not exec_plugin.lives_on_tokens(config),
+        "rotateCertificates": not exec_plugin.uses_tokens(config),
         "runtimeRequestTimeout": "15m",
         "serializeImagePulls": False,
         "staticPodPath": paths.manifests_dir,
@@ -242,7 +238,7 @@ def kubeadm_drop_in(config: NodeConfig) -> str:
     """The flags for the kubelet's first certificate and its kubeconfig."""
     directory = config.paths.kubernetes.kubelet_dir
     flags = f"--bootstrap-kubeconfig={directory}/bootstrap-kubeconfig --kubeconfig={directory}/kubeconfig"
-    if exec_plugin.lives_on_tokens(config):
+    if exec_plugin.uses_tokens(config):
         flags = f"--kubeconfig={kubelet_identity(config)}"
     return f'{HEADER}[Service]\nEnvironment="KUBELET_TLS_BOOTSTRAP_FLAGS={flags}"\n'
 

@@ -67,10 +67,10 @@ class Choices:
 
 def choices_of(document: Mapping[str, Any]) -> Choices:
     """The choices of an unchecked document; invalid values count as absent."""
-    whole = merge(early_form(document), {})
-    azure, auth = _below(whole, "azure"), _below(whole, "kubernetesAuth")
+    merged = merge(early_form(document), {})
+    azure, auth = _below(merged, "azure"), _below(merged, "kubernetesAuth")
     return Choices(
-        azure=_below(whole, "azureAuth").get("method"),
+        azure=_below(merged, "azureAuth").get("method"),
         kubelet=auth.get("method"),
         use_azure_auth=yes(auth.get("useAzureAuth")),
         bootstrap_token=bool(_below(azure, "bootstrapToken")),

@@ -34,8 +34,8 @@ def one_client_secret(config: NodeConfig) -> Iterator[Problem]:
     principal = config.azure.service_principal
     if principal is None:
         return
-    given = (principal.client_secret, principal.client_secret_file, principal.client_certificate_file)
-    count = sum(one is not None for one in given)
+    credentials = (principal.client_secret, principal.client_secret_file, principal.client_certificate_file)
+    count = sum(credential is not None for credential in credentials)
     if count != 1:
         yield Problem(
             "azure.servicePrincipal",
@@ -116,13 +116,13 @@ def ranges_apart(config: NodeConfig) -> Iterator[Problem]:
         ("cni.podCIDR", config.cni.pod_cidr),
         ("azure.vpn.p2sGatewayCIDR", vpn.p2s_gateway_cidr if vpn.enabled else None),
     ]
-    for (earlier, one), (later, other) in combinations(ranges, 2):
-        if one is None or other is None or one.version != other.version or not one.overlaps(other):
+    for (earlier, first), (later, other) in combinations(ranges, 2):
+        if first is None or other is None or first.version != other.version or not first.overlaps(other):
             continue
         # A node's pods are pods of the cluster; Azure checks the prefixes of one VNet.
         if {earlier, later} == {"network.podCIDR", "cni.podCIDR"} or ("vnet" in earlier and "vnet" in later):
             continue
-        yield Problem(later, str(other), f"a range apart from {earlier} ({one})")
+        yield Problem(later, str(other), f"a range apart from {earlier} ({first})")
 
 
 def dns_is_a_service(config: NodeConfig) -> Iterator[Problem]:
@@ -158,15 +158,17 @@ def npd_has_a_digest(config: NodeConfig) -> Iterator[Problem]:
 
 def one_log_directory(config: NodeConfig) -> Iterator[Problem]:
     """agent.logDir, agent.logFile and paths.logDir agree, or only one is set."""
-    given = {
+    configured = {
         "agent.logDir": config.agent.log_dir,
         "agent.logFile": dirname(config.agent.log_file) if config.agent.log_file else None,
         "paths.logDir": config.paths.log_dir if config.paths.log_dir != DEFAULT_LOG_DIR else None,
     }
-    said = {path: value for path, value in given.items() if value}
-    if len(set(said.values())) > 1:
-        paths = list(said)
-        yield Problem(paths[1], said[paths[1]], f"{said[paths[0]]}, as {paths[0]} says, or only one of them")
+    log_dirs = {path: value for path, value in configured.items() if value}
+    if len(set(log_dirs.values())) > 1:
+        paths = list(log_dirs)
+        yield Problem(
+            paths[1], log_dirs[paths[1]], f"{log_dirs[paths[0]]}, as in {paths[0]}, or set only one of them"
+        )
 
 
 def pull_has_a_repository(config: NodeConfig) -> Iterator[Problem]:

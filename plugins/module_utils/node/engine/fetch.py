@@ -72,7 +72,7 @@ class Fetcher:
     def _cached(self, artifact: Artifact) -> str:
         """The verified file in the cache; downloaded only if the cache does not have it."""
         place = f"{self._cache}/{artifact.sha256}"
-        if self._host.look(place).is_ == "file" and self._host.sha256(place) == artifact.sha256:
+        if self._host.stat(place).is_ == "file" and self._host.sha256(place) == artifact.sha256:
             return place
         partial = f"{place}.part"
         try:

@@ -109,7 +109,7 @@ class Journal:
         """Keep the content of a file that is about to be replaced."""
         digest = hashlib.sha256(content).hexdigest()
         place = f"{self._contents}/{digest}"
-        if self._host.look(place).absent:
+        if self._host.stat(place).absent:
             self._host.make_directories(self._contents, 0o700)
             self._host.write(place, content, 0o600)
         return digest
@@ -130,5 +130,5 @@ class Journal:
         """Remove a torn last line, so that the next line is not appended to it."""
         content = self._host.read(self._lines) or b""
         if content and not content.endswith(b"\n"):
-            whole = content[: content.rfind(b"\n") + 1]
-            self._host.write(self._lines, whole, 0o600)
+            complete = content[: content.rfind(b"\n") + 1]
+            self._host.write(self._lines, complete, 0o600)

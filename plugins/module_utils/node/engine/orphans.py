@@ -123,7 +123,7 @@ def find_orphans(
 def _change(host: Host, entry: Entry) -> Change:
     """The change in words, and the content that is removed."""
     verb = "stop" if entry.kind == "unit" else "remove" if entry.origin.get("is") == "absent" else "restore"
-    before, state = "", host.look(entry.name) if entry.name.startswith("/") else None
+    before, state = "", host.stat(entry.name) if entry.name.startswith("/") else None
     if state and state.is_ == "file":
         hidden = not state.mode & 0o004  # what only root may read is not shown
         content = HIDDEN + "\n" if hidden else host.text(entry.name)

@@ -80,4 +80,4 @@ def restore_host(host: Host, store: Store, tell: Progress = silent) -> list[Rest
 def _removed(host: Host, key: str) -> bool:
     """Whether a directory was removed together with one above it."""
     kind, _colon, name = key.partition(":")
-    return kind == "directory" and host.look(name).absent
+    return kind == "directory" and host.stat(name).absent

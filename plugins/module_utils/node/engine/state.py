@@ -66,7 +66,7 @@ class Store:
         try:
             return self.current_config(), True
         except StateCorrupt:
-            return self.applied_if_whole(), False
+            return self.applied_if_intact(), False
 
     def set_current_config(self, document: Mapping[str, Any], version: str | None) -> bool:
         """Store the document; True: it changed."""
@@ -88,7 +88,7 @@ class Store:
         """The document that was last applied successfully."""
         return self._read("applied-config.json")
 
-    def applied_if_whole(self) -> dict[str, Any] | None:
+    def applied_if_intact(self) -> dict[str, Any] | None:
         """The same; None if it is damaged."""
         try:
             return self.applied_config()

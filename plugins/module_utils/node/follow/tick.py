@@ -43,10 +43,10 @@ def to_journal(level: int, text: str) -> None:
     sys.stderr.write("".join(f"<{level}>{line}\n" for line in text.splitlines()))
 
 
-def tick(host: Host, say: Say, chat: Say, *, hand_over: bool = False) -> int:
-    """Poll once, and apply what is new; `chat` receives lines that matter only in a terminal.
+def tick(host: Host, say: Say, verbose: Say, *, hand_over: bool = False) -> int:
+    """Poll once, and apply what is new; `verbose` receives lines that matter only in a terminal.
 
-    hand_over: start the apply service, which outlives this process and may change the whole machine.
+    hand_over: start the apply service, which outlives this process and may change the intact machine.
     """
     store = store_of(host)
     seen = Watched.of(store.source())
@@ -59,7 +59,7 @@ def tick(host: Host, say: Say, chat: Say, *, hand_over: bool = False) -> int:
         )
     wait = seen.not_before - host.clock.now()
     if 0 < wait <= LONGEST:
-        chat(f"the server asked to wait another {wait:.0f} s (Retry-After)")
+        verbose(f"the server asked to wait another {wait:.0f} s (Retry-After)")
         return 0
     watched = to_request(store, seen)
     try:
@@ -70,7 +70,7 @@ def tick(host: Host, say: Say, chat: Say, *, hand_over: bool = False) -> int:
             return 0
         if news is None or watched.knows(news, host.clock.now()):
             nothing_new(host, store, seen, news)
-            chat("nothing new")
+            verbose("nothing new")
             return 0
         if hand_over:
             host.run(["systemctl", "start", "--no-block", APPLY_SERVICE])
@@ -88,8 +88,8 @@ def tick(host: Host, say: Say, chat: Say, *, hand_over: bool = False) -> int:
 
 def to_request(store: Store, seen: Watched) -> Watched:
     """What to request: a machine whose stored document is missing or damaged needs it in full, new or not."""
-    document, whole = store.remembered()
-    if whole and document is not None:
+    document, intact = store.remembered()
+    if intact and document is not None:
         return seen
     # With an applied document to fall back to, a blocked bundle may be tried again.
     return replace(seen, settled=False, blocked=None if document else seen.blocked)

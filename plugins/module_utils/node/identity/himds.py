@@ -19,7 +19,7 @@ import urllib.parse
 from ..machine.host import Host
 from ..secret import Secret
 from .errors import ChallengeInvalid, IdentityMissing, IdentityRefused, TokenSourceUnreachable
-from .imds import HEADERS, said
+from .imds import HEADERS, error_text
 from .local_http import NoAnswer, Reply, ask
 from .token import Issued, read_answer
 
@@ -72,24 +72,24 @@ class ArcMetadata:
             )
         query = urllib.parse.urlencode({"api-version": API_VERSION, "resource": audience})
         url = f"{self._endpoint}?{query}"
-        trouble = ""
+        failure = ""
         for pause in (*PAUSES, None):
             try:
                 reply = self._answered(url, HURRY_TIMEOUT if hurry else TIMEOUT)
-                trouble = f"HTTP {reply.status}: {said(reply.body)}"
+                failure = f"HTTP {reply.status}: {error_text(reply.body)}"
                 if reply.status == 200:
                     return read_answer(reply.body, reply.headers, self._host.clock, self._endpoint)
                 if reply.status < 500 and reply.status not in (401, 408, 429):
                     raise self._refused(reply)
             except NoAnswer as error:
-                trouble = str(error)
+                failure = str(error)
             if hurry or pause is None:
                 break
             self._host.clock.sleep(pause)
         raise TokenSourceUnreachable(
             "the Arc agent does not issue a token",
             where=self._endpoint,
-            why=trouble,
+            why=failure,
             fix="check `azcmagent show` and `systemctl status himdsd`, then: systemctl restart himdsd",
         )
 
@@ -113,7 +113,7 @@ class ArcMetadata:
         return read_challenge(self._host, found[1])
 
     def _refused(self, reply: Reply) -> IdentityMissing | IdentityRefused:
-        why = f"HTTP {reply.status}: {said(reply.body)}"
+        why = f"HTTP {reply.status}: {error_text(reply.body)}"
         if reply.status in (400, 404):
             return IdentityMissing(
                 "this machine has no Arc identity",

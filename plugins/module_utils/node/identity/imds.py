@@ -80,7 +80,7 @@ class InstanceMetadata:
             self._clock.sleep(first * 2 ** (attempt - 1))
 
     def _refused(self, reply: Reply) -> IdentityMissing | IdentityRefused | TokenSourceUnreachable:
-        why = f"HTTP {reply.status}: {said(reply.body)}"
+        why = f"HTTP {reply.status}: {error_text(reply.body)}"
         if reply.status in (400, 404):
             return IdentityMissing(
                 f"the {self.name} is not on this VM",
@@ -107,7 +107,7 @@ def passing(status: int) -> bool:
     return status in (404, 410, 429) or status >= 500
 
 
-def said(body: bytes) -> str:
+def error_text(body: bytes) -> str:
     """The two error fields of an answer, in one short line."""
     try:
         error = json.loads(body)

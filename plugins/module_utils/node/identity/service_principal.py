@@ -16,7 +16,7 @@ from ..machine.host import Host
 from ..net.http_client import HttpClient, HttpFailure
 from ..secret import Secret
 from .errors import CredentialUnusable, IdentityRefused, TokenSourceUnreachable
-from .imds import said
+from .imds import error_text
 from .token import Issued, read_answer
 
 ROTATE = (
@@ -141,7 +141,7 @@ class ServicePrincipal:
 
     def _explained(self, failure: HttpFailure) -> IdentityRefused | TokenSourceUnreachable:
         if failure.status in (400, 401, 403):
-            why = said(failure.body)
+            why = error_text(failure.body)
             code = (re.findall(r"AADSTS\d+", why) or [""])[0]
             return IdentityRefused(
                 f"Entra ID refuses the {self.name}",

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ..errors import CommandFailed, DiskFull, FileTrouble, NotRoot, ReadOnlyTarget
+from ..errors import CommandFailed, DiskFull, FileUnusable, NotRoot, ReadOnlyTarget
 from .clock import Clock, SystemClock
 
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ class Host:
         """The real path of `path` below the root."""
         return self._root + path
 
-    def look(self, path: str) -> PathState:
+    def stat(self, path: str) -> PathState:
         """What exists at `path`; links are not followed."""
         try:
             seen = os.lstat(self.path(path))
@@ -275,7 +275,7 @@ class Host:
 
         `keep` lists paths below it that are kept with their content.
         """
-        if self.look(path).is_ != "directory":
+        if self.stat(path).is_ != "directory":
             self.remove(path)
             return []
         from .removal import empty_directory  # not needed by a poll
@@ -335,4 +335,4 @@ def explained(path: str) -> Iterator[None]:
                 why=os.strerror(error.errno or 0),
                 fix="remount it writable (mount -o remount,rw) or choose another directory under `paths`",
             ) from error
-        raise FileTrouble("can't be changed", where=path, why=error.strerror or str(error)) from error
+        raise FileUnusable("can't be changed", where=path, why=error.strerror or str(error)) from error

@@ -10,7 +10,7 @@ import re
 from ..errors import ApiUnreachable, CaMismatch, FlexNodeError, Forbidden, TokenRefused, UnitFailed
 from ..machine.host import Host
 from ..machine.layout import KUBELET
-from .rights import OBTAIN, binding_command, roles_of
+from .rights import GET_CERTIFICATE, binding_command, roles_of
 
 # A bootstrap token is valid for one join. Each way to a new one is named, by who can issue it.
 RENEW = (
@@ -104,7 +104,7 @@ def not_allowed(node: str, azure: str, denied: list[tuple[str, str, str]]) -> Fo
     acts = list(dict.fromkeys(f"{verb} {resource}" for who, verb, resource in denied if who == user))
     fix = "grant what docs/permissions.md lists for this method and profile, then run this again"
     if any(act.endswith("certificatesigningrequests") for act in acts):
-        lines = [binding_command(role, user, node) for role in roles_of(OBTAIN)]
+        lines = [binding_command(role, user, node) for role in roles_of(GET_CERTIFICATE)]
         fix = "allow it to request a certificate, then run this again:" + "".join(
             f"\n  {line}" for line in lines
         )

@@ -38,13 +38,13 @@ class Act:
         return client.may(self.verb, self.resource, self.group, self.namespace)
 
 
-OBTAIN = (
+GET_CERTIFICATE = (
     Act(BOOTSTRAPPER, "create", "certificatesigningrequests", CERTIFICATES),
     Act(APPROVAL, "create", "certificatesigningrequests/nodeclient", CERTIFICATES),
 )
 # A sample of what system:node grants, without which a kubelet does not work: the Node itself, its heartbeat,
 # its pods, and authorization of requests for logs.
-LIVE = (
+RUN_KUBELET = (
     Act(KUBELET, "create", "nodes"),
     Act(KUBELET, "patch", "nodes/status"),
     Act(KUBELET, "update", "leases", "coordination.k8s.io", "kube-node-lease"),
@@ -57,7 +57,7 @@ WORDS = {BOOTSTRAPPER: "bootstrap", APPROVAL: "approve", KUBELET: "kubelet"}
 
 def acts_of(profile: str) -> tuple[Act, ...]:
     """What the identity does in the cluster: request a certificate once, or all that a kubelet does."""
-    return LIVE if profile == "token" else OBTAIN
+    return RUN_KUBELET if profile == "token" else GET_CERTIFICATE
 
 
 def roles_of(acts: Iterable[Act]) -> tuple[str, ...]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from ..components.exec_plugin import identity_method, lives_on_tokens
+from ..components.exec_plugin import identity_method, uses_tokens
 from ..components.kubelet import kubelet_identity
 from ..components.labels import node_name
 from ..config.model import NodeConfig
@@ -40,7 +40,7 @@ class ThisNode:
             node_name(config, hostname(host)),
             kubelet_identity(config),
             identity_method(config) or "",
-            lives_on_tokens(config),
+            uses_tokens(config),
         )
 
     @property
@@ -54,7 +54,7 @@ class ThisNode:
         The client is reused until the credential changes: a kubelet renews its certificate, tokens expire.
         """
         credential = (
-            kubernetes_token(self.config, self.host) if self.uses_tokens else self.host.look(self.identity)
+            kubernetes_token(self.config, self.host) if self.uses_tokens else self.host.stat(self.identity)
         )
         known = self._clients.get(attempts)
         if known is None or known[0] != credential:

@@ -32,7 +32,7 @@ def has_joined(host: Host, document: Mapping[str, Any]) -> bool:
         return False
     store = store_of(host, node.config.paths.data_dir)
     if node.uses_tokens:  # its kubeconfig is written by this collection, before the join
-        return store.applied_if_whole() is not None
+        return store.applied_if_intact() is not None
     return installed_kubelet(store) and node.has_credential
 
 
@@ -67,7 +67,7 @@ def check_token(node: ThisNode, store: Store) -> None:
 
 def check_name(node: ThisNode, store: Store, stored: Mapping[str, Any] | None) -> None:
     """Refuse to rename a Node: the kubelet's certificate and its pods are bound to the name."""
-    document: Mapping[str, Any] | None = store.applied_if_whole()
+    document: Mapping[str, Any] | None = store.applied_if_intact()
     if document is None and stored and has_joined(node.host, stored):
         document = stored
     if document is None:

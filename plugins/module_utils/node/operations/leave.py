@@ -62,7 +62,7 @@ def leave(host: Host, *, drain_seconds: float = 60, check: bool = False, tell: P
     report = Left()
     entries = store.journal.entries()
     if not entries and store.current_config() is None:
-        if not check and not host.look(store.directory).absent:
+        if not check and not host.stat(store.directory).absent:
             report.remains += store.forget()  # left by a run that was killed at its very start or end
         return report
     if check:

@@ -32,7 +32,7 @@ def foreign_units(host: Host, store: Store) -> list[str]:
     found = []
     for unit in RIVALS:
         places = [
-            f"{directory}/{unit}" for directory in UNIT_DIRS if not host.look(f"{directory}/{unit}").absent
+            f"{directory}/{unit}" for directory in UNIT_DIRS if not host.stat(f"{directory}/{unit}").absent
         ]
         if any(place not in ours for place in places) and f"{UNIT_DIR}/{unit}" not in ours:
             found.append(places[0])

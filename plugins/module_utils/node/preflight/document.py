@@ -39,13 +39,13 @@ def fetched(host: Host, source: Source, overrides: Mapping[str, Any], *, pollabl
         return read(host, merge(source.fetch().document, overrides), pollable=pollable)
     except ConfigInvalid as invalid:
         return Read(None, tuple(_problem(item) for item in invalid.problems))
-    except FlexNodeError as trouble:
-        place = f" ({trouble.where})" if trouble.where else ""
-        found = f"{trouble.what}{place}: {trouble.why}"
+    except FlexNodeError as failure:
+        place = f" ({failure.where})" if failure.where else ""
+        found = f"{failure.what}{place}: {failure.why}"
         why = "without its configuration a machine can't join"
-        return Read(None, (error("configuration-source", found, why, trouble.fix),))
-    except OSError as trouble:
-        found = f"the stored configuration can't be read: {trouble.strerror}"
+        return Read(None, (error("configuration-source", found, why, failure.fix),))
+    except OSError as failure:
+        found = f"the stored configuration can't be read: {failure.strerror}"
         return Read(None, (error("configuration-source", found, "only root can read it", "use sudo"),))
 
 
@@ -64,8 +64,8 @@ def read(host: Host, document: Mapping[str, Any], *, pollable: bool = True) -> R
     findings: tuple[Finding, ...] = ()
     try:
         check_available(config, pollable=pollable)
-    except NotAvailable as trouble:
-        findings = (error("not-available", f"{trouble.where}: {trouble.what}", trouble.why, trouble.fix),)
+    except NotAvailable as failure:
+        findings = (error("not-available", f"{failure.where}: {failure.what}", failure.why, failure.fix),)
     return Read(config, findings, tuple(placeholders(document)))
 
 

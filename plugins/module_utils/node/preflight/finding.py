@@ -97,8 +97,8 @@ class Report:
             _count(len(self.warnings), "warning"),
             f"{len(self.unchecked)} not checked" if self.unchecked else "",
         ]
-        said = ", ".join(part for part in parts if part)
-        return f"ok, {said}" if said and self.ok else said or "ok"
+        text = ", ".join(part for part in parts if part)
+        return f"ok, {text}" if text and self.ok else text or "ok"
 
     def lines(self, name: str = "") -> list[str]:
         """The result as text, errors first."""

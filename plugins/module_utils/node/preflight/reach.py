@@ -67,9 +67,9 @@ def reach(
     answers, late = together({**asked, **files, **registries, **named}, seconds)
 
     def sources(names: Iterable[str]) -> tuple[Source, ...]:
-        given = (answers.get(name) for name in names)
+        found = (answers.get(name) for name in names)
         none = tuple(Source((name.rpartition("/")[2] or name,), name, LATE) for name in names if name in late)
-        return tuple(item for item in given if isinstance(item, Source)) + none
+        return tuple(item for item in found if isinstance(item, Source)) + none
 
     api, access = answers.get(API), answers.get(AZURE)
     if API in late:  # every step but the resolver has a limit

@@ -14,7 +14,7 @@ from .document import Read, defaults, read
 from .every import Check, checks_of, known
 from .finding import Finding, Outcome, Report, Stage, Unchecked
 from .probes.azure import Identify, own_identity
-from .probes.host import Ways, look
+from .probes.host import Ways, probe_machine
 from .reach import SECONDS, reach
 from .seen import Reached, Situation
 
@@ -36,18 +36,18 @@ def run_preflight(
     identify: returns the identity of a method; without it Azure is not queried, which is reported.
     """
     start, unwanted = time.monotonic(), known(skip)
-    given = document if isinstance(document, Read) else read(host, document)
-    outcomes: list[Outcome] = list(given.findings)
+    prepared = document if isinstance(document, Read) else read(host, document)
+    outcomes: list[Outcome] = list(prepared.findings)
     checks = checks_of(stage, unwanted)
-    config = given.config
+    config = prepared.config
     if config is None:
         checks, waiting = judged_alone(checks)
         outcomes += waiting
         config = defaults()
-    machine = look(host, given.config, ways)
+    machine = probe_machine(host, prepared.config, ways)
     asked = any(check.stage == "connectivity" for check in checks)
     reached = reach(host, config, machine, stage, identify, seconds) if asked else Reached()
-    now = Situation(machine, config, reached, host.clock.now(), token_expires, given.secrets_missing)
+    now = Situation(machine, config, reached, host.clock.now(), token_expires, prepared.secrets_missing)
     for check in checks:
         outcomes += check.judge(now)
     wanted = [item for item in outcomes if item.id not in unwanted]

@@ -87,7 +87,7 @@ class Machine:
     modules_to_load: tuple[str, ...]
     environment: Mapping[str, str]  # proxy settings of the system
     refused_token: str  # id of a bootstrap token that was refused before
-    state_trouble: str  # why the state of this collection could not be read
+    state_error: str  # why the state of this collection could not be read
     disks: tuple[Disk, ...] | None = None  # None: a file system did not answer in time
 
 

@@ -124,7 +124,7 @@ class Sysctl:
     def apply(self, host: Host) -> None:
         """Set it now."""
         path = sysctl_path(self.setting)
-        if host.look(path).absent:
+        if host.stat(path).absent:
             raise KernelLacks(
                 what=f"the kernel has no setting {self.setting}",
                 where=path,
@@ -141,7 +141,7 @@ class Sysctl:
     @classmethod
     def restore(cls, host: Host, name: str, origin: Origin, vault: Vault) -> list[str]:
         """Restore the original value."""
-        if origin["value"] and not host.look(sysctl_path(name)).absent:
+        if origin["value"] and not host.stat(sysctl_path(name)).absent:
             host.set_value(sysctl_path(name), origin["value"])
         return []
 
@@ -235,7 +235,7 @@ class FstabSwap:
 
     def apply(self, host: Host) -> None:
         """Comment the lines out, keep mode and owner."""
-        state = host.look(FSTAB)
+        state = host.stat(FSTAB)
         content = without_swap(_text(host.read(FSTAB) or b""))
         host.write(FSTAB, _bytes(content), state.mode, uid=state.uid, gid=state.gid)
 
@@ -251,7 +251,7 @@ class FstabSwap:
         now = _text(host.read(name) or b"")
         if now == without_swap(before):
             return restore_path(host, name, origin, vault)
-        state = host.look(name)
+        state = host.stat(name)
         mended = now.replace(FSTAB_NOTE, "")
         host.write(name, _bytes(mended), state.mode, uid=state.uid, gid=state.gid)
         return []

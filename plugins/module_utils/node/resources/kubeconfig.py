@@ -88,7 +88,7 @@ users:
     @classmethod
     def mark_now(cls, host: Host, name: str) -> str:
         """Server and CA of a file in the kubelet's format; the path mark of anything else."""
-        text = host.text(name) if host.look(name).is_ == "file" else ""
+        text = host.text(name) if host.stat(name).is_ == "file" else ""
         server, ca = (_value(text, key) for key in ("server", "certificate-authority"))
         return f"{server} {ca}" if server else path_mark(host, name)
 

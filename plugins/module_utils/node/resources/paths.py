@@ -39,7 +39,7 @@ class File:
 
     def observe(self, host: Host) -> tuple[PathState, bytes | None]:
         """The present state, with the content."""
-        state = host.look(self.path)
+        state = host.stat(self.path)
         return state, host.read(self.path) if state.is_ == "file" else None
 
     def difference(self, seen: tuple[PathState, bytes | None]) -> Change | None:
@@ -105,7 +105,7 @@ class Link:
 
     def observe(self, host: Host) -> PathState:
         """The present state."""
-        return host.look(self.path)
+        return host.stat(self.path)
 
     def difference(self, seen: PathState) -> Change | None:
         """Compare where it points to."""
@@ -165,7 +165,7 @@ class Directory:
 
     def observe(self, host: Host) -> PathState:
         """The present state; a link to a directory (on a bigger disk) counts as a directory."""
-        state = host.look(self.path)
+        state = host.stat(self.path)
         if state.is_ == "link" and host.exists(self.path + "/."):
             return PathState("directory", self.mode or 0)
         return state
@@ -181,7 +181,7 @@ class Directory:
 
     def capture(self, host: Host, vault: Vault) -> Origin:
         """Existence, access, and the names that it contained originally."""
-        state = host.look(self.path)
+        state = host.stat(self.path)
         origin: dict[str, Any] = {"is": state.is_, "ours": self.ours}
         if state.is_ == "directory":
             origin |= {
@@ -194,7 +194,7 @@ class Directory:
 
     def apply(self, host: Host) -> None:
         """Create it, or set its access."""
-        state = host.look(self.path)
+        state = host.stat(self.path)
         if not state.absent and state.is_ != "directory":
             raise ForeignPath(
                 what="a directory is needed here, but something else exists",
@@ -210,15 +210,15 @@ class Directory:
     @classmethod
     def mark_now(cls, host: Host, name: str) -> str:
         """Whether it exists."""
-        return host.look(name).is_
+        return host.stat(name).is_
 
     @classmethod
     def restore(cls, host: Host, name: str, origin: Origin, vault: Vault) -> list[str]:
         """Remove its new content; keep what it contained originally, and mounts."""
-        now = host.look(name).is_
+        now = host.stat(name).is_
         if now != "directory":  # replaced or removed since, or not created by this collection
             return [] if now in ("absent", origin["is"]) else [name]
-        if host.look(name).absent:
+        if host.stat(name).absent:
             return []  # removed meanwhile
         before = {f"{name}/{entry}" for entry in origin.get("entries", ())}
         left: list[str] = []
@@ -243,7 +243,7 @@ def file_mark(mode: int, uid: int, gid: int, content: bytes) -> str:
 
 def path_mark(host: Host, path: str) -> str:
     """The mark of what exists at a path."""
-    state = host.look(path)
+    state = host.stat(path)
     if state.is_ == "file":
         return f"file:{state.mode:04o}:{state.uid}:{state.gid}:{host.sha256(path)}"
     return f"link:{state.target}" if state.is_ == "link" else state.is_
@@ -251,7 +251,7 @@ def path_mark(host: Host, path: str) -> str:
 
 def capture_path(host: Host, path: str, vault: Vault) -> Origin:
     """What exists at a path before it is replaced."""
-    state = host.look(path)
+    state = host.stat(path)
     if state.is_ == "file":
         content = host.read(path) or b""
         return {

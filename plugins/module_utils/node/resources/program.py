@@ -72,7 +72,7 @@ class Program:
     @classmethod
     def mark_now(cls, host: Host, name: str) -> str:
         """Whether it exists."""
-        return host.look(name).is_
+        return host.stat(name).is_
 
     @classmethod
     def restore(cls, host: Host, name: str, origin: Origin, vault: Vault) -> list[str]:

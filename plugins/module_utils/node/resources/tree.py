@@ -38,7 +38,7 @@ class Manifest:
     def write(host: Host, tree: str, artifact: str, digests: Mapping[str, str]) -> None:
         """Write digest and fingerprint of every file."""
         files = {
-            name: {"sha256": digest, "fingerprint": host.look(f"{tree}/{name}").fingerprint}
+            name: {"sha256": digest, "fingerprint": host.stat(f"{tree}/{name}").fingerprint}
             for name, digest in sorted(digests.items())
         }
         document = json.dumps({"artifact": artifact, "files": files}, indent=1)
@@ -49,7 +49,7 @@ class Manifest:
         return [
             name
             for name, noted in self.files.items()
-            if list((seen := host.look(f"{tree}/{name}")).fingerprint) != list(noted["fingerprint"])
+            if list((seen := host.stat(f"{tree}/{name}")).fingerprint) != list(noted["fingerprint"])
             and (seen.is_ != "file" or seen.mode != 0o755 or host.sha256(f"{tree}/{name}") != noted["sha256"])
         ]
 
@@ -113,7 +113,7 @@ class Tree:
     def apply(self, host: Host) -> None:
         """Rename the staged directory into place; an older one is moved aside and removed."""
         aside = self.path + ASIDE
-        if not host.look(self.path).absent:
+        if not host.stat(self.path).absent:
             host.remove_tree(aside)
             host.move(self.path, aside)
         host.move(self.staging, self.path)
@@ -123,7 +123,7 @@ class Tree:
     def mark_now(cls, host: Host, name: str) -> str:
         """The digest in its manifest."""
         manifest = Manifest.read(host, name)
-        return manifest.artifact if manifest else host.look(name).is_
+        return manifest.artifact if manifest else host.stat(name).is_
 
     @classmethod
     def restore(cls, host: Host, name: str, origin: Origin, vault: Vault) -> list[str]:

@@ -58,19 +58,19 @@ def test_the_origin_is_that_of_the_first_touch_and_every_mark_is_kept(
 
 def test_nothing_is_written_when_nothing_is_new(machine: Machine, journal: Journal) -> None:
     journal.record([a_file("a")])
-    before = machine.host.look(LINES)
+    before = machine.host.stat(LINES)
     journal.record([a_file("a")])
     journal.record([])
-    assert machine.host.look(LINES) == before
+    assert machine.host.stat(LINES) == before
 
 
 def test_only_root_reads_the_journal_and_its_contents(machine: Machine, journal: Journal) -> None:
     machine.put("/etc/a", "s3cret")
     journal.record([a_file("a")])
-    assert machine.host.look(LINES).mode == 0o600
-    assert machine.host.look(f"{DIRECTORY}/origins").mode == 0o700
+    assert machine.host.stat(LINES).mode == 0o600
+    assert machine.host.stat(f"{DIRECTORY}/origins").mode == 0o700
     (name,) = machine.host.names(f"{DIRECTORY}/origins")
-    assert machine.host.look(f"{DIRECTORY}/origins/{name}").mode == 0o600
+    assert machine.host.stat(f"{DIRECTORY}/origins/{name}").mode == 0o600
 
 
 @pytest.mark.parametrize("line", [b"{", b"\x00\x00", b"[]", b'{"mark": "x"}', b'{"key": 1}'])

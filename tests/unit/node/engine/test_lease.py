@@ -53,7 +53,7 @@ def test_a_lease_names_its_owner_and_ends_with_the_block(machine: Machine) -> No
     with held(machine.host, "one", "Ansible"):
         lease = json.loads(machine.text(LEASE))
         assert (lease["operation"], lease["owner"], lease["pid"]) == ("one", "Ansible", os.getpid())
-        assert machine.host.look(LEASE).mode == 0o600
+        assert machine.host.stat(LEASE).mode == 0o600
     assert not machine.path(LEASE).exists()
     with held(machine.host, "two", "aks-flex-node join"):
         pass

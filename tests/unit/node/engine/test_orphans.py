@@ -121,7 +121,7 @@ def test_a_directory_with_others_things_in_it_stays_until_the_end(machine: Machi
     assert host.names("/etc/app/extra") == ("by-a-daemon",)
     assert not run(machine, BASE).changed
     restore_host(host, machine.store)
-    assert host.look("/etc/app").absent
+    assert host.stat("/etc/app").absent
 
 
 def test_versions_stay_for_a_rollback(machine: Machine, host: Host) -> None:

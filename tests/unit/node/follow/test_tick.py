@@ -134,7 +134,7 @@ def test_a_durable_address_is_remembered_for_root_alone(joined: Followed) -> Non
     assert (followed["url"], followed["ca"]) == (joined.blob.url, joined.pki.ca_pem)
     assert (followed["configVersion"], followed["settled"]) == ("17", True)
     assert followed["etag"].startswith('"')
-    assert joined.machine.host.look(f"{DATA_DIR}/source.json").mode == 0o600
+    assert joined.machine.host.stat(f"{DATA_DIR}/source.json").mode == 0o600
 
 
 def test_the_timer_starts_last_and_a_second_run_changes_nothing(joined: Followed) -> None:

@@ -15,7 +15,7 @@ import pytest
 from ansible_collections.aks.flexnode.plugins.module_utils.node.errors import (
     CommandFailed,
     DiskFull,
-    FileTrouble,
+    FileUnusable,
     FlexNodeError,
     ReadOnlyTarget,
 )
@@ -47,7 +47,7 @@ def test_looking_never_follows_a_link(machine: Machine) -> None:
     machine.path("/link").symlink_to("/file")
     machine.path("/dangling").symlink_to("/nowhere")
     os.mkfifo(machine.path("/pipe"))
-    look = machine.host.look
+    look = machine.host.stat
     assert (look("/file").is_, look("/file").mode, look("/file").size) == ("file", 0o640, 1)
     assert (look("/link").is_, look("/link").target) == ("link", "/file")
     assert (look("/").is_, look("/pipe").is_) == ("directory", "other")
@@ -103,9 +103,9 @@ def test_a_reader_keeps_the_old_content_and_a_link_is_replaced_not_followed(mach
 def test_a_failed_write_leaves_no_temporary_file(machine: Machine) -> None:
     machine.path("/directory").mkdir()
     machine.put("/directory/inside")
-    with pytest.raises(FileTrouble, match="directory"):
+    with pytest.raises(FileUnusable, match="directory"):
         machine.host.write("/directory", b"x", 0o644)  # a directory can't be replaced by a file
-    with pytest.raises(FileTrouble, match="directory"):
+    with pytest.raises(FileUnusable, match="directory"):
         machine.host.link("/directory", "/target")
     assert names(machine, "/") == ["directory"]
 
@@ -118,7 +118,7 @@ def test_a_failed_write_leaves_no_temporary_file(machine: Machine) -> None:
         (errno.EROFS, ReadOnlyTarget),
         (errno.EACCES, ReadOnlyTarget),
         (errno.EPERM, ReadOnlyTarget),
-        (errno.EIO, FileTrouble),
+        (errno.EIO, FileUnusable),
     ],
 )
 def test_disk_troubles_say_where_and_what_to_do(number: int, error: type[FlexNodeError]) -> None:
@@ -146,16 +146,16 @@ def test_appending_never_follows_a_link(machine: Machine) -> None:
     assert machine.text("/log") == "one\ntwo\n"
     assert stat.S_IMODE(machine.path("/log").stat().st_mode) == 0o600
     machine.path("/link").symlink_to("/log")
-    with pytest.raises(FileTrouble, match="symbolic"):
+    with pytest.raises(FileUnusable, match="symbolic"):
         machine.host.append("/link", b"x")
 
 
 def test_setting_access_refuses_a_link(machine: Machine) -> None:
     machine.put("/file", mode=0o600)
     machine.path("/link").symlink_to("file")
-    with pytest.raises(FileTrouble, match="symbolic"):
+    with pytest.raises(FileUnusable, match="symbolic"):
         machine.host.set_access("/link", 0o777, 0, 0)
-    assert machine.host.look("/file").mode == 0o600
+    assert machine.host.stat("/file").mode == 0o600
 
 
 def test_a_directory_gets_its_mode_whatever_the_umask_and_keeps_its_content(machine: Machine) -> None:
@@ -166,7 +166,7 @@ def test_a_directory_gets_its_mode_whatever_the_umask_and_keeps_its_content(mach
         machine.host.make_directory("/directory", 0o711, uid=1, gid=2)
     finally:
         os.umask(before)
-    seen = machine.host.look("/directory")
+    seen = machine.host.stat("/directory")
     assert (seen.mode, seen.uid, seen.gid, names(machine, "/directory")) == (0o711, 1, 2, ["inside"])
 
 
@@ -183,7 +183,7 @@ def test_moving_across_file_systems_copies_beside_the_target_first(machine: Mach
     finally:
         source.unlink(missing_ok=True)
     assert (tmp_path / "target").read_text() == "moved"
-    assert host.look(str(tmp_path / "target")).mode == 0o640
+    assert host.stat(str(tmp_path / "target")).mode == 0o640
     assert sorted(os.listdir(tmp_path)) == ["target"]
 
 

@@ -51,7 +51,7 @@ def test_a_document_is_checked_stored_and_shown_without_its_secrets(site: Site) 
     assert stored["node"]["maxPods"] == 50
     assert got.public["azure"]["bootstrapToken"]["token"] == REDACTED
     assert TOKEN not in json.dumps(got.public)
-    assert site.machine.host.look(f"{DATA_DIR}/current-config.json").mode == 0o600
+    assert site.machine.host.stat(f"{DATA_DIR}/current-config.json").mode == 0o600
     assert not obtain(site.machine.host, Inline(bundle), {"node": {"maxPods": 50}}).changed
 
 

@@ -11,7 +11,10 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.aks.flexnode.plugins.module_utils.node.node_object.rights import LIVE, OBTAIN
+from ansible_collections.aks.flexnode.plugins.module_utils.node.node_object.rights import (
+    GET_CERTIFICATE,
+    RUN_KUBELET,
+)
 from ansible_collections.aks.flexnode.plugins.module_utils.node.preflight.every import CHECKS, IDS
 from ansible_collections.aks.flexnode.plugins.module_utils.node.preflight.finding import Finding, Unchecked
 from ansible_collections.aks.flexnode.plugins.module_utils.node.preflight.seen import (
@@ -62,7 +65,7 @@ def source(failure: str, **more: Any) -> Source:
 # what is different -> id, severity, part of what was found, part of the remedy
 CASES: dict[str, tuple[Situation, str, str, str, str]] = {
     "not root": (
-        situation(root=False, state_trouble="-"),
+        situation(root=False, state_error="-"),
         "root",
         "error",
         "not run as root",
@@ -192,7 +195,7 @@ CASES: dict[str, tuple[Situation, str, str, str, str]] = {
         "apt-get install iptables",
     ),
     "broken records": (
-        situation(state_trouble="journal, line 3: torn"),
+        situation(state_error="journal, line 3: torn"),
         "records",
         "error",
         "line 3",
@@ -578,7 +581,7 @@ CASES: dict[str, tuple[Situation, str, str, str, str]] = {
     "the identity may not ask for a certificate": (
         situation(
             CERTIFICATE_PROFILE,
-            **reached(access=both(Access(principal_id=OID, granted=(), lacks=OBTAIN))),
+            **reached(access=both(Access(principal_id=OID, granted=(), lacks=GET_CERTIFICATE))),
         ),
         "cluster-rights",
         "error",
@@ -591,7 +594,7 @@ CASES: dict[str, tuple[Situation, str, str, str, str]] = {
     "the identity may not be a kubelet": (
         situation(
             TOKEN_PROFILE,
-            **reached(access=both(Access(principal_id=OID, granted=ADMIN, lacks=LIVE[:2]))),
+            **reached(access=both(Access(principal_id=OID, granted=ADMIN, lacks=RUN_KUBELET[:2]))),
         ),
         "cluster-rights",
         "error",
@@ -704,7 +707,7 @@ def test_a_stranger_on_a_port_of_a_joined_node_is_found() -> None:
             situation(TOKEN_PROFILE, **reached(access=both(Access(principal_id=OID, why_unread="HTTP 500")))),
             {"azure-role": "HTTP 500"},
         ),
-        (situation(root=False, state_trouble="-"), {"foreign-runtime": "only root"}),
+        (situation(root=False, state_error="-"), {"foreign-runtime": "only root"}),
         (situation(), {"node-name-taken": "kubectl get node edge-1"}),
         (situation({"containerd": {"version": "2.9.9"}}), {"artifact-unreachable": "see artifact-unknown"}),
     ],

@@ -38,7 +38,7 @@ from ansible_collections.aks.flexnode.plugins.module_utils.node.net.kube import 
 from ansible_collections.aks.flexnode.plugins.module_utils.node.node_object.rights import (
     APPROVAL,
     BOOTSTRAPPER,
-    OBTAIN,
+    GET_CERTIFICATE,
 )
 from ansible_collections.aks.flexnode.plugins.module_utils.node.procedures.arc import agent, registration
 from ansible_collections.aks.flexnode.plugins.module_utils.node.procedures.arc.agent import (
@@ -554,8 +554,8 @@ READER = Missing("Reader", CLUSTER, "az role assignment create ...", ROLES["read
     ("profile", "api", "expected"),
     [
         ("certificate", FakeApi(), []),
-        ("certificate", FakeApi(denied={OBTAIN[1].words}), [APPROVAL]),
-        ("certificate", FakeApi(denied={act.words for act in OBTAIN}), [BOOTSTRAPPER, APPROVAL]),
+        ("certificate", FakeApi(denied={GET_CERTIFICATE[1].words}), [APPROVAL]),
+        ("certificate", FakeApi(denied={act.words for act in GET_CERTIFICATE}), [BOOTSTRAPPER, APPROVAL]),
         ("token", FakeApi(denied={"create nodes", "watch pods"}), ["system:node"]),
         ("token", FakeApi(refuse={"POST": 401}), []),  # preflight tells of it
         ("token", FakeApi(refuse={"POST": 500}), []),

@@ -213,7 +213,7 @@ def test_an_fstab_that_others_edited_only_loses_our_notes(machine: Machine) -> N
         file.write("UUID=9 /data ext4 defaults 0 2\n")
     restore_host(machine.host, machine.store)
     assert fstab.read_text() == "/swapfile none swap sw 0 0\nUUID=9 /data ext4 defaults 0 2\n"
-    assert machine.host.look("/etc/fstab").mode == 0o640
+    assert machine.host.stat("/etc/fstab").mode == 0o640
 
 
 def test_swap_that_someone_entered_again_is_left(machine: Machine) -> None:

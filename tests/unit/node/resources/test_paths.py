@@ -200,7 +200,7 @@ def test_a_directory_in_the_way_is_refused_before_anything_is_touched(
 def test_a_directory_that_was_not_there_goes_with_its_content(machine: Machine) -> None:
     machine.path("/var/lib").mkdir(parents=True)
     apply(Directory("/var/lib/app", 0o700, ours=True), machine)
-    assert machine.host.look("/var/lib/app").mode == 0o700
+    assert machine.host.stat("/var/lib/app").mode == 0o700
     machine.put("/var/lib/app/deep/inside")
     (taken,) = restore_host(machine.host, machine.store)
     assert taken.outcome == "removed"
@@ -252,12 +252,12 @@ def test_a_mode_of_none_leaves_it_to_whoever_lives_there(
     assert (difference(resource, machine) is None) == (mode is None)
     if mode:
         apply(resource, machine)
-    assert machine.host.look("/data").mode == found
+    assert machine.host.stat("/data").mode == found
 
 
 def test_a_directory_is_created_with_its_own_mode(machine: Machine) -> None:
     apply(Directory("/data", created=0o700), machine)
-    assert machine.host.look("/data").mode == 0o700
+    assert machine.host.stat("/data").mode == 0o700
 
 
 def test_a_link_to_a_directory_serves_as_well(machine: Machine) -> None:

@@ -127,7 +127,7 @@ def test_a_program_is_installed_whole_and_repaired(machine: Machine) -> None:
     machine.store.journal.record([program])
     program.apply(machine.host)
     assert program.difference(program.observe(machine.host)) is None
-    modes = {name: machine.host.look(f"{program.path}/{name}").mode for name in FILES}
+    modes = {name: machine.host.stat(f"{program.path}/{name}").mode for name in FILES}
     assert modes == {"run": 0o755, "lib/a.py": 0o644, "lib/sub/b.py": 0o644}
     assert machine.host.names("/opt/app") == (digest_of(FILES),)
     machine.put(f"{program.path}/lib/a.py", "tampered")

@@ -75,10 +75,10 @@ containerd_version = parsed("a release 1.7.z or 2.y.z", _containerd)
 
 
 def _read_digest(raw: object) -> Digest | None:
-    given = dict.fromkeys(ARCHES, raw) if isinstance(raw, str) else raw
-    if not isinstance(given, Mapping) or not given or set(given) - set(ARCHES):
+    by_arch = dict.fromkeys(ARCHES, raw) if isinstance(raw, str) else raw
+    if not isinstance(by_arch, Mapping) or not by_arch or set(by_arch) - set(ARCHES):
         return None
-    hashes = {arch: str(value).lower() for arch, value in given.items()}
+    hashes = {arch: str(value).lower() for arch, value in by_arch.items()}
     if not all(re.fullmatch(r"[0-9a-f]{64}", value) for value in hashes.values()):
         return None
     return Digest(hashes.get("amd64"), hashes.get("arm64"))

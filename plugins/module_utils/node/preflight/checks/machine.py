@@ -273,12 +273,12 @@ def tools(now: Situation) -> Iterator[Outcome]:
 def records(now: Situation) -> Iterator[Outcome]:
     """The state of this collection can be read."""
     machine = now.machine
-    if not machine.state_trouble:
+    if not machine.state_error:
         return
     if machine.root:
         yield error(
             "records",
-            f"the state of aks-flex-node can't be read: {machine.state_trouble}",
+            f"the state of aks-flex-node can't be read: {machine.state_error}",
             "it records what was changed on this machine, and how to restore it",
             "restore the file from a backup, or remove it and run bootstrap or `aks-flex-node join` again",
         )

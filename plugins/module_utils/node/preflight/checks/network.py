@@ -139,23 +139,23 @@ def resolvers(now: Situation) -> Iterator[Outcome]:
 
 def proxy(now: Situation) -> Iterator[Outcome]:
     """The configured proxy and the system's proxy agree."""
-    given, found = now.config.proxy, now.machine.environment
+    proxy, found = now.config.proxy, now.machine.environment
     there = found.get("https_proxy") or found.get("http_proxy")
-    if there and not (given.http or given.https):
+    if there and not (proxy.http or proxy.https):
         yield warning(
             "proxy",
             f"/etc/environment names the proxy {shown(there)}, and the configuration names none",
             "downloads and image pulls go directly, and may fail",
             "set proxy.http and proxy.https",
         )
-    if given.http and not given.https:
+    if proxy.http and not proxy.https:
         yield warning(
             "proxy",
             "proxy.http is set, and proxy.https is not",
             "artifacts, images and Azure use https: they are reached directly",
             "set proxy.https too, to the same URL if one proxy serves both",
         )
-    for name, address in (("https", given.https), ("http", given.http)):
+    for name, address in (("https", proxy.https), ("http", proxy.http)):
         system = found.get(f"{name}_proxy", "")
         if address and system and shown(system).rstrip("/") != shown(address.reveal()).rstrip("/"):
             yield warning(
@@ -169,9 +169,9 @@ def proxy(now: Situation) -> Iterator[Outcome]:
 
 def _mirror_by_proxy(now: Situation) -> Iterator[Outcome]:
     """A mirror on the local network usually does not need the proxy."""
-    mirror, given = now.config.mirror.url, now.config.proxy
+    mirror, proxy = now.config.mirror.url, now.config.proxy
     host = urllib.parse.urlsplit(mirror).hostname or "" if mirror else ""
-    if not host or not (given.https or given.http) or bypassed(host, direct(now.config)):
+    if not host or not (proxy.https or proxy.http) or bypassed(host, direct(now.config)):
         return
     if any(_inside(host, link) for link in now.machine.links):
         yield warning(

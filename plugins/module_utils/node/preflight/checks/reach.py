@@ -89,8 +89,8 @@ def _version(now: Situation, text: str) -> Iterator[Outcome]:
 def clock(now: Situation) -> Iterator[Outcome]:
     """This machine's clock against the clocks of the servers: the median counts."""
     api = now.reached.api
-    given = [api.skew if api else None, *(source.skew for source in now.reached.sources)]
-    skews = [skew for skew in given if skew is not None]
+    measured = [api.skew if api else None, *(source.skew for source in now.reached.sources)]
+    skews = [skew for skew in measured if skew is not None]
     if not skews:
         yield Unchecked("clock-skew", "no server reported the time")
         return
@@ -175,11 +175,11 @@ def azure(now: Situation) -> Iterator[Outcome]:
         if "kubernetes" in needed:
             yield Unchecked("cluster-rights", waits)
         return
-    told: list[Access] = []
+    reported: list[Access] = []
     for access in found.values():
-        if any(access is one for one in told):
+        if any(access is known for known in reported):
             continue  # the same identity for both
-        told.append(access)
+        reported.append(access)
         served = {role for purpose, roles in needed.items() if found[purpose] is access for role in roles}
         roles = [role for role in ROLES.values() if role in served]
         yield from _identity(now, access, roles, kubelet=found.get("kubernetes") is access)

@@ -91,14 +91,14 @@ def _access(
             token = identity.token(audience_for(config, purpose))
             principal = str(claims(token.value).get("oid") or "")
     except FlexNodeError as error:
-        return Access(told(error), error.fix, method=method)
+        return Access(one_line(error), error.fix, method=method)
     access = Access(principal_id=principal, method=method)
     if "kubernetes" in purposes:
         access = _with_rights(access, config, identity.token(audience_for(config, "kubernetes")), asked)
     try:
         granted = Grants(identity, config.azure.resource_manager, asked.arm).at(str(config.cluster_id))
     except FlexNodeError as error:
-        return replace(access, why_unread=told(error))
+        return replace(access, why_unread=one_line(error))
     return replace(access, granted=tuple(granted))
 
 
@@ -114,13 +114,13 @@ def _with_rights(access: Access, config: NodeConfig, token: AccessToken, asked: 
     except FlexNodeError as error:
         if getattr(error.__cause__, "status", 0) == HTTPStatus.UNAUTHORIZED:
             return replace(access, stranger=error.why)
-        return replace(access, why_unasked=told(error))
+        return replace(access, why_unasked=one_line(error))
     if late:
         return replace(access, why_unasked="the API server did not answer in time")
     return replace(access, lacks=tuple(act for act in acts if not answers[act.words]))
 
 
-def told(error: FlexNodeError) -> str:
+def one_line(error: FlexNodeError) -> str:
     """An error in one line, without Entra's trace ids, which differ in every answer."""
     place = f" ({error.where})" if error.where else ""
     why, _trace, _numbers = error.why.partition(" Trace ID: ")

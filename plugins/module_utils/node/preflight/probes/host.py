@@ -10,7 +10,7 @@ import platform
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from ...components.exec_plugin import lives_on_tokens
+from ...components.exec_plugin import uses_tokens
 from ...config.model import NodeConfig
 from ...engine.state import Store, store_of
 from ...errors import FlexNodeError
@@ -45,7 +45,7 @@ class Ways:
     disk_seconds: float = DISK_SECONDS
 
 
-def look(host: Host, config: NodeConfig | None, ways: Ways | None = None) -> Machine:
+def probe_machine(host: Host, config: NodeConfig | None, ways: Ways | None = None) -> Machine:
     """Everything that the checks need to know about the machine itself."""
     ways = ways or Ways()
     root = (os.geteuid() if ways.euid is None else ways.euid) == 0
@@ -80,7 +80,7 @@ def look(host: Host, config: NodeConfig | None, ways: Ways | None = None) -> Mac
         modules_to_load=to_load,
         environment=proxy_environment(host),
         refused_token="",
-        state_trouble="" if root else "only root can read them",
+        state_error="" if root else "only root can read them",
     )
     if root:
         machine = with_records(machine, host, config)
@@ -99,15 +99,15 @@ def with_records(machine: Machine, host: Host, config: NodeConfig | None) -> Mac
         entries = store.journal.entries()
         foreign, join = foreign_units(host, store), store.join()
         applied = store.applied_config() is not None
-    except FlexNodeError as trouble:
-        return replace(machine, state_trouble=f"{trouble.where}: {trouble.why}")
+    except FlexNodeError as failure:
+        return replace(machine, state_error=f"{failure.where}: {failure.why}")
     ours = frozenset(
         entry.name.rpartition("/")[2]
         for entry in entries
         if entry.name.endswith(".service") and entry.origin.get("is") == "absent"
     )
     # A kubelet with tokens has no certificate: that the configuration was applied shows that it joined.
-    has_identity = identity_there or bool(applied and config and lives_on_tokens(config))
+    has_identity = identity_there or bool(applied and config and uses_tokens(config))
     joined = has_identity and KUBELET in ours
     return replace(
         machine,

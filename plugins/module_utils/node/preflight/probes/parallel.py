@@ -21,14 +21,14 @@ def together(probes: Mapping[str, Callable[[], T]], seconds: float) -> tuple[dic
     would block it. These are daemon threads. An exception of a probe is raised here.
     """
     answers: dict[str, T] = {}
-    troubles: dict[str, Exception] = {}
+    failures: dict[str, Exception] = {}
     done: queue.SimpleQueue[str] = queue.SimpleQueue()
 
     def run(name: str, probe: Callable[[], T]) -> None:
         try:
             answers[name] = probe()
         except Exception as error:  # noqa: BLE001 - raised again below, in the calling thread
-            troubles[name] = error
+            failures[name] = error
         done.put(name)
 
     for name, probe in probes.items():
@@ -42,8 +42,8 @@ def together(probes: Mapping[str, Callable[[], T]], seconds: float) -> tuple[dic
         except queue.Empty:
             break
         waiting.discard(name)
-        if name in troubles:
-            raise troubles[name]
+        if name in failures:
+            raise failures[name]
     return {name: answers[name] for name in probes if name not in waiting}, tuple(
         name for name in probes if name in waiting
     )

@@ -37,24 +37,24 @@ def ask_api(server: ApiServer, clock: Clock, seconds: float = PATIENCE) -> ApiAn
     try:
         found = socket.getaddrinfo(name, port, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError) as error:  # a DNS label that is empty or too long
-        return ApiAnswer("dns", said(error))
+        return ApiAnswer("dns", cause(error))
     addresses = tuple(dict.fromkeys(str(item[4][0]) for item in found))
     try:
         connection = connect(addresses, port, seconds)
     except OSError as error:
-        return ApiAnswer("tcp", said(error), addresses=addresses)
+        return ApiAnswer("tcp", cause(error), addresses=addresses)
     with connection:
         try:
             context = ssl.create_default_context(cadata=server.ca.pem)
             secured = context.wrap_socket(connection, server_hostname=name)
         except (OSError, ValueError) as error:
             late = isinstance(error, ssl.SSLCertVerificationError) and error.verify_code in OUT_OF_TIME
-            return ApiAnswer("tls", said(error), CLOCK_ADVICE if late else "", addresses)
+            return ApiAnswer("tls", cause(error), CLOCK_ADVICE if late else "", addresses)
         with secured:
             try:
                 status, headers, body = get(secured, name, "/version")
             except (OSError, http.client.HTTPException) as error:
-                return ApiAnswer("http", said(error), addresses=addresses)
+                return ApiAnswer("http", cause(error), addresses=addresses)
     document = object_in(body)
     version = str(document.get("gitVersion", ""))
     return ApiAnswer(
@@ -68,16 +68,16 @@ def ask_api(server: ApiServer, clock: Clock, seconds: float = PATIENCE) -> ApiAn
 
 def connect(addresses: Iterable[str], port: int, seconds: float) -> socket.socket:
     """A connection to the first address that accepts one, within `seconds` for all of them."""
-    trouble, tried = OSError("it has no IP address"), list(addresses)[:3]
+    failure, tried = OSError("it has no IP address"), list(addresses)[:3]
     for address in tried:
         try:
             connection = socket.create_connection((address, port), seconds / len(tried))
         except OSError as error:
-            trouble = error
+            failure = error
         else:
             connection.settimeout(seconds)
             return connection
-    raise trouble
+    raise failure
 
 
 def get(secured: ssl.SSLSocket, name: str, path: str) -> tuple[int, http.client.HTTPMessage, bytes]:
@@ -116,7 +116,7 @@ def ask_file(client: HttpClient, url: str, names: tuple[str, ...], clock: Clock)
             missing=400 <= failure.status < 500 and failure.status != 407,
         )
     except UnicodeError as error:
-        return Source(names, shown(url), said(error))
+        return Source(names, shown(url), cause(error))
 
 
 def ask_registries(
@@ -141,13 +141,13 @@ def ask_registry(client: HttpClient, url: str, image: str) -> Source:
         refused = 400 <= failure.status < 500 and failure.status != 407
         return Source((image,), failure.url, "" if refused else failure.reason, failure.advice, failure.tls)
     except UnicodeError as error:
-        return Source((image,), shown(url), said(error))
+        return Source((image,), shown(url), cause(error))
 
 
 def ask_proxies(config: NodeConfig, seconds: float = PATIENCE) -> dict[str, Callable[[], Source]]:
     """A probe for each proxy that is configured."""
-    given = {"proxy.http": config.proxy.http, "proxy.https": config.proxy.https}
-    return {name: partial(ask_proxy, name, url, seconds) for name, url in given.items() if url}
+    configured = {"proxy.http": config.proxy.http, "proxy.https": config.proxy.https}
+    return {name: partial(ask_proxy, name, url, seconds) for name, url in configured.items() if url}
 
 
 def ask_proxy(name: str, address: Secret, seconds: float) -> Source:
@@ -159,7 +159,7 @@ def ask_proxy(name: str, address: Secret, seconds: float) -> Source:
         with socket.create_connection((parts.hostname or "", parts.port or default), seconds):
             return Source((name,), url)
     except (OSError, UnicodeError) as error:
-        return Source((name,), url, said(error))
+        return Source((name,), url, cause(error))
 
 
 def skew_of(headers: object, clock: Clock) -> float | None:
@@ -182,7 +182,7 @@ def object_in(body: bytes) -> dict[str, object]:
     return document if isinstance(document, dict) else {}
 
 
-def said(error: Exception) -> str:
+def cause(error: Exception) -> str:
     """The cause, in short."""
     if isinstance(error, ssl.SSLCertVerificationError):
         return f"its certificate is not trusted: {error.verify_message}"

@@ -85,7 +85,7 @@ class Status:
     location: str = ""
     cloud: str = ""
     version: str = ""
-    trouble: str = ""
+    error: str = ""
 
     @property
     def connected(self) -> bool:
@@ -160,7 +160,7 @@ def status(host: Host) -> Status:
         location=text("location"),
         cloud=text("cloud"),
         version=text("agentVersion"),
-        trouble=" ".join(filter(None, (text("agentErrorCode"), text("agentErrorDetails"))))[:300],
+        error=" ".join(filter(None, (text("agentErrorCode"), text("agentErrorDetails"))))[:300],
     )
 
 
@@ -222,12 +222,12 @@ def services(host: Host) -> dict[str, str]:
 
 def failed(what: str, done: Completed, token: Secret | None = None) -> ArcFailed:
     """An error that quotes the agent, with the remedy."""
-    said = f"{done.stderr}\n{done.stdout}"
+    output = f"{done.stderr}\n{done.stdout}"
     if token:
-        said = said.replace(token.reveal(), "<secret>")
-    lines = [line.strip() for line in said.splitlines() if line.strip()]
+        output = output.replace(token.reveal(), "<secret>")
+    lines = [line.strip() for line in output.splitlines() if line.strip()]
     telling = [line for line in lines if re.search(r"AZCM\d{4}|error|fail", line, re.IGNORECASE)]
-    code = re.search(r"AZCM0*(\d+)", said)
+    code = re.search(r"AZCM0*(\d+)", output)
     number = int(code[1]) if code else done.status
     return ArcFailed(
         what,

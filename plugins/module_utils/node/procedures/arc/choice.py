@@ -15,7 +15,7 @@ from .agent import Order, Registration
 ABSENT = ""
 
 
-def order_of(config: NodeConfig, hostname: str) -> Order:
+def requested_registration(config: NodeConfig, hostname: str) -> Order:
     """The configured registration of this machine; defaults come from the cluster."""
     azure, cluster = config.azure, config.cluster_id
     principal = azure.service_principal

@@ -24,7 +24,7 @@ LOCKED = re.compile(r"(frontend|status database)[^\n]*lock|lock[^\n]*(frontend|d
 def fetch(host: Host, client: HttpClient, url: str, sha256: str, directory: str) -> str:
     """A verified package file in a temporary directory."""
     target = f"{directory}/{NAME}-{sha256[:16]}.deb"
-    if host.look(target).is_ == "file" and host.sha256(target) == sha256:
+    if host.stat(target).is_ == "file" and host.sha256(target) == sha256:
         return target
     host.make_directories(directory, 0o700)
     digest, received = hashlib.sha256(), 0
@@ -69,7 +69,7 @@ def install(host: Host, package: str) -> None:
 def purge(host: Host) -> None:
     """Remove the package and its settings. dpkg also removes an empty /opt."""
     _dpkg(host, ["dpkg", "--purge", NAME], "the Arc agent can't be removed")
-    if host.look("/opt").is_ == "absent":
+    if host.stat("/opt").is_ == "absent":
         host.make_directory("/opt", 0o755)
 
 
@@ -82,11 +82,11 @@ def _dpkg(host: Host, argv: list[str], what: str) -> None:
         if not LOCKED.search(done.stderr) or host.clock.monotonic() >= deadline:
             break
         host.clock.sleep(5)
-    said = [line.strip() for line in done.stderr.splitlines() if line.strip()] or ["it printed no reason"]
+    output = [line.strip() for line in done.stderr.splitlines() if line.strip()] or ["it printed no reason"]
     raise ArcPackageFailed(
         what,
         where=" ".join(argv[:2]),
-        why=" / ".join(said[-3:])[:500],
+        why=" / ".join(output[-3:])[:500],
         fix="if packages are missing: apt-get --fix-broken install; see `dpkg --audit`, then run this again",
     )
 

@@ -64,7 +64,7 @@ class Outcome:
             "tenant_id": seen.tenant_id,
             "location": seen.location,
             "agent_version": seen.version,
-            "agent_error": seen.trouble,
+            "agent_error": seen.error,
             "principal_id": self.principal_id,
             "services": self.services,
             "registered_by_us": self.ours,
@@ -238,7 +238,7 @@ def _tell_proxy(host: Host, record: Record, proxy: str, outcome: Outcome, tell: 
 def healthy(host: Host, seconds: float, tell: Tell = silent) -> Outcome:
     """Wait until the agent is connected and its services run."""
     deadline = host.clock.monotonic() + seconds
-    told = False
+    reported = False
     while True:
         outcome = query(host)
         idle = [name for name, state in outcome.services.items() if state not in RUNNING]
@@ -248,18 +248,18 @@ def healthy(host: Host, seconds: float, tell: Tell = silent) -> Outcome:
             f"{', '.join(idle)} not running" if idle else f"its status is {outcome.status.state or 'unknown'}"
         )
         if host.clock.monotonic() >= deadline:
-            trouble = f"; {outcome.status.trouble}" if outcome.status.trouble else ""
+            agent_error = f"; {outcome.status.error}" if outcome.status.error else ""
             raise ArcUnhealthy(
                 "the Arc agent does not work",
                 where=outcome.status.registration.resource_id if outcome.status.registration else "azcmagent",
-                why=why + trouble,
+                why=why + agent_error,
                 fix=f"systemctl restart {' '.join(idle)}; see journalctl -u {idle[0]}"
                 if idle
                 else "see `azcmagent show` and `azcmagent check`",
             )
-        if not told:
+        if not reported:
             tell(f"waiting for the Arc agent: {why}")
-            told = True
+            reported = True
         host.clock.sleep(LOOK_EVERY)
 
 

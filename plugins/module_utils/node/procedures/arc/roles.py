@@ -219,42 +219,44 @@ def missing_bindings(
     return [Missing(role, "the cluster", binding_command(role, user, node)) for role in roles_of(lacks)]
 
 
-def wait_for_roles(look: Callable[[], list[Missing]], clock: Clock, seconds: float, tell: Tell) -> None:
+def wait_for_roles(
+    query_missing: Callable[[], list[Missing]], clock: Clock, seconds: float, tell: Tell
+) -> None:
     """Wait until nothing is missing; report what is, on change and once a minute. Returns what is missing."""
     start = clock.monotonic()
-    pause, told, told_at = PAUSE, "", start
+    pause, reported, reported_at = PAUSE, "", start
     while True:
         try:
-            missing = look()
-        except (ApiUnreachable, ArmUnusable, TokenSourceUnreachable) as trouble:  # may be transient
+            missing = query_missing()
+        except (ApiUnreachable, ArmUnusable, TokenSourceUnreachable) as failure:  # may be transient
             if clock.monotonic() - start >= seconds:
                 raise
-            if str(trouble.what) != told:
-                tell(f"{trouble.what}: {trouble.why}")
-            told = str(trouble.what)
+            if str(failure.what) != reported:
+                tell(f"{failure.what}: {failure.why}")
+            reported = str(failure.what)
             clock.sleep(min(pause, max(seconds - (clock.monotonic() - start), 0.1)))
             pause = min(pause * 1.5, LONGEST_PAUSE)
             continue
         if not missing:
             return
-        names = ", ".join(one.role for one in missing)
+        names = ", ".join(role.role for role in missing)
         now = clock.monotonic()
         if now - start >= seconds:
             raise lacking_roles(missing, seconds)
-        if names != told or now - told_at >= TELL_EVERY:
+        if names != reported or now - reported_at >= TELL_EVERY:
             tell(f"waiting for {names} at {missing[0].scope} ({now - start:.0f} of {seconds:g} s)")
-            for one in missing if names != told else ():
-                tell(f"grant it: {one.command}")
-            told, told_at = names, now
+            for role in missing if names != reported else ():
+                tell(f"grant it: {role.command}")
+            reported, reported_at = names, now
         clock.sleep(min(pause, max(seconds - (now - start), 0.1)))
         pause = min(pause * 1.5, LONGEST_PAUSE)
 
 
 def lacking_roles(missing: list[Missing], seconds: float) -> RolesMissing:
     """The list of missing roles, with the command that grants each."""
-    commands = "\n  ".join(one.command for one in missing)
+    commands = "\n  ".join(role.command for role in missing)
     return RolesMissing(
-        f"this machine's identity lacks {', '.join(one.role for one in missing)}",
+        f"this machine's identity lacks {', '.join(role.role for role in missing)}",
         where=missing[0].scope,
         why=f"not granted, or not effective, after {seconds:g} s"
         if seconds
