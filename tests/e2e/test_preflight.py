@@ -107,7 +107,7 @@ FLAWS = (
     Flaw(
         "foreign-runtime",
         "error",
-        "dockerd runs, and not by a unit of ours",
+        "dockerd runs, not started by a unit of this collection",
         "takeover: true",
         "cp /bin/sleep /srv/dockerd && systemd-run --unit=engine /srv/dockerd infinity",
         "systemctl stop engine && rm /srv/dockerd",
@@ -123,7 +123,7 @@ FLAWS = (
     Flaw(
         "kubelet-identity",
         "error",
-        "/var/lib/kubelet/pki/kubelet-client-current.pem is of a kubelet that we did not start",
+        "/var/lib/kubelet/pki/kubelet-client-current.pem belongs to a kubelet that this collection did not install",
         "rm --recursive /var/lib/kubelet/pki",
         "mkdir --parents /var/lib/kubelet/pki && touch /var/lib/kubelet/pki/kubelet-client-current.pem",
         "rm --recursive /var/lib/kubelet/pki",
