@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import ast
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -79,11 +79,13 @@ def test_it_is_never_tried_again_and_nothing_is_touched(site: Site) -> None:
     refused_once(site)
     before, calls = site.machine.snapshot(*PLACES), site.machine.commands.changing()
     asked = len(site.api.server.requests), len(site.mirror.requests)
-    for attempt in (
+    stored = stored_config(site.machine.host)
+    attempts: list[Callable[[], object]] = [
         lambda: site.join(),
-        lambda: reconcile(stored_config(site.machine.host), EVERYTHING, machine="x86_64"),
-        lambda: reconcile(stored_config(site.machine.host), EVERYTHING, machine="x86_64", check=True),
-    ):
+        lambda: reconcile(stored, EVERYTHING, machine="x86_64"),
+        lambda: reconcile(stored, EVERYTHING, machine="x86_64", check=True),
+    ]
+    for attempt in attempts:
         with pytest.raises(TokenRefused) as caught:
             attempt()
         assert caught.value.where == "token fedcba"
