@@ -123,7 +123,8 @@ FLAWS = (
     Flaw(
         "kubelet-identity",
         "error",
-        "/var/lib/kubelet/pki/kubelet-client-current.pem belongs to a kubelet that this collection did not install",
+        "/var/lib/kubelet/pki/kubelet-client-current.pem belongs to a kubelet that this collection did "
+        "not install",
         "rm --recursive /var/lib/kubelet/pki",
         "mkdir --parents /var/lib/kubelet/pki && touch /var/lib/kubelet/pki/kubelet-client-current.pem",
         "rm --recursive /var/lib/kubelet/pki",
