@@ -10,11 +10,12 @@ from typing import Any
 
 from .node.config.document import loads, restore_secrets, secrets_of
 from .node.config.parse import parse
+from .node.config.types.setting import Purpose
 from .node.engine.state import store_of
 from .node.machine.host import Host
 from .node.net.http_client import HttpClient, Proxies
 from .node.net.proxy import proxies
-from .node.operations.reconcile import Obtained, obtain
+from .node.operations.obtain import Obtained, obtain
 from .node.sources.source import Inline, Source, Stored, Url
 
 SOURCES = ("inline", "url", "stored")
@@ -29,7 +30,11 @@ NEEDED = [("source", "url", ("url",))]
 
 
 def obtain_given(
-    module: Any, host: Host, *, purpose: str = "join", look: Callable[[Mapping[str, Any]], None] | None = None
+    module: Any,
+    host: Host,
+    *,
+    purpose: Purpose = "join",
+    look: Callable[[Mapping[str, Any]], None] | None = None,
 ) -> Obtained:
     """Obtain what a module's options mean; from then on its secrets are masked in all that it says.
 
@@ -58,7 +63,7 @@ def obtain_given(
         purpose=purpose,
         durable=given["durable"],
         check=module.check_mode,
-        look=seen,
+        review=seen,
     )
     for warning in obtained.warnings:
         module.warn(warning)

@@ -310,7 +310,7 @@ from ansible_collections.aks.flexnode.plugins.module_utils.node.machine.clock im
 from ansible_collections.aks.flexnode.plugins.module_utils.node.machine.host import Host, require_root
 from ansible_collections.aks.flexnode.plugins.module_utils.node.net.http_client import HttpClient, Proxies
 from ansible_collections.aks.flexnode.plugins.module_utils.node.net.kube import KubeClient
-from ansible_collections.aks.flexnode.plugins.module_utils.node.node_object.certificate import refused
+from ansible_collections.aks.flexnode.plugins.module_utils.node.node_object.rights import refused
 from ansible_collections.aks.flexnode.plugins.module_utils.node.procedures.arc.agent import (
     Order,
     Registration,

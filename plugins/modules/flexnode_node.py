@@ -139,7 +139,7 @@ from ansible_collections.aks.flexnode.plugins.module_utils.controller.cluster.ku
 from ansible_collections.aks.flexnode.plugins.module_utils.controller.cluster.nodes import apply_node
 from ansible_collections.aks.flexnode.plugins.module_utils.node.errors import FlexNodeError
 from ansible_collections.aks.flexnode.plugins.module_utils.node.machine.host import Host
-from ansible_collections.aks.flexnode.plugins.module_utils.node.operations.reconcile import own_node
+from ansible_collections.aks.flexnode.plugins.module_utils.node.operations.obtain import stored_config
 
 YAML_ERROR = ""
 try:
@@ -189,8 +189,8 @@ def main() -> None:
                     given["names"],
                 )
             else:
-                client, own = own_node(host)
-                names = given["names"] or [own]
+                node = stored_config(host, pollable=True).node
+                client, names = node.api(), given["names"] or [node.name]
             done = [apply_node(client, name, given, host.clock, check=module.check_mode) for name in names]
     except FlexNodeError as error:
         module.fail_json(msg=str(error), error=error.as_dict())

@@ -142,13 +142,15 @@ from typing import Any
 from ansible.module_utils.basic import AnsibleModule
 
 from ansible_collections.aks.flexnode.plugins.module_utils.config_options import NEEDED, OPTIONS, obtain_given
+from ansible_collections.aks.flexnode.plugins.module_utils.node.config.types.setting import Purpose
 from ansible_collections.aks.flexnode.plugins.module_utils.node.engine.lease import held, new_operation
 from ansible_collections.aks.flexnode.plugins.module_utils.node.errors import FlexNodeError
 from ansible_collections.aks.flexnode.plugins.module_utils.node.machine.host import Host, require_root
+from ansible_collections.aks.flexnode.plugins.module_utils.node.operations.checks import has_joined
 from ansible_collections.aks.flexnode.plugins.module_utils.node.operations.leave import leave
+from ansible_collections.aks.flexnode.plugins.module_utils.node.operations.obtain import stored_config
 from ansible_collections.aks.flexnode.plugins.module_utils.node.operations.reconcile import (
     EVERYTHING,
-    has_joined,
     reconcile,
 )
 
@@ -199,7 +201,7 @@ def carry_out(module: AnsibleModule, host: Host) -> dict[str, object]:
             "node_name": left.node,
             "node_remains": left.node_remains,
         }
-    purpose = "join" if {"kubelet", "services"} & set(given["components"]) else "prepare"
+    purpose: Purpose = "join" if {"kubelet", "services"} & set(given["components"]) else "prepare"
 
     def look(document: Mapping[str, Any]) -> None:
         if not given["preflight"] or has_joined(host, document):
@@ -213,17 +215,19 @@ def carry_out(module: AnsibleModule, host: Host) -> dict[str, object]:
         announced = ["secrets-missing", *given_later] if module.check_mode else []
         run_preflight(host, document, skip=[*given["preflight_skip"], *announced]).require()
 
-    obtained = obtain_given(module, host, purpose=purpose, look=look) if given["source"] else None
-    document = obtained.document if obtained else given["config"]
-    run = reconcile(host, document, given["components"], check=module.check_mode)
+    if given["source"]:
+        obtained = obtain_given(module, host, purpose=purpose, look=look)
+    else:
+        obtained = stored_config(host, given["config"], purpose=purpose, pollable=module.check_mode)
+    run = reconcile(obtained, given["components"], check=module.check_mode)
     for warning in run.warnings:
         module.warn(warning)
     return {
-        "changed": run.changed or bool(obtained and obtained.changed),
+        "changed": run.changed or obtained.changed,
         "actions": run.actions,
         "timings": run.timings,
         "diff": run.plan.diff,
-        **({"config_version": obtained.version or ""} if obtained else {}),
+        **({"config_version": obtained.version or ""} if given["source"] else {}),
         **({"node": run.node} if run.node else {}),
     }
 

@@ -696,7 +696,7 @@ class TestLife:
         assert life.left[theirs.name] == {FOLLOWS: life.given[theirs.name][FOLLOWS]}
         assert site.member(theirs).arc_resource()["properties"]["status"] == "Connected"
         assert "Connected" in theirs.run(["azcmagent", "show"]).stdout
-        assert "somebody else registered it" in life.runs["gone"].output
+        assert "registered by someone else" in life.runs["gone"].output
         assert differences(life.before[theirs.name], photograph(theirs)) == []
 
 
@@ -887,7 +887,7 @@ class TestElsewhere:
     def test_a_service_that_does_not_run_is_named(self, lame: Future[Lame]) -> None:
         seen = lame.result()
         message = failure(seen.stopped, seen.machine.name)
-        assert message.startswith("FLEX-1815: the Arc agent is not at work"), message
+        assert message.startswith("FLEX-1815: the Arc agent does not work"), message
         assert "gcad not running" in message
         assert "systemctl restart gcad" in message
 

@@ -35,7 +35,7 @@ from flexnode.cli import main
 from flexnode.machine.host import Host
 from flexnode.resources.kinds import KINDS
 
-looking = {"path", "look", "exists", "read", "text", "names", "leftovers", "sha256"}
+looking = {"path", "stat", "exists", "read", "text", "names", "leftovers", "sha256"}
 looking |= {"mounts_below", "may_lower_oom_score"}
 armed = False
 

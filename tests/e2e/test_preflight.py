@@ -99,7 +99,7 @@ FLAWS = (
     Flaw(
         "port-in-use",
         "error",
-        "port 10250 is taken by systemd (process 1)",
+        "port 10250 is used by systemd (process 1)",
         "ss --listening --tcp --processes 'sport = :10250'",
         "systemd-run --unit=squatter --socket-property=ListenStream=10250 cat",
         "systemctl stop squatter.socket",
@@ -107,7 +107,7 @@ FLAWS = (
     Flaw(
         "foreign-runtime",
         "error",
-        "dockerd runs, and not by a unit of ours",
+        "dockerd runs, not started by a unit of this collection",
         "takeover: true",
         "cp /bin/sleep /srv/dockerd && systemd-run --unit=engine /srv/dockerd infinity",
         "systemctl stop engine && rm /srv/dockerd",
@@ -123,7 +123,8 @@ FLAWS = (
     Flaw(
         "kubelet-identity",
         "error",
-        "/var/lib/kubelet/pki/kubelet-client-current.pem is of a kubelet that we did not start",
+        "/var/lib/kubelet/pki/kubelet-client-current.pem belongs to a kubelet that this collection did "
+        "not install",
         "rm --recursive /var/lib/kubelet/pki",
         "mkdir --parents /var/lib/kubelet/pki && touch /var/lib/kubelet/pki/kubelet-client-current.pem",
         "rm --recursive /var/lib/kubelet/pki",
@@ -163,7 +164,7 @@ FLAWS = (
     Flaw(
         "tool-missing",
         "error",
-        "neither iptables nor nft is here",
+        "neither iptables nor nft is installed",
         "apt-get install iptables",
         "mv /usr/sbin/iptables /srv",
         "mv /srv/iptables /usr/sbin",
@@ -172,7 +173,7 @@ FLAWS = (
         "cni-files",
         "warning",
         "/etc/cni/net.d/05-other.conflist",
-        "remove those that nobody needs",
+        "remove those that are not needed",
         "mkdir --parents /etc/cni/net.d && echo '{}' > /etc/cni/net.d/05-other.conflist",
         "rm --recursive /etc/cni",
     ),
@@ -198,7 +199,7 @@ FLAWS = (
         "artifact-unreachable",
         "error",
         "HTTP 404",
-        "put the file there",
+        "add the file to the mirror",
         document=lambda _bed: {"runc": {"version": "1.3.0", "sha256": "0" * 64}},
     ),
     Flaw(
@@ -458,21 +459,21 @@ ALONE = (
     Flaw(
         "api-tcp",
         "error",
-        "127.0.0.1:6443 takes no connection: Connection refused",
+        "127.0.0.1:6443 does not accept a connection: Connection refused",
         "az aks update --api-server-authorized-ip-ranges",
         document=lambda _bed: server("https://127.0.0.1:6443"),
     ),
     Flaw(
         "api-answer",
         "error",
-        "is no API server: HTTP 404",
+        "is not an API server: HTTP 404",
         "curl --insecure https://",
         document=lambda bed: merged(server(bed.mirror.url), other_ca(bed)),
     ),
     Flaw(
         "version-skew",
         "error",
-        "kubelet 1.29.14 does not fit API server",
+        "kubelet 1.29.14 is not supported by API server",
         "choose a kubelet 1.",
         MIRROR.format(behind=0),
         "systemctl stop mirror",
@@ -567,7 +568,7 @@ def test_a_machine_of_arc_is_registered_before_it_is_asked_for_its_roles(other: 
     assert other.ids(report) == []
     waits = {one["id"]: one["why"] for one in report["unchecked"]}
     for id_ in ("azure-token", "azure-role"):
-        assert waits[id_] == "this machine is not registered with Arc: that comes first"
+        assert waits[id_] == "this machine is not registered with Arc yet"
 
 
 # -- a healthy machine --------------------------------------------------------------------------------------

@@ -123,7 +123,7 @@ def test_what_others_changed_since_is_left_and_reported(
     write(machine, "/etc/containerd/config.toml", "version = 3\n# a GPU operator was here\n")
     run = fleet.play("unbootstrap", inventory)
     assert run.status != 0
-    assert "file:/etc/containerd/config.toml: someone changed it after us" in run.output
+    assert "file:/etc/containerd/config.toml: changed outside this collection" in run.output
     assert "GPU operator" in machine.read("/etc/containerd/config.toml")
     assert machine.run(["test", "-e", "/etc/containerd/certs.d"], check=False).returncode != 0
 

@@ -13,13 +13,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from ansible_collections.aks.flexnode.plugins.module_utils.node.machine.host import Completed, Host
+from ansible_collections.aks.flexnode.plugins.module_utils.node.machine.command import Completed
+from ansible_collections.aks.flexnode.plugins.module_utils.node.machine.host import Host
 
 # What only looks. Every other public method of Host is an effect, so a new one is covered by itself.
 LOOKING = frozenset(
     (
         "path",
-        "look",
+        "stat",
         "exists",
         "read",
         "text",

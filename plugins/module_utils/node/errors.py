@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: (c) 2026, aks.flexnode contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-"""Every error a user can meet: one class a cause, one stable code a class."""
+"""Every error that a user can get: one class per cause, one stable code per class."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ class FlexNodeError(Exception):
 
     code: ClassVar[str] = "FLEX-1000"
     title: ClassVar[str] = "Unexpected failure"
-    remedy: ClassVar[str] = ""  # what usually helps; an instance may know better
+    remedy: ClassVar[str] = ""  # the usual remedy; an instance may name a better one
 
     def __init__(self, what: str, *, where: str = "", why: str = "", fix: str = "") -> None:
         self.what, self.where, self.why, self.fix = what, where, why, fix or self.remedy
         super().__init__(what)
 
     def __str__(self) -> str:
-        """Compose one readable message; empty parts leave no trace."""
+        """Compose one readable message; empty parts are left out."""
         place = f" ({self.where})" if self.where else ""
         cause = f": {self.why}".replace(": \n", ":\n", 1) if self.why else ""
         advice = f"\nfix: {self.fix}" if self.fix else ""
@@ -45,7 +45,7 @@ class FlexNodeError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One thing wrong in a document; `value` is text that is safe to show."""
+    """One problem in a document; `value` is text that is safe to show."""
 
     path: str
     value: str
@@ -53,7 +53,7 @@ class Problem:
     hint: str = ""
 
     def under(self, prefix: str) -> Problem:
-        """Return the same problem, seen from further out in the document."""
+        """Return the same problem with its path seen from a section further out."""
         joint = "." if prefix and self.path and not self.path.startswith("[") else ""
         return Problem(f"{prefix}{joint}{self.path}", self.value, self.accepted, self.hint)
 
@@ -62,7 +62,7 @@ class Problem:
         return {"path": self.path, "value": self.value, "accepted": self.accepted, "hint": self.hint}
 
     def __str__(self) -> str:
-        """Return one line: path, what stands there, what is accepted."""
+        """Return one line: path, value, accepted values."""
         hint = f" - {self.hint}" if self.hint else ""
         return f"{self.path}: {self.value}; accepted: {self.accepted}{hint}"
 
@@ -100,7 +100,7 @@ class ConfigInvalid(FlexNodeError):
 
 
 class NotJson(FlexNodeError):
-    """Says at which line and column reading stopped."""
+    """Names the line and column where reading stopped."""
 
     code, title = "FLEX-1102", "The configuration is not JSON"
 
@@ -114,7 +114,7 @@ class NotJson(FlexNodeError):
 
 class ConfigUnreachable(FlexNodeError):
     code, title = "FLEX-1103", "The source of the configuration can't be reached"
-    remedy = "check the URL and its expiry, the network and the proxy; ask for a new URL"
+    remedy = "check the URL and its expiry, the network and the proxy; request a new URL"
 
 
 class ConfigMissing(FlexNodeError):
@@ -136,7 +136,7 @@ class ArtifactUnreachable(FlexNodeError):
 
 class ArtifactTruncated(FlexNodeError):
     code, title = "FLEX-1202", "A download ended early"
-    remedy = "run again; if it stays so, look at the proxy or the mirror"
+    remedy = "run again; if it fails again, check the logs of the proxy or the mirror"
 
 
 class DigestMismatch(FlexNodeError):
@@ -146,12 +146,12 @@ class DigestMismatch(FlexNodeError):
 
 class NotInCatalogue(FlexNodeError):
     code, title = "FLEX-1204", "A version is not in the catalogue"
-    remedy = "choose a known version, give its sha256 beside the version, or refresh: make catalogue"
+    remedy = "choose a known version, set its sha256 beside the version, or refresh: make catalogue"
 
 
 class ArchiveUnsafe(FlexNodeError):
-    code, title = "FLEX-1205", "An archive holds something it must not"
-    remedy = "do not use this archive; take upstream's"
+    code, title = "FLEX-1205", "An archive has unsafe or missing content"
+    remedy = "do not use this archive; use upstream's"
 
 
 # --- 13xx: host -------------------------------------------------------------------------------------------
@@ -187,21 +187,21 @@ class NotRoot(FlexNodeError):
 
 
 class ForeignPath(FlexNodeError):
-    code, title = "FLEX-1307", "Something else stands where a file or directory belongs"
+    code, title = "FLEX-1307", "Something else exists where a file or directory is needed"
 
 
 class KernelLacks(FlexNodeError):
     code, title = "FLEX-1308", "The kernel lacks something that Kubernetes needs"
 
 
-class FileTrouble(FlexNodeError):
+class FileUnusable(FlexNodeError):
     code, title = "FLEX-1309", "A file or directory can't be read or changed"
-    remedy = "look at the path with `ls -la`, mend what is wrong with it, then run this again"
+    remedy = "check the path with `ls -la`, fix it, then run this again"
 
 
 class PreflightFailed(FlexNodeError):
     code, title = "FLEX-1310", "Something would keep this machine from joining"
-    remedy = "mend what is listed, or leave a check out by its id (flexnode_preflight_skip)"
+    remedy = "fix what is listed, or skip a check by its id (flexnode_preflight_skip)"
 
 
 # --- 14xx: operation --------------------------------------------------------------------------------------
@@ -209,7 +209,7 @@ class PreflightFailed(FlexNodeError):
 
 class LeaseHeld(FlexNodeError):
     code, title = "FLEX-1401", "Another run holds this machine"
-    remedy = "wait for it to end; its lease expires by itself if it died"
+    remedy = "wait for it to end; the lease of a dead process expires by itself"
 
 
 class StateCorrupt(FlexNodeError):
@@ -225,7 +225,7 @@ class UnitFailed(FlexNodeError):
 
 
 class NodeNotReady(FlexNodeError):
-    code, title = "FLEX-1502", "The Node does not get Ready"
+    code, title = "FLEX-1502", "The Node does not become Ready"
 
 
 class TokenRefused(FlexNodeError):
@@ -259,30 +259,30 @@ class ProofPodFailed(FlexNodeError):
 
 
 class DnsBroken(FlexNodeError):
-    code, title = "FLEX-1602", "Names are not resolved by pods on the node"
+    code, title = "FLEX-1602", "Pods on the node can't resolve names"
 
 
 class ServicesUnreachable(FlexNodeError):
     code, title = "FLEX-1603", "Services are not reachable from the node"
-    remedy = "look at kube-proxy on this node: kubectl --namespace kube-system get pods --output wide"
+    remedy = "check kube-proxy on this node: kubectl --namespace kube-system get pods --output wide"
 
 
 class LogsUnavailable(FlexNodeError):
     code, title = "FLEX-1604", "Logs of pods on the node are not available"
-    remedy = "let the cluster reach the kubelet's port (10250) of this node"
+    remedy = "allow the cluster to reach the kubelet's port (10250) of this node"
 
 
 class ExecUnavailable(FlexNodeError):
     code, title = "FLEX-1605", "Commands can't be run in pods on the node"
-    remedy = "let the cluster reach the kubelet's port (10250) of this node"
+    remedy = "allow the cluster to reach the kubelet's port (10250) of this node"
 
 
 class ProofImpossible(FlexNodeError):
-    code, title = "FLEX-1606", "The proof can't be made"
+    code, title = "FLEX-1606", "The proof of join can't run"
 
 
 def error_classes() -> tuple[type[FlexNodeError], ...]:
-    """Return every error with a code of its own, by code: the source of the docs' table."""
+    """Return every error class with a code, by code: the source of the table in the docs."""
     found: list[type[FlexNodeError]] = []
     open_classes: list[type[FlexNodeError]] = [FlexNodeError]
     while open_classes:

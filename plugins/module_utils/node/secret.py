@@ -1,18 +1,18 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: (c) 2026, aks.flexnode contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-"""Secrets as a type of their own: they can be used, but not shown by accident."""
+"""A type for secrets: they can be used, but not shown by accident."""
 
 from __future__ import annotations
 
 from typing import NoReturn
 
-# Stands where a secret was in a document that may be shown; the parser takes it for any secret.
+# Replaces a secret in a document that may be shown; the parser accepts it in place of any secret.
 REDACTED = "<minted at apply>"
 
 
 class Secret:
-    """A text that appears nowhere unless `reveal()` is called."""
+    """A text that is shown nowhere unless `reveal()` is called."""
 
     __slots__ = ("_text",)
 
@@ -20,17 +20,17 @@ class Secret:
         object.__setattr__(self, "_text", text)
 
     def reveal(self) -> str:
-        """Return the text: the one way to it, easy to find in a review."""
+        """Return the text; the only way to read it, easy to find in a review."""
         text: str = object.__getattribute__(self, "_text")
         return text
 
     @property
     def redacted(self) -> bool:
-        """Tell whether this only marks the place of a secret."""
+        """Whether this is only the placeholder of a secret."""
         return self.reveal() == REDACTED
 
     def __setattr__(self, name: str, value: object) -> NoReturn:
-        raise AttributeError("a Secret does not change")
+        raise AttributeError("a Secret is immutable")
 
     def __repr__(self) -> str:
         return "<secret>"
@@ -48,7 +48,7 @@ class Secret:
             return NotImplemented
         from hmac import compare_digest  # pulls in OpenSSL, which most runs never need here
 
-        mine, theirs = (each.reveal().encode("utf-8", "surrogatepass") for each in (self, other))
+        mine, theirs = (text.reveal().encode("utf-8", "surrogatepass") for text in (self, other))
         return compare_digest(mine, theirs)
 
     def __hash__(self) -> int:

@@ -13,7 +13,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ansible_collections.aks.flexnode.plugins.module_utils.node.engine.state import Store
-from ansible_collections.aks.flexnode.plugins.module_utils.node.machine.host import Completed, Host
+from ansible_collections.aks.flexnode.plugins.module_utils.node.machine.command import Completed
+from ansible_collections.aks.flexnode.plugins.module_utils.node.machine.host import Host
 
 SWAPS_HEADER = "Filename\t\t\t\tType\t\tSize\t\tUsed\t\tPriority\n"
 DEBIAN = 'PRETTY_NAME="Debian GNU/Linux 12 (bookworm)"\nID=debian\nVERSION_ID="12"\n'

@@ -15,10 +15,10 @@ from typing import Any
 
 from ansible_collections.aks.flexnode.plugins.module_utils.node.components.cni import PLUGINS
 from ansible_collections.aks.flexnode.plugins.module_utils.node.config.document import merge
+from ansible_collections.aks.flexnode.plugins.module_utils.node.operations.obtain import obtain
 from ansible_collections.aks.flexnode.plugins.module_utils.node.operations.reconcile import (
     EVERYTHING,
     Reconciled,
-    obtain,
     reconcile,
 )
 from ansible_collections.aks.flexnode.plugins.module_utils.node.sources.source import Inline
@@ -108,8 +108,8 @@ class Site:
         document = self.document
         for change in changes:
             document = merge(document, change)
-        obtain(self.machine.host, Inline(document), {})
-        return reconcile(self.machine.host, None, components, machine="x86_64", **options)
+        obtained = obtain(self.machine.host, Inline(document), {})
+        return reconcile(obtained, components, machine="x86_64", **options)
 
     def kubelet_starts(self, pki: Pki) -> None:
         """What a kubelet does: it gets its certificate and registers its Node, once."""

@@ -16,19 +16,16 @@ from pathlib import Path
 
 import pytest
 
-from ansible_collections.aks.flexnode.plugins.module_utils.node import cli
 from ansible_collections.aks.flexnode.plugins.module_utils.node.cli import main
+from ansible_collections.aks.flexnode.plugins.module_utils.node.commands import node as commands
 from ansible_collections.aks.flexnode.plugins.module_utils.node.components.agent import resources
 from ansible_collections.aks.flexnode.plugins.module_utils.node.config.parse import parse
 from ansible_collections.aks.flexnode.plugins.module_utils.node.engine.fetch import Fetcher
 from ansible_collections.aks.flexnode.plugins.module_utils.node.engine.lease import held
+from ansible_collections.aks.flexnode.plugins.module_utils.node.engine.plan import make_plan
+from ansible_collections.aks.flexnode.plugins.module_utils.node.engine.restore_host import restore_host
 from ansible_collections.aks.flexnode.plugins.module_utils.node.engine.state import DATA_DIR
-from ansible_collections.aks.flexnode.plugins.module_utils.node.engine.transaction import (
-    Timings,
-    execute,
-    make_plan,
-    take_back,
-)
+from ansible_collections.aks.flexnode.plugins.module_utils.node.engine.transaction import Timings, execute
 from ansible_collections.aks.flexnode.plugins.module_utils.node.machine.facts import gather
 from ansible_collections.aks.flexnode.plugins.module_utils.node.machine.host import Host
 from ansible_collections.aks.flexnode.plugins.module_utils.node.machine.program import (
@@ -160,7 +157,7 @@ def test_leaving_says_what_it_left(site: Site, capsys: Captured) -> None:
     site.api.refuse["DELETE"] = 403
     assert main(["unbootstrap"], site.machine.host) == 1
     complaints = capsys.readouterr().err
-    assert "left: file:/etc/default/kubelet: someone changed it after us" in complaints
+    assert "left: file:/etc/default/kubelet: changed outside this collection" in complaints
     assert "kubectl delete node edge-1" in complaints
 
 
@@ -246,9 +243,9 @@ def test_the_installed_command_runs_by_itself(debian: Machine) -> None:
     assert "--hand-over" in done.stdout
     done = run_python(str(launcher), "version")
     assert (done.returncode, done.stdout, done.stderr) == (0, f"{VERSION}\n", "")
-    take_back(debian.host, debian.store)
+    restore_host(debian.host, debian.store)
     assert debian.host.names("/opt") == ()
-    assert debian.host.look(f"/usr/local/bin/{COMMAND}").absent
+    assert debian.host.stat(f"/usr/local/bin/{COMMAND}").absent
 
 
 NOBODY = """
@@ -275,7 +272,7 @@ def test_leaving_with_a_token_for_the_registration(
         given.append(token)
         return []
 
-    monkeypatch.setattr(cli, "arc_left", left)
+    monkeypatch.setattr(commands, "unregister_machine", left)
     monkeypatch.setattr("sys.stdin", io.StringIO("t0ken\n"))
     assert main(["unbootstrap", "--access-token-stdin"], site.machine.host) == 0
     assert main(["unbootstrap"], site.machine.host) == 0

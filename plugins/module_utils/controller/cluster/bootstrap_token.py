@@ -15,7 +15,7 @@ from urllib.parse import quote
 
 from ...node.errors import ApiUnreachable
 from ...node.machine.clock import Clock
-from ...node.net.kube import ready_condition
+from ...node.node_object.conditions import ready_condition
 from ...node.secret import REDACTED, Secret
 from ..parallel import each
 from .binding import Done, RbacClient, grant

@@ -11,7 +11,9 @@ from typing import Any
 
 from ...node.errors import NodeNotReady
 from ...node.machine.clock import Clock
-from ...node.net.kube import KubeClient, drain, evictable, kubelet_version, ready_condition
+from ...node.net.kube import KubeClient
+from ...node.node_object.conditions import kubelet_version, ready_condition
+from ...node.node_object.drain import drain, evictable
 
 
 def node_patch(

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: (c) 2026, aks.flexnode contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-"""Which file an artifact is, where it lies and which sha256 it must have: nothing is used unverified."""
+"""Artifacts: file, URL and sha256 of everything that is downloaded. Nothing is used unverified."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ UPSTREAM: Mapping[str, str] = {
 
 @dataclass(frozen=True, slots=True)
 class Artifact:
-    """One file to fetch; `member` is the one program wanted out of an archive that holds many."""
+    """One file to download; `member` is the binary that is used from an archive with several."""
 
     name: str
     version: str
@@ -47,12 +47,12 @@ class Artifact:
 
     @property
     def file_name(self) -> str:
-        """Return the last part of the URL, as a person would name the file."""
+        """Return the file name: the last part of the URL."""
         return self.url.rpartition("/")[2]
 
 
 def builtin_digests() -> dict[str, dict[str, dict[str, str]]]:
-    """Return upstream's digests; read from text at each call, which costs less than importing a dict."""
+    """Return upstream's digests; parsed from text at each call, which is faster than importing a dict."""
     digests: dict[str, dict[str, dict[str, str]]] = {}
     for row in TABLE.split("\n"):
         if row:
@@ -63,7 +63,7 @@ def builtin_digests() -> dict[str, dict[str, dict[str, str]]]:
 
 
 class Catalogue:
-    """Digests of known releases; a mirror's own digests replace upstream's for the artifacts they name."""
+    """Digests of known releases; a mirror's own digests replace upstream's for the artifacts it lists."""
 
     def __init__(self, own: Digests | None = None) -> None:
         self._digests: Digests = {**builtin_digests(), **(own or {})}
@@ -82,7 +82,7 @@ class Catalogue:
         mirror: str | None = None,
         url_template: str | None = None,
     ) -> Artifact:
-        """Return the artifact; a given sha256 goes before the catalogue's, a given URL before the mirror."""
+        """Return the artifact; an explicit sha256 or URL takes precedence over catalogue and mirror."""
         if url_template:
             url = fill(url_template, version, arch)
         else:
@@ -107,7 +107,7 @@ class Catalogue:
 
 
 def artifacts_of(config: NodeConfig, arch: Arch) -> dict[str, Artifact]:
-    """Return every artifact a node needs; all that are unknown are named in one error."""
+    """Return every artifact that a node needs; all unknown ones are named in one error."""
     catalogue, mirror = Catalogue(config.mirror.catalogue), config.mirror.url
     found = _kubernetes(config, catalogue, arch)
     wanted: list[tuple[str, Version | None, Digest | None, str | None]] = [
@@ -172,18 +172,18 @@ def fill(template: str, version: str, arch: Arch) -> str:
 
 
 def mirrored(url: str, mirror: str | None) -> str:
-    """Return where a mirror keeps upstream's file: its base, then upstream's host and path."""
+    """Return the URL of upstream's file on a mirror: its base, then upstream's host and path."""
     return f"{mirror.rstrip('/')}/{url.partition('://')[2]}" if mirror else url
 
 
 def skew(kubelet: Version, api_server: Version) -> VersionSkew | None:
-    """Return why a kubelet may not join an API server; None: it may."""
+    """Return the error of an unsupported version skew between kubelet and API server; None: supported."""
     behind = api_server.minor - kubelet.minor
     if kubelet.major == api_server.major and 0 <= behind <= OLDEST_KUBELET:
         return None
     newer = kubelet.line > api_server.line
     return VersionSkew(
-        f"kubelet {kubelet} does not fit API server {api_server}",
+        f"kubelet {kubelet} is not supported by API server {api_server}",
         where="kubernetes.version",
         why="it is newer" if newer else f"it is more than {OLDEST_KUBELET} minors older",
         fix=f"choose a kubelet {api_server.major}.{max(api_server.minor - OLDEST_KUBELET, 0)} "

@@ -1,7 +1,7 @@
 # Copyright: (c) 2026, aks.flexnode contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The aks-flex-node command on the machine, and the units by which it follows its configuration."""
+"""The aks-flex-node command on the machine, and the units that poll its configuration."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .system_config import HEADER
 
 
 def resources(config: NodeConfig, facts: Facts) -> list[Resource]:
-    """The command, from the very files that run now."""
+    """The command, from the files that run now."""
     program = Program(f"{PROGRAM_DIR}/agent", sources(), COMMAND)
     return [
         Directory(PROGRAM_DIR, 0o755, ours=True),
@@ -27,7 +27,7 @@ def resources(config: NodeConfig, facts: Facts) -> list[Resource]:
 
 
 def monitoring(config: NodeConfig) -> list[Resource]:
-    """A timer, the look it takes, and the service that follows what was found."""
+    """A timer, the service that polls, and the service that applies a new configuration."""
     return [
         File(f"{UNIT_DIR}/{APPLY_SERVICE}", APPLY),
         File(f"{UNIT_DIR}/{POLL_SERVICE}", poll_service(config)),
@@ -36,10 +36,10 @@ def monitoring(config: NodeConfig) -> list[Resource]:
 
 
 TIMER = f"""{HEADER}[Unit]
-Description=Look for a new configuration of this node
+Description=Poll for a new configuration of this node
 
 [Timer]
-# Every 20 to 40 seconds, each node at moments of its own.
+# Every 20 to 40 seconds, at random moments, so that nodes do not poll together.
 OnActiveSec=5
 OnBootSec=30
 OnUnitInactiveSec=20
@@ -52,17 +52,17 @@ WantedBy=timers.target
 
 
 def poll_service(config: NodeConfig) -> str:
-    """One look. It reads an address and writes its own state; all else it leaves to the other service."""
+    """One poll. It requests a URL and writes its own state; the apply service does the rest."""
     data_dir = config.paths.data_dir.replace("%", "%%")
     return f"""{HEADER}[Unit]
-Description=Look once for a new configuration of this node
+Description=Poll once for a new configuration of this node
 After=network-online.target
 
 [Service]
 Type=oneshot
 ExecStart={BIN_DIR}/{COMMAND} poll --hand-over
 TimeoutStartSec=60
-# A look that finds nothing leaves no line in the journal.
+# A poll that finds nothing new logs nothing.
 LogLevelMax=notice
 RuntimeDirectory={COMMAND}
 RuntimeDirectoryMode=0700
@@ -91,10 +91,10 @@ UMask=0077
 """
 
 
-# It changes files everywhere, ends pods and takes their mounts away: it must see the machine as it is. And it
-# stops and replaces the other two units, so it is none of them.
+# It changes files everywhere, stops pods and unmounts volumes: it must see the whole machine. And it
+# stops and replaces the other two units, so it has to be a third one.
 APPLY = f"""{HEADER}[Unit]
-Description=Follow the new configuration of this node
+Description=Apply the new configuration of this node
 After=network-online.target
 
 [Service]

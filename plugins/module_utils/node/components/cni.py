@@ -1,7 +1,7 @@
 # Copyright: (c) 2026, aks.flexnode contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Pod networking: the standard plugins, and a bridge network where the cluster brings none."""
+"""Pod networking: the standard plugins, and a bridge network if the cluster provides none."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ..resources.base import Resource
 from ..resources.paths import File, Link
 from ..resources.tree import Tree
 
-# What upstream has shipped in every release since 1.4.
+# The plugins that upstream ships in every release since 1.4.
 PLUGINS = (
     "bandwidth",
     "bridge",
@@ -39,7 +39,7 @@ PLUGINS = (
 
 
 def resources(config: NodeConfig, facts: Facts) -> list[Resource]:
-    """Plugins for whichever network the cluster uses, and our bridge if asked for."""
+    """Plugins for any network that the cluster uses, and the bridge network if configured."""
     artifact = artifacts_of(config, facts.arch)["cni-plugins"]
     directory = version_dir("cni-plugins", artifact.version)
     paths = config.paths.cni
@@ -55,7 +55,7 @@ def resources(config: NodeConfig, facts: Facts) -> list[Resource]:
 
 
 def bridge(config: NodeConfig) -> str:
-    """A bridge with addresses from this node's own range, masqueraded towards the rest of the world."""
+    """A bridge with addresses from this node's own range, masqueraded outside of it."""
     is_ipv6 = config.cni.pod_cidr is not None and config.cni.pod_cidr.version == 6
     network = {
         "cniVersion": "1.0.0",

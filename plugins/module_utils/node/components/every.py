@@ -23,12 +23,12 @@ COMPONENTS: dict[str, Component] = {
     "kubelet": kubelet.resources,
     "services": services.resources,
 }
-# What a machine image can hold before it belongs to a cluster.
+# Components that a machine image can contain before it joins a cluster.
 PREPARED = ("system_config", "runtime", "kubernetes", "cni")
 
 
 def wanted(names: Iterable[str], config: NodeConfig, facts: Facts) -> tuple[list[Resource], Ownership]:
-    """The resources of some components, in their order, each once; and which component asks for which."""
+    """The resources of some components, in their order, each once; and which component contains which."""
     chosen = frozenset(names)
     listed: dict[str, Resource] = {}
     owners: dict[str, frozenset[str]] = {}

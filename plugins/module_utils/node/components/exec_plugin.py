@@ -1,7 +1,7 @@
 # Copyright: (c) 2026, aks.flexnode contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The kubelet's exec plugin: how it asks for Entra tokens, where its identity is one of Azure's."""
+"""The kubelet's exec plugin: how it gets Entra tokens, if it authenticates with an Azure identity."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from ..resources.base import Resource
 from ..resources.paths import File
 
 API = "client.authentication.k8s.io/v1"
-SECONDS = 100  # more than Azure wants a client to wait while it updates its metadata service
-# The kubelet's own environment does not reach a plugin: it gets what its kubeconfig names.
+SECONDS = 100  # more than the longest wait that Azure documents for updates of its metadata service
+# A plugin does not inherit the kubelet's environment: it gets the variables of its kubeconfig.
 ARC_ENVIRONMENT = {
     "IDENTITY_ENDPOINT": "http://127.0.0.1:40342/metadata/identity/oauth2/token",
     "IMDS_ENDPOINT": "http://127.0.0.1:40342",
@@ -26,28 +26,28 @@ ARC_ENVIRONMENT = {
 
 
 def identity_method(config: NodeConfig) -> str | None:
-    """The Azure identity that the kubelet shows; None: it joins with a bootstrap token."""
+    """The Azure identity of the kubelet; None: it joins with a bootstrap token."""
     method = kubelet_method(config)
     return method if method in AZURE_METHODS else None
 
 
-def lives_on_tokens(config: NodeConfig) -> bool:
-    """Whether the kubelet shows Entra tokens for all its life, instead of a certificate of its own."""
+def uses_tokens(config: NodeConfig) -> bool:
+    """Whether the kubelet always authenticates with Entra tokens, without a certificate."""
     return identity_method(config) is not None and config.kubernetes_auth.profile == "token"
 
 
 def script_path(config: NodeConfig) -> str:
-    """Where the plugin is."""
+    """The path of the plugin."""
     return f"{config.paths.kubernetes.kubelet_dir}/token.sh"
 
 
 def identity_path(config: NodeConfig) -> str:
-    """Which identity the plugin shows: a file of its own, which is rolled back with the kubelet's others."""
+    """The file with the plugin's identity; it is rolled back with the kubelet's other files."""
     return f"{config.paths.kubernetes.kubelet_dir}/token-identity.json"
 
 
 def resources(config: NodeConfig, restarts: tuple[str, ...]) -> list[Resource]:
-    """The plugin and its identity, where they are needed. The kubelet runs it for each new token."""
+    """The plugin and its identity, if the kubelet has one. The kubelet runs it for each new token."""
     if identity_method(config) is None:
         return []
     return [
@@ -57,7 +57,7 @@ def resources(config: NodeConfig, restarts: tuple[str, ...]) -> list[Resource]:
 
 
 def identity_document(config: NodeConfig) -> str:
-    """The part of the configuration that tokens need, as a configuration of its own."""
+    """The part of the configuration that is needed to get tokens, as a document."""
     azure, proxy, method = config.azure, config.proxy, identity_method(config)
     principal, managed = azure.service_principal, azure.managed_identity
     secret = principal.client_secret if principal else None
@@ -90,20 +90,20 @@ def identity_document(config: NodeConfig) -> str:
         },
         "kubernetes": {"version": str(config.kubernetes.version)},
     }
-    return json.dumps(_given(document), indent=1) + "\n"
+    return json.dumps(_without_absent(document), indent=1) + "\n"
 
 
-def _given(document: dict[str, Any]) -> dict[str, Any]:
-    """Without what is absent: an absent value is not a value."""
+def _without_absent(document: dict[str, Any]) -> dict[str, Any]:
+    """The document without absent values."""
     return {
-        key: _given(value) if isinstance(value, dict) else value
+        key: _without_absent(value) if isinstance(value, dict) else value
         for key, value in document.items()
         if value is not None and (value != {} or key == "managedIdentity")
     }
 
 
 def user(config: NodeConfig) -> dict[str, Any]:
-    """The user of a kubeconfig that asks the plugin."""
+    """The kubeconfig user that runs the plugin."""
     environment = ARC_ENVIRONMENT if identity_method(config) == "arc" else {}
     return {
         "exec": {
@@ -117,9 +117,9 @@ def user(config: NodeConfig) -> dict[str, Any]:
 
 
 def script(config: NodeConfig) -> str:
-    """It holds no secret, and is root's alone all the same: what it prints is one."""
+    """The plugin. It contains no secret, but is only for root: it prints one."""
     return f"""#!/bin/sh
-# Managed by {COMMAND}. Prints an ExecCredential for the kubelet; what goes wrong is told on standard error.
+# Managed by {COMMAND}. Prints an ExecCredential for the kubelet; errors go to standard error.
 timeout --kill-after=5 {SECONDS} {BIN_DIR}/{COMMAND} token --identity {shlex.quote(identity_path(config))}
 status=$?
 if [ "$status" -eq 124 ] || [ "$status" -eq 137 ]; then

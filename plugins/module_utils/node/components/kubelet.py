@@ -20,7 +20,7 @@ from .labels import node_labels, node_name
 from .system_config import HEADER
 
 DEFAULTS = "/etc/default/kubelet"
-CONFIG = "/etc/default/kubeletconfig.json"  # where AKS keeps it on its own nodes
+CONFIG = "/etc/default/kubeletconfig.json"  # the path on AKS's own nodes
 
 # Forward secrecy and authenticated encryption only; TLS 1.3 suites are not configurable and always on.
 CIPHERS = (
@@ -34,16 +34,12 @@ CIPHERS = (
 
 
 def resources(config: NodeConfig, facts: Facts) -> list[Resource]:
-    """Everything the kubelet reads. Labels count at registration only, so they ask for no restart."""
+    """Everything that the kubelet reads. Labels are read at registration only, so they need no restart."""
     return [
         File(cluster_ca(config), config.api_server.ca.pem, restarts=(KUBELET,)),
         *_client_ca(config),
-        *(
-            _token_access(config)
-            if exec_plugin.lives_on_tokens(config)
-            else _certificate_access(config, facts)
-        ),
-        # Overrides may hold a credential (staticPodURLHeader): for root alone, and not in a diff.
+        *(_token_access(config) if exec_plugin.uses_tokens(config) else _certificate_access(config, facts)),
+        # Overrides may contain a credential (staticPodURLHeader): only root reads it, and no diff shows it.
         File(
             CONFIG,
             kubelet_config(config, facts),
@@ -59,9 +55,9 @@ def resources(config: NodeConfig, facts: Facts) -> list[Resource]:
 
 
 def _certificate_access(config: NodeConfig, facts: Facts) -> list[Resource]:
-    """The kubelet asks for a certificate once, and lives on it.
+    """The kubelet requests a certificate once, and renews it.
 
-    What it asks with is read when it starts without a certificate: to a joined one a new token is nothing.
+    The bootstrap kubeconfig is read only without a certificate: a joined kubelet does not use a new token.
     """
     kubelet_dir = config.paths.kubernetes.kubelet_dir
     restarts = () if facts.joined else (KUBELET,)
@@ -85,7 +81,7 @@ def _certificate_access(config: NodeConfig, facts: Facts) -> list[Resource]:
 
 
 def _token_access(config: NodeConfig) -> list[Resource]:
-    """The kubelet shows Entra tokens; with another identity it starts anew, so that the gate sees it work."""
+    """The kubelet uses Entra tokens; a new identity restarts it, so that the gate tests that identity."""
     return [
         *exec_plugin.resources(config, (KUBELET,)),
         File(
@@ -100,15 +96,15 @@ def cluster_ca(config: NodeConfig) -> str:
 
 
 def kubelet_identity(config: NodeConfig) -> str:
-    """What a kubelet that has joined shows: its own certificate, which it renews; or the way to tokens."""
+    """The credential of a joined kubelet: its certificate, which it renews; or its token kubeconfig."""
     directory = config.paths.kubernetes.kubelet_dir
-    if exec_plugin.lives_on_tokens(config):
+    if exec_plugin.uses_tokens(config):
         return f"{directory}/token-kubeconfig"
     return f"{directory}/pki/kubelet-client-current.pem"
 
 
 def _client_ca_file(config: NodeConfig) -> str:
-    """The CA of those who may call the kubelet (logs, exec): AKS uses the cluster's own."""
+    """The CA of the kubelet's clients (logs, exec): AKS uses the cluster's CA."""
     kubelet = config.node.kubelet
     if kubelet.client_ca_file:
         return kubelet.client_ca_file
@@ -123,7 +119,7 @@ def _client_ca(config: NodeConfig) -> list[Resource]:
 
 
 def bootstrap_kubeconfig(config: NodeConfig) -> str:
-    """What the kubelet asks for its first certificate with."""
+    """The kubeconfig with which the kubelet requests its first certificate."""
     if exec_plugin.identity_method(config):
         return kubeconfig(config, exec_plugin.user(config))
     token = config.azure.bootstrap_token
@@ -131,7 +127,7 @@ def bootstrap_kubeconfig(config: NodeConfig) -> str:
 
 
 def kubeconfig(config: NodeConfig, user: Mapping[str, Any]) -> str:
-    """The cluster, seen by a user."""
+    """A kubeconfig of the cluster with one user."""
     document = {
         "apiVersion": "v1",
         "kind": "Config",
@@ -149,7 +145,7 @@ def kubeconfig(config: NodeConfig, user: Mapping[str, Any]) -> str:
 
 
 def kubelet_config(config: NodeConfig, facts: Facts) -> str:
-    """The KubeletConfiguration, in JSON, which the kubelet reads as well as YAML."""
+    """The KubeletConfiguration, as JSON."""
     paths, kubelet = config.paths.kubernetes, config.node.kubelet
     document: dict[str, Any] = {
         "apiVersion": "kubelet.config.k8s.io/v1beta1",
@@ -178,7 +174,7 @@ def kubelet_config(config: NodeConfig, facts: Facts) -> str:
             {"key": taint.key, "value": taint.value, "effect": taint.effect} for taint in config.node.taints
         ],
         "resolvConf": facts.resolv_conf,
-        "rotateCertificates": not exec_plugin.lives_on_tokens(config),
+        "rotateCertificates": not exec_plugin.uses_tokens(config),
         "runtimeRequestTimeout": "15m",
         "serializeImagePulls": False,
         "staticPodPath": paths.manifests_dir,
@@ -189,13 +185,13 @@ def kubelet_config(config: NodeConfig, facts: Facts) -> str:
         "volumePluginDir": paths.volume_plugin_dir,
     }
     if not facts.cgroup_v2 and config.kubernetes.version.line >= (1, 31):
-        # From 1.35 the kubelet refuses cgroup v1 unless told otherwise; the field is known from 1.31.
+        # From 1.35 the kubelet refuses cgroup v1 by default; the field exists since 1.31.
         document["failCgroupV1"] = False
     return json.dumps(overlaid(document, config.kubelet.config_overrides), indent=2) + "\n"
 
 
 def overlaid(document: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
-    """Settings of the user's own over ours; mappings merge, all else is replaced."""
+    """Overrides merged over a document: mappings merge, everything else is replaced."""
     merged = dict(document)
     for key, value in over.items():
         known = merged.get(key)
@@ -206,7 +202,7 @@ def overlaid(document: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, 
 
 
 def kube_reserved(config: NodeConfig, facts: Facts) -> dict[str, str]:
-    """What AKS keeps for itself on a node of this size (its rule since 1.29)."""
+    """What AKS reserves on a node of this size (its rule since 1.29)."""
     steps = ((1, 60), (2, 100), (4, 140), (8, 180), (16, 260), (32, 420), (64, 740))
     millicores = [reserved for cores, reserved in steps if cores <= max(facts.cpus, 1)][-1]
     mebibytes = facts.memory >> 20
@@ -215,11 +211,11 @@ def kube_reserved(config: NodeConfig, facts: Facts) -> dict[str, str]:
 
 
 def defaults(config: NodeConfig, facts: Facts) -> str:
-    """/etc/default/kubelet: what still has to be a flag."""
+    """/etc/default/kubelet: settings that exist only as flags."""
     kubelet, paths = config.node.kubelet, config.paths.kubernetes
     flags = [
         f"--config={CONFIG}",
-        f"--hostname-override={node_name(config, facts)}",
+        f"--hostname-override={node_name(config, facts.hostname)}",
         f"--root-dir={paths.kubelet_dir}",
         f"--cert-dir={paths.kubelet_dir}/pki",
     ]
@@ -239,10 +235,10 @@ Environment="KUBELET_CONTAINERD_FLAGS=--runtime-cgroups=/system.slice/containerd
 
 
 def kubeadm_drop_in(config: NodeConfig) -> str:
-    """How the kubelet gets its first certificate, and where it keeps what it got."""
+    """The flags for the kubelet's first certificate and its kubeconfig."""
     directory = config.paths.kubernetes.kubelet_dir
     flags = f"--bootstrap-kubeconfig={directory}/bootstrap-kubeconfig --kubeconfig={directory}/kubeconfig"
-    if exec_plugin.lives_on_tokens(config):
+    if exec_plugin.uses_tokens(config):
         flags = f"--kubeconfig={kubelet_identity(config)}"
     return f'{HEADER}[Service]\nEnvironment="KUBELET_TLS_BOOTSTRAP_FLAGS={flags}"\n'
 
@@ -252,7 +248,7 @@ Description=Kubernetes node agent
 Documentation=https://kubernetes.io/docs/
 After=network-online.target
 Wants=network-online.target
-# Never give up: nobody may be near to start it again.
+# Restart forever: there may be no administrator at the site.
 StartLimitIntervalSec=0
 
 [Service]
@@ -264,7 +260,7 @@ ExecStart={BIN_DIR}/kubelet \\
   $KUBELET_FLAGS
 Restart=always
 RestartSec=2
-# Pods outlive a restart of the kubelet.
+# Pods keep running while the kubelet restarts.
 KillMode=process
 Delegate=yes
 LimitNOFILE=1048576

@@ -1,7 +1,7 @@
 # Copyright: (c) 2026, aks.flexnode contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The programs of Kubernetes: kubelet, kubectl and kubeadm of one version."""
+"""The Kubernetes binaries: kubelet, kubectl and kubeadm of one version."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PROGRAMS = ("kubelet", "kubectl", "kubeadm")
 
 
 def resources(config: NodeConfig, facts: Facts) -> list[Resource]:
-    """Each version in a directory of its own; the links decide which one is used."""
+    """Each version in its own directory; links select the one that is used."""
     artifacts = artifacts_of(config, facts.arch)
     parts: list[Resource] = []
     for name in PROGRAMS:

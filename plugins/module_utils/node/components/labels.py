@@ -1,21 +1,20 @@
 # Copyright: (c) 2026, aks.flexnode contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The Node's name and labels: the user's, and those that AKS needs to see."""
+"""The Node's name and labels: those of the configuration, and those that AKS requires."""
 
 from __future__ import annotations
 
 from ..config.model import NodeConfig
-from ..machine.facts import Facts
 
-# What a node tells about its configuration, to all who see its Node.
+# Annotations by which a node reports the configuration that it applied.
 APPLIED_VERSION = "flexnode.aks.azure.com/applied-config-version"
 APPLIED_TIME = "flexnode.aks.azure.com/last-config-applied"
 
 
-def node_name(config: NodeConfig, facts: Facts) -> str:
+def node_name(config: NodeConfig, hostname: str) -> str:
     """The Node's name: as configured, else the host name."""
-    return config.node_name or facts.hostname
+    return config.node_name or hostname
 
 
 def node_labels(config: NodeConfig) -> dict[str, str]:
@@ -23,9 +22,9 @@ def node_labels(config: NodeConfig) -> dict[str, str]:
     group = config.azure.target_cluster.node_resource_group
     return {
         **config.node.labels,
-        # Without it AKS deletes a NotReady node that it can't find in Azure.
+        # Without this label AKS deletes a NotReady node that it can't find in Azure.
         "kubernetes.azure.com/managed": "false",
         "node.kubernetes.io/exclude-from-external-load-balancers": "true",
-        # AKS's kube-proxy selects by it.
+        # The node selector of AKS's kube-proxy.
         **({"kubernetes.azure.com/cluster": group} if group else {}),
     }

@@ -23,7 +23,7 @@ PROXY_FILE = f"{CONTAINERD_DIR}/proxy.env"
 
 
 def resources(config: NodeConfig, facts: Facts) -> list[Resource]:
-    """Programs, configuration and unit of the container runtime."""
+    """Binaries, configuration and unit of the container runtime."""
     artifacts = artifacts_of(config, facts.arch)
     runc, containerd = artifacts["runc"], artifacts["containerd"]
     runc_dir = version_dir("runc", runc.version)
@@ -32,7 +32,7 @@ def resources(config: NodeConfig, facts: Facts) -> list[Resource]:
         Tree(runc_dir, runc, (("", "runc"),)),
         Tree(containerd_dir, containerd, tuple((f"bin/{name}", name) for name in PROGRAMS), (CONTAINERD,)),
         Link(f"{SBIN_DIR}/runc", f"{runc_dir}/runc"),
-        # Only the daemon itself is asked to restart: shims and runc are started anew for every pod.
+        # Only the daemon restarts: shims and runc are started for every pod.
         *(
             Link(
                 f"{BIN_DIR}/{name}", f"{containerd_dir}/{name}", (CONTAINERD,) if name == "containerd" else ()
@@ -128,7 +128,7 @@ state = "/run/containerd"
 
 
 def registry(name: str, mirror: RegistryMirror) -> list[Resource]:
-    """Where images of one registry are pulled from instead, read by containerd at every pull."""
+    """The mirrors of one registry, read by containerd at every pull."""
     directory = f"{CERTS}/{name}"
     parts: list[Resource] = []
     ca = ""
@@ -142,11 +142,11 @@ def registry(name: str, mirror: RegistryMirror) -> list[Resource]:
 
 
 def proxy_drop_in(config: NodeConfig) -> list[Resource]:
-    """containerd pulls images through the site's proxy; the file may hold a password."""
+    """The proxy through which containerd pulls images; the file may contain a password."""
     pairs = environment(config)
     if not pairs:
         return []
-    # Not Environment= in the unit: systemd shows that to every user of the machine.
+    # Not Environment= in the unit: systemd shows it to every user of the machine.
     lines = "".join(f'{name}="{value}"\n' for name, value in pairs.items())
     drop_in = f"{HEADER}[Service]\nEnvironmentFile={PROXY_FILE}\n"
     return [
@@ -163,14 +163,14 @@ UNIT = f"""{HEADER}[Unit]
 Description=containerd container runtime
 Documentation=https://containerd.io
 After=network.target local-fs.target dbus.service
-# Never give up: nobody may be near to start it again.
+# Restart forever: there may be no administrator at the site.
 StartLimitIntervalSec=0
 
 [Service]
 ExecStart={BIN_DIR}/containerd
 Type=notify
 Delegate=yes
-# Pods outlive a restart of the daemon.
+# Pods keep running while the daemon restarts.
 KillMode=process
 Restart=always
 RestartSec=1

@@ -1,7 +1,7 @@
 # Copyright: (c) 2026, aks.flexnode contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The two services of a node, and the timer that looks after it: enabled at boot, and running."""
+"""The two services of a node, and the poll timer: enabled at boot, and running."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SERVICES = (CONTAINERD, KUBELET)
 
 
 def resources(config: NodeConfig, facts: Facts) -> list[Resource]:
-    """What `systemctl enable --now` would do, in a form that can be looked at and taken back."""
+    """What `systemctl enable --now` does, as resources that can be compared and restored."""
     parts: list[Resource] = [*(Link(*enabled(unit)) for unit in SERVICES), *(Unit(unit) for unit in SERVICES)]
     if config.continuous_monitoring:
         parts += [Link(*enabled(POLL_TIMER, "timers.target")), Unit(POLL_TIMER, last=True)]

@@ -14,11 +14,11 @@ from ..resources.paths import Directory, File, Link
 
 MODULES = ("overlay", "br_netfilter")
 SYSCTLS = {
-    # what pod networking needs
+    # for pod networking
     "net.bridge.bridge-nf-call-iptables": "1",
     "net.bridge.bridge-nf-call-ip6tables": "1",
     "net.ipv4.ip_forward": "1",
-    # what the kubelet checks with protectKernelDefaults
+    # checked by the kubelet (protectKernelDefaults)
     "vm.overcommit_memory": "1",
     "vm.panic_on_oom": "0",
     "kernel.panic": "10",
@@ -26,16 +26,18 @@ SYSCTLS = {
     "kernel.keys.root_maxkeys": "1000000",
     "kernel.keys.root_maxbytes": "25000000",
 }
-HEADER = "# Written by aks-flex-node; a changed file is put back, `aks-flex-node unbootstrap` removes it.\n"
+HEADER = "# Managed by aks-flex-node: changes are overwritten, `aks-flex-node unbootstrap` removes it.\n"
 
 
 def resources(config: NodeConfig, facts: Facts) -> list[Resource]:
-    """Everything the kubelet expects of a machine before it runs."""
+    """Everything that the kubelet requires of a machine."""
     return [
         *directories(config),
         SwapOff(),
         FstabSwap(),
-        *(Link(f"{UNIT_DIR}/{unit}", "/dev/null") for unit in facts.swap_units),  # masked: not back at boot
+        *(
+            Link(f"{UNIT_DIR}/{unit}", "/dev/null") for unit in facts.swap_units
+        ),  # masked, so that it does not start at boot
         File("/etc/modules-load.d/aks-flex-node.conf", HEADER + "".join(f"{name}\n" for name in MODULES)),
         *(KernelModule(name) for name in MODULES),
         File(
@@ -47,7 +49,7 @@ def resources(config: NodeConfig, facts: Facts) -> list[Resource]:
 
 
 def directories(config: NodeConfig) -> list[Resource]:
-    """Directories whose content comes and goes with the node."""
+    """Directories whose content is removed at unbootstrap."""
     paths = config.paths
     return [
         Directory(PROGRAM_DIR, 0o755, ours=True),

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: (c) 2026, aks.flexnode contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-"""Which credential is used for what: explicit choices first, else what is present."""
+"""Which credential is used for what: explicit choices first, then what is present."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from .model import AZURE_METHODS, NodeConfig
 
 
 def present_identities(config: NodeConfig) -> tuple[str, ...]:
-    """Return the Azure identities a document brings."""
+    """Return the Azure identities of a document."""
     return _choices(config).identities
 
 
 def azure_method(config: NodeConfig) -> str | None:
-    """Return the identity the node has in Azure; None: it has none, or more than one."""
+    """Return the node's Azure identity; None: it has none, or more than one."""
     return _choices(config).azure_method
 
 
@@ -41,14 +41,14 @@ def _choices(config: NodeConfig) -> Choices:
 
 
 def contradictions(config: NodeConfig) -> Iterator[Problem]:
-    """Yield what can't be true at the same time in the choice of credentials."""
+    """Yield contradictions in the choice of credentials."""
     auth, present = config.kubernetes_auth, present_identities(config)
     if len(present) > 1 and azure_method(config) is None:
         yield Problem(
             "azureAuth.method",
-            "not given",
+            "not set",
             " | ".join(present),
-            "several identities are there: say which one",
+            "there are several identities: choose one",
         )
     if auth.use_azure_auth and auth.method == "bootstrapToken":
         yield Problem("kubernetesAuth.useAzureAuth", "true", "false, or another kubernetesAuth.method")
@@ -65,12 +65,12 @@ def contradictions(config: NodeConfig) -> Iterator[Problem]:
             "kubernetesAuth.profile",
             "token",
             "certificate",
-            "a bootstrap token joins once; only Entra tokens last",
+            "a bootstrap token is valid for one join; only Entra tokens can be renewed",
         )
 
 
 def missing_credentials(config: NodeConfig) -> Iterator[Problem]:
-    """Yield the methods that were chosen without what they need."""
+    """Yield the chosen methods whose credential is missing."""
     azure = config.azure
     needs = {
         "bootstrapToken": (azure.bootstrap_token, "azure.bootstrapToken.token"),
@@ -78,17 +78,17 @@ def missing_credentials(config: NodeConfig) -> Iterator[Problem]:
         "arc": (azure.arc.enabled, "azure.arc.enabled"),
     }  # managedIdentity needs nothing: absent means system-assigned
     for method in sorted({azure_method(config), kubelet_method(config)} - {None}, key=str):
-        given, path = needs.get(str(method), (True, ""))
-        if not given:
-            yield Problem(path, "not given", f"needed by method {method}")
+        present, path = needs.get(str(method), (True, ""))
+        if not present:
+            yield Problem(path, "not set", f"needed by method {method}")
 
 
 def kubelet_credential(config: NodeConfig) -> Iterator[Problem]:
-    """Yield a problem when nothing lets the kubelet join."""
+    """Yield a problem if the kubelet has no credential to join."""
     if kubelet_method(config) is None and len(present_identities(config)) < 2:
         yield Problem(
             "kubernetesAuth.method",
-            "no credential given",
+            "no credential",
             "azure.bootstrapToken, azure.servicePrincipal, azure.managedIdentity or azure.arc.enabled",
             "with useAzureAuth false only a bootstrap token can join"
             if config.kubernetes_auth.use_azure_auth is False

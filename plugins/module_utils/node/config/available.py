@@ -1,7 +1,7 @@
 # Copyright: (c) 2026, aks.flexnode contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a valid configuration may ask for that this version does not do yet: refused, never ignored."""
+"""Valid fields that this version does not support yet: refused, never ignored."""
 
 from __future__ import annotations
 
@@ -10,29 +10,29 @@ from .model import NodeConfig
 
 
 def check_available(config: NodeConfig, *, pollable: bool = False) -> None:
-    """Refuse before anything is touched, naming every field in question.
+    """Refuse before anything is changed, naming every such field.
 
-    pollable: the document came from an address that can be asked again.
+    pollable: the document came from a URL that can be polled.
     """
-    asked = {
+    unsupported = {
         "azure.vpn.enabled": config.azure.vpn.enabled,
         "npd.version": config.npd.version is not None,
         "pull.repository": config.pull.repository is not None,
         "hooks": bool(config.hooks.before or config.hooks.after),
         "writeAdminConf": config.write_admin_conf,
     }
-    if fields := [field for field, used in asked.items() if used]:
+    if fields := [field for field, used in unsupported.items() if used]:
         raise NotAvailable(
-            "this configuration can't be carried out by this version",
+            "this configuration is not supported by this version",
             where=", ".join(fields),
-            why="these fields are valid, but what they ask for is not available yet",
-            fix="leave them out, or use a version that has them",
+            why="these fields are valid, but not supported yet",
+            fix="remove them, or use a version that supports them",
         )
     if config.continuous_monitoring and not pollable:
         raise NotAvailable(
-            "this machine has no address where it could look for its configuration again",
+            "this machine has no URL to poll for its configuration",
             where="continuousMonitoring",
-            why="it follows a durable URL only: polling Azure itself is not available yet",
-            fix="give a URL that stays valid, and say so (durable: true, or `aks-flex-node join --config-url "
-            "URL --durable`), or leave continuousMonitoring out",
+            why="it polls a durable URL only: polling Azure itself is not supported yet",
+            fix="use a URL that stays valid, and say so (durable: true, or `aks-flex-node join --config-url "
+            "URL --durable`), or remove continuousMonitoring",
         )

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: (c) 2026, aks.flexnode contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-"""Which credential serves what. Decided here alone, for a checked configuration and for a plain document."""
+"""Which credential is used for what. Decided only here, for parsed and for plain documents."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .types.setting import Refused
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choices:
-    """What a document says about credentials: the methods it names, and the credentials it brings."""
+    """The credentials of a document: the methods that it names, and the credentials that it has."""
 
     azure: str | None = None
     kubelet: str | None = None
@@ -30,9 +30,9 @@ class Choices:
 
     @property
     def identities(self) -> tuple[str, ...]:
-        """The Azure identities that it brings."""
+        """The Azure identities of the document."""
         present = {
-            # With Arc the principal only registers the machine, as in the seeds; at work it is Arc's.
+            # With Arc the principal only registers the machine; afterwards the Arc identity is used.
             "servicePrincipal": self.service_principal and not self.arc,
             "managedIdentity": self.managed_identity,
             "arc": self.arc,
@@ -41,8 +41,8 @@ class Choices:
 
     @property
     def azure_method(self) -> str | None:
-        """The identity the node has in Azure; None: it has none, or more than one."""
-        # With several identities there, the one chosen for the kubelet serves Azure too.
+        """The node's Azure identity; None: it has none, or more than one."""
+        # With several identities, the one that is chosen for the kubelet is used for Azure too.
         explicit = self.azure or (self.kubelet if self.kubelet in AZURE_METHODS else None)
         return explicit or (self.identities[0] if len(self.identities) == 1 else None)
 
@@ -51,7 +51,7 @@ class Choices:
         """The kubelet's credential; None: there is none."""
         if self.kubelet:
             return self.kubelet
-        # A bootstrap token is good for nothing but the join, so its presence is a choice.
+        # A bootstrap token can only be used for the join, so its presence is a choice.
         if self.bootstrap_token and not self.use_azure_auth:
             return "bootstrapToken"
         return None if self.use_azure_auth is False else self.azure_method
@@ -60,17 +60,17 @@ class Choices:
     def wants_token(self) -> bool:
         """Whether a bootstrap token is the kubelet's credential, or would be if there were one."""
         method = self.kubelet_method
-        # Without a method: nothing else is there. Where several identities are, somebody has to choose.
+        # No method: there is no identity. With several identities, the user has to choose.
         nothing = method is None and not (self.use_azure_auth or self.identities)
         return method == "bootstrapToken" or nothing or (method is None and self.use_azure_auth is False)
 
 
 def choices_of(document: Mapping[str, Any]) -> Choices:
-    """The choices of a document that nobody has checked yet; what is no choice counts as none."""
-    whole = merge(early_form(document), {})
-    azure, auth = _below(whole, "azure"), _below(whole, "kubernetesAuth")
+    """The choices of an unchecked document; invalid values count as absent."""
+    merged = merge(early_form(document), {})
+    azure, auth = _below(merged, "azure"), _below(merged, "kubernetesAuth")
     return Choices(
-        azure=_below(whole, "azureAuth").get("method"),
+        azure=_below(merged, "azureAuth").get("method"),
         kubelet=auth.get("method"),
         use_azure_auth=yes(auth.get("useAzureAuth")),
         bootstrap_token=bool(_below(azure, "bootstrapToken")),
@@ -81,7 +81,7 @@ def choices_of(document: Mapping[str, Any]) -> Choices:
 
 
 def yes(value: object) -> bool | None:
-    """A boolean as documents may spell it; None for what is none."""
+    """A boolean as documents may spell it; None: not a boolean."""
     try:
         return None if value is None else boolean.read(value)
     except Refused:

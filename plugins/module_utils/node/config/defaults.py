@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: (c) 2026, aks.flexnode contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-"""Versions used where a document names none; a decision of ours, so not refreshed with the catalogue."""
+"""Default versions; chosen by this collection, not refreshed with the catalogue."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ CONTAINERD = Version(2, 3, 4)
 RUNC = Version(1, 4, 3)
 CNI_PLUGINS = Version(1, 9, 1)
 
-# Microsoft's build of the pause image: mcr.microsoft.com is among the addresses every AKS node must reach
+# Microsoft's build of the pause image: mcr.microsoft.com is among the hosts that every AKS node must reach
 # anyway, registry.k8s.io is not. One tag fits all: pause only reaps processes and has not changed for years.
 PAUSE_IMAGE = "mcr.microsoft.com/oss/v2/kubernetes/pause:3.10.2"
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: (c) 2026, aks.flexnode contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-"""Documents as data: read, unwrap, merge, compare, hide and bring back their secrets."""
+"""Documents as data: read, unwrap, merge, compare, redact and restore secrets."""
 
 from __future__ import annotations
 
@@ -40,14 +40,14 @@ def loads(text: str | bytes, *, where: str = "document") -> dict[str, Any]:
         key = duplicate.args[0]
         lines = [str(n) for n, line in enumerate(decoded.splitlines(), 1) if json.dumps(key) in line]
         raise NotJson(
-            f"the key {key!r} stands twice in one mapping",
+            f"the key {key!r} is in one mapping twice",
             where=f"{where}, one of the lines {', '.join(lines)}" if lines else where,
             fix="keep one of them",
         ) from None
     except json.JSONDecodeError as error:
         comment = decoded[error.pos : error.pos + 2].startswith(("//", "/*", "#"))
         why = "JSON has no comments" if comment else error.msg
-        fix = "remove the comment, or give the file to the controller as YAML" if comment else ""
+        fix = "remove the comment, or use the file on the controller as YAML" if comment else ""
         raise NotJson(why, line=error.lineno, column=error.colno, where=where, fix=fix) from None
     except RecursionError:
         raise NotJson("it is nested too deeply", where=where) from None
@@ -57,15 +57,15 @@ def loads(text: str | bytes, *, where: str = "document") -> dict[str, Any]:
 
 
 class _Duplicate(ValueError):
-    """A key stands twice; the decoder does not say where."""
+    """A duplicate key; the decoder does not know the line."""
 
 
 def unwrap(bundle: Document) -> tuple[dict[str, Any], str | None]:
     """Return (document, configVersion) of a bundle, or of a bare document, which has no version."""
     if "config" not in bundle:
         return dict(bundle), None
-    strangers = [key for key in bundle if key not in ("config", "configVersion")]
-    problems = [Problem(key, "unknown key", "config, configVersion") for key in strangers]
+    unknown = [key for key in bundle if key not in ("config", "configVersion")]
+    problems = [Problem(key, "unknown key", "config, configVersion") for key in unknown]
     document, version = bundle["config"], bundle.get("configVersion")
     if not isinstance(document, Mapping):
         problems.append(Problem("config", f"a {type(document).__name__}", "a mapping"))
@@ -79,7 +79,7 @@ def unwrap(bundle: Document) -> tuple[dict[str, Any], str | None]:
 
 
 def merge(base: Document, over: Document) -> dict[str, Any]:
-    """Return `base` with `over` on top: mappings merge, all else replaces, null takes a key away.
+    """Return `base` with `over` on top: mappings merge, other values replace, null removes a key.
 
     Other spellings of a field are the same field: over's `autoRegister` replaces base's `enabled`.
     """
@@ -87,25 +87,25 @@ def merge(base: Document, over: Document) -> dict[str, Any]:
 
 
 def canonical(document: Document) -> str:
-    """Return the one text all equal documents share, for comparing: sorted keys, one spelling, no nulls."""
+    """Return the canonical text of a document, for comparing: sorted keys, one spelling, no nulls."""
     plain = _merged({}, _respelled(NodeConfig, document))
     return json.dumps(plain, sort_keys=True, separators=(",", ":"))
 
 
 def config_version(document: Document) -> str:
-    """Return a version made from the content, for sources that bring none."""
+    """Return a version computed from the content, for sources without versions."""
     from hashlib import sha256
 
     return f"sha256-{sha256(canonical(document).encode()).hexdigest()[:16]}"
 
 
 def redact(document: Document) -> dict[str, Any]:
-    """Return the document fit to be shown: secrets and whatever no field claims are replaced."""
+    """Return the document as it may be shown: secrets and unknown fields are replaced."""
 
-    def hide(setting: Setting | None, value: Any) -> Any:
+    def redacted(setting: Setting | None, value: Any) -> Any:
         return REDACTED if setting is None or setting.kind.secrets(value) else value
 
-    return _mapped(NodeConfig, document, hide)
+    return _mapped(NodeConfig, document, redacted)
 
 
 def secrets_of(document: Document) -> list[str]:
@@ -120,7 +120,7 @@ def secrets_of(document: Document) -> list[str]:
 
 
 def placeholders(document: Document) -> list[str]:
-    """Return the paths where a secret is only marked, not given."""
+    """Return the paths that have a placeholder instead of a secret."""
     found: list[str] = []
     for key, value in document.items():
         if isinstance(value, Mapping):
@@ -131,7 +131,7 @@ def placeholders(document: Document) -> list[str]:
 
 
 def layered(over: Document, more: Document) -> dict[str, Any]:
-    """Return overrides with more of them on top; a null stays, as it still has a key to take away."""
+    """Return overrides with more of them on top; a null is kept, as it still has to remove a key."""
     result = _respelled(NodeConfig, over)
     for key, value in _respelled(NodeConfig, more).items():
         below = result.get(key)
@@ -142,14 +142,14 @@ def layered(over: Document, more: Document) -> dict[str, Any]:
 
 
 def restore_secrets(document: Document, stored: Document) -> dict[str, Any]:
-    """Return a redacted document with the secrets of a stored one back in their places."""
+    """Return a redacted document with the secrets of a stored one."""
     return _restored(_respelled(NodeConfig, document), _respelled(NodeConfig, stored))
 
 
 def carry_secrets(document: Document, stored: Document) -> dict[str, Any]:
     """Return a document of a source that omits secrets (the resource provider) with those of a stored one.
 
-    A secret returns where its section still stands, or where the section held nothing else (a token).
+    A secret is added where its section still exists, or where the section had nothing else (a token).
     """
     fresh = _respelled(NodeConfig, document)
     return restore_secrets(_carried(NodeConfig, fresh, _respelled(NodeConfig, stored)), stored)
@@ -160,8 +160,8 @@ def _carried(model: type[Any], fresh: Document, stored: Document) -> dict[str, A
     for key, spec in _specs(model).items():
         kept = stored.get(key)
         if isinstance(spec, Setting):
-            # Only what is secret by nature is omitted, not a URL that happens to hold a password; and a
-            # secret that is now read from a file is not wanted inline any more.
+            # Only fields that are always secret are omitted, not a URL that contains a password; and a
+            # secret that is now read from a file is not added inline.
             if (
                 kept is not None
                 and key not in fresh
@@ -194,7 +194,7 @@ def _mapped(model: type[Any], raw: Document, change: Callable[[Setting | None, A
 
 
 def _specs(model: type[Any]) -> dict[str, Setting | Section]:
-    """Return the declarations of a section by every spelling."""
+    """Return the declarations of a section by all their spellings."""
     return {
         key: spec
         for _attribute, spec in members(model)
@@ -203,7 +203,7 @@ def _specs(model: type[Any]) -> dict[str, Setting | Section]:
 
 
 def _respelled(model: type[Any], raw: Document) -> dict[str, Any]:
-    """Return a document in our spelling; a field given twice stays so, for the parser to refuse."""
+    """Return a document in canonical spelling; a field set twice is kept, for the parser to refuse."""
     specs = _specs(model)
     rebuilt: dict[str, Any] = {}
     for raw_key, value in raw.items():

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: (c) 2026, aks.flexnode contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-"""The early YAML form (azure.arc.targetCluster.name and friends) in today's spelling."""
+"""The early YAML form (azure.arc.targetCluster.name etc.), converted to the present form."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _RESOURCE_ID = "/subscriptions/{}/resourceGroups/{}/providers/Microsoft.Containe
 
 
 def early_form(document: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the document in today's form; one that has it already comes back as it is."""
+    """Return the document in the present form; other documents are returned unchanged."""
     azure = _mapping(document, "azure")
     arc = _mapping(azure, "arc")
     if "targetCluster" not in arc:
@@ -35,14 +35,14 @@ def early_form(document: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _resource_id(azure: Mapping[str, Any], early: Mapping[str, Any], group: object) -> str:
-    """Put the cluster's id together; says in early words what is missing."""
+    """Return the cluster's resource id; problems name the fields of the early form."""
     parts = {
         "azure.subscriptionId": azure.get("subscriptionId"),
         "azure.resourceGroup": early.get("resourceGroup") or group,
         "azure.arc.targetCluster.name": early.get("name"),
     }
     problems = [
-        Problem(path, shown(value) if value is not None else "not given", "text", "names the cluster")
+        Problem(path, shown(value) if value is not None else "not set", "text", "names the cluster")
         for path, value in parts.items()
         if not isinstance(value, str) or not value
     ]
@@ -57,6 +57,6 @@ def _resource_id(azure: Mapping[str, Any], early: Mapping[str, Any], group: obje
 
 
 def _mapping(parent: object, key: str) -> Mapping[str, Any]:
-    """Return a nested mapping; anything else is left for the parser to refuse."""
+    """Return a nested mapping; the parser refuses anything else."""
     found = parent.get(key) if isinstance(parent, Mapping) else None
     return found if isinstance(found, Mapping) else {}

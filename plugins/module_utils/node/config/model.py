@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: (c) 2026, aks.flexnode contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-"""The whole document as a type: every section, how the node is kept, and what is read from all of it."""
+"""The whole document as a type: all sections, and values that are derived from several of them."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ AKS_DNS = IPv4Address("10.0.0.10")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KubernetesAuth:
-    """How the kubelet proves who it is; `method` is resolved from what is present."""
+    """How the kubelet authenticates; `method` is resolved from what is present."""
 
     method: str | None = setting(
         "method", choice(*KUBELET_METHODS), "The kubelet's credential; absent: what is present."
@@ -37,14 +37,14 @@ class KubernetesAuth:
     profile: str = setting(
         "profile",
         choice("certificate", "token"),
-        "certificate: the identity only obtains the kubelet's certificate; token: the kubelet lives on it.",
+        "certificate: the identity only gets the kubelet's certificate; token: the kubelet always uses it.",
         default="certificate",
     )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AzureAuth:
-    """How the node proves who it is to Azure; None: it does not."""
+    """How the node authenticates to Azure; None: it does not."""
 
     method: str | None = setting(
         "method", choice(*AZURE_METHODS), "The node's Azure identity; absent: what is present."
@@ -105,7 +105,7 @@ class KubeletOverrides:
     """Settings of the kubelet's own configuration file."""
 
     config_overrides: Mapping[str, Any] = setting(
-        "configOverrides", free_mapping, "Merged over the KubeletConfiguration we write.", default={}
+        "configOverrides", free_mapping, "Merged over the KubeletConfiguration that is written.", default={}
     )
 
 
@@ -143,7 +143,7 @@ class NodeConfig:
 
     @property
     def node_name(self) -> str | None:
-        """Return the Node's name; None: the host's, which only the machine knows."""
+        """Return the configured name of the Node; None: the host name."""
         return self.agent.node_name
 
     @property
@@ -153,20 +153,20 @@ class NodeConfig:
 
     @property
     def cluster_dns(self) -> Address:
-        """Return the address of the cluster's DNS, by AKS's habit where the document does not say."""
+        """Return the IP address of the cluster's DNS; AKS's default if the document does not set it."""
         services = self.network.service_cidr
         return self.node.kubelet.dns_service_ip or (services[10] if services else AKS_DNS)
 
     @property
     def cluster_id(self) -> ArmId:
-        """Return the cluster; a document read for `prepare` may have none."""
+        """Return the cluster's id; a document read for `prepare` may have none."""
         if self.azure.target_cluster.resource_id is None:
             raise _needed_to_join("azure.targetCluster.resourceId")
         return self.azure.target_cluster.resource_id
 
     @property
     def api_server(self) -> ApiServer:
-        """Return how to reach the cluster; a document read for `prepare` may not say."""
+        """Return URL and CA of the API server; a document read for `prepare` may have none."""
         kubelet = self.node.kubelet
         if kubelet.server_url is None or kubelet.ca_cert_data is None:
             raise _needed_to_join("node.kubelet.serverURL, node.kubelet.caCertData")
@@ -174,4 +174,4 @@ class NodeConfig:
 
 
 def _needed_to_join(path: str) -> ConfigInvalid:
-    return ConfigInvalid([Problem(path, "not given", "needed to join a cluster")])
+    return ConfigInvalid([Problem(path, "not set", "needed to join a cluster")])

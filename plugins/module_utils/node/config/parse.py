@@ -40,31 +40,31 @@ def parse(document: Document, *, purpose: Purpose = "join", pollable: bool = Fal
 
 
 def _touches(path: str, read: str) -> bool:
-    """Tell whether a wrong path lies in what a rule reads, or around it."""
+    """Whether a wrong path is within what a rule reads, or contains it."""
     return (
         f"{path}.".startswith(f"{read}.") or f"{read}.".startswith(f"{path}.") or path.startswith(f"{read}[")
     )
 
 
 def _read_section(model: type[Any], raw: object, path: str, purpose: Purpose, problems: list[Problem]) -> Any:
-    """Read one section into its dataclass; what is wrong is reported and left at its default."""
+    """Read one section into its dataclass; a wrong value is reported and left at its default."""
     if not isinstance(raw, Mapping):
-        # Shown by type only: a credential may stand where its section belongs.
+        # Shown by type only: the value may be a credential.
         problems.append(Problem(path or "document", f"a {type(raw).__name__}", "a mapping"))
         raw = {}
-    given = {spelled(key): value for key, value in raw.items() if value is not None}
+    fields = {spelled(key): value for key, value in raw.items() if value is not None}
     values: dict[str, Any] = {}
     known: list[str] = []
     for attribute, spec in members(model):
         at = f"{path}.{spec.key}" if path else spec.key
         if isinstance(spec, Section):
             known.append(spec.key)
-            if not spec.optional or spec.key in given:
-                values[attribute] = _read_section(spec.model, given.get(spec.key, {}), at, purpose, problems)
+            if not spec.optional or spec.key in fields:
+                values[attribute] = _read_section(spec.model, fields.get(spec.key, {}), at, purpose, problems)
         else:
             known += spec.keys
-            values[attribute] = _read_setting(model, attribute, spec, given, at, purpose, problems)
-    problems += (_unknown(key, path, known) for key in given if key not in known)
+            values[attribute] = _read_setting(model, attribute, spec, fields, at, purpose, problems)
+    problems += (_unknown(key, path, known) for key in fields if key not in known)
     return model(**values)
 
 
@@ -72,19 +72,19 @@ def _read_setting(
     model: type[Any],
     attribute: str,
     spec: Setting,
-    given: Document,
+    fields: Document,
     at: str,
     purpose: Purpose,
     problems: list[Problem],
 ) -> object:
-    spellings = [key for key in spec.keys if key in given]
+    spellings = [key for key in spec.keys if key in fields]
     if not spellings:
         if spec.needed(purpose):
-            problems.append(Problem(at, "not given", spec.kind.accepts))
+            problems.append(Problem(at, "not set", spec.kind.accepts))
         return absent(model, attribute)
-    found = given[spellings[0]]
-    if any(given[key] != found for key in spellings[1:]):
-        problems.append(Problem(at, "given twice, differently", f"one of {', '.join(spellings)}"))
+    found = fields[spellings[0]]
+    if any(fields[key] != found for key in spellings[1:]):
+        problems.append(Problem(at, "set twice, differently", f"one of {', '.join(spellings)}"))
     try:
         return spec.kind.read(found)
     except Refused as refused:
@@ -106,7 +106,7 @@ def _unknown(key: str, path: str, known: list[str]) -> Problem:
 
 
 def _completed(config: NodeConfig) -> NodeConfig:
-    """Return the configuration with everything filled in that follows from the rest."""
+    """Return the configuration with all derived values filled in."""
     azure, cluster, agent = config.azure, config.azure.target_cluster, config.agent
     principal = azure.service_principal
     cluster_id = cluster.resource_id

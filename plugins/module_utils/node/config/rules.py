@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: (c) 2026, aks.flexnode contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-"""Rules between fields. Each is a small pure function, and says which fields it reads."""
+"""Rules between fields. Each is a small pure function, and declares which fields it reads."""
 
 from __future__ import annotations
 
@@ -30,32 +30,32 @@ class Rule:
 
 
 def one_client_secret(config: NodeConfig) -> Iterator[Problem]:
-    """A service principal has its secret inline or in a file, or a certificate."""
+    """A service principal has exactly one secret, secret file or certificate file."""
     principal = config.azure.service_principal
     if principal is None:
         return
-    given = (principal.client_secret, principal.client_secret_file, principal.client_certificate_file)
-    count = sum(one is not None for one in given)
+    credentials = (principal.client_secret, principal.client_secret_file, principal.client_certificate_file)
+    count = sum(credential is not None for credential in credentials)
     if count != 1:
         yield Problem(
             "azure.servicePrincipal",
-            "none given" if count == 0 else f"{count} given",
+            "none" if count == 0 else f"{count} of them",
             "clientSecret, clientSecretFile or clientCertificateFile, one of them",
         )
 
 
 def tenant_of_identity(config: NodeConfig) -> Iterator[Problem]:
-    """An Azure identity lives in a tenant; a service principal names its own."""
+    """An Azure identity needs a tenant; a service principal names its own."""
     azure, method = config.azure, azure_method(config)
     if method not in (None, "servicePrincipal") and not azure.tenant_id and not azure.service_principal:
-        yield Problem("azure.tenantId", "not given", "a GUID", f"needed by the Azure identity ({method})")
+        yield Problem("azure.tenantId", "not set", "a GUID", f"needed by the Azure identity ({method})")
 
 
 def arc_has_a_place(config: NodeConfig) -> Iterator[Problem]:
     """An Arc machine is created in a region."""
     azure = config.azure
     if azure.arc.enabled and not (azure.arc.location or azure.target_cluster.location):
-        yield Problem("azure.targetCluster.location", "not given", "an Azure region", "needed by azure.arc")
+        yield Problem("azure.targetCluster.location", "not set", "an Azure region", "needed by azure.arc")
 
 
 def few_tags(config: NodeConfig) -> Iterator[Problem]:
@@ -65,14 +65,14 @@ def few_tags(config: NodeConfig) -> Iterator[Problem]:
 
 
 def vpn_has_a_profile(config: NodeConfig) -> Iterator[Problem]:
-    """A VPN client needs a profile, or leave to make one."""
+    """A VPN client needs a profile, or permission to create one."""
     vpn = config.azure.vpn
     if vpn.enabled and not vpn.auto_provision and vpn.profile is None:
-        yield Problem("azure.vpn.profile", "not given", "a profile, or azure.vpn.autoProvision: true")
+        yield Problem("azure.vpn.profile", "not set", "a profile, or azure.vpn.autoProvision: true")
 
 
 def thresholds_in_order(config: NodeConfig) -> Iterator[Problem]:
-    """Image garbage collection stops below where it starts."""
+    """The low threshold of image garbage collection is below the high one."""
     low, high = config.node.kubelet.image_gc_low_threshold, config.node.kubelet.image_gc_high_threshold
     if low >= high:
         yield Problem(
@@ -90,22 +90,24 @@ def one_taint_each(config: NodeConfig) -> Iterator[Problem]:
 
 
 def one_client_ca(config: NodeConfig) -> Iterator[Problem]:
-    """The CA of the kubelet's callers is inline or in a file."""
+    """The CA of the kubelet's clients is inline or in a file."""
     kubelet = config.node.kubelet
     if kubelet.client_ca_file and kubelet.client_ca_data:
-        yield Problem("node.kubelet.clientCAFile", "both given", "clientCAFile or clientCAData, one of them")
+        yield Problem(
+            "node.kubelet.clientCAFile", "both are set", "clientCAFile or clientCAData, one of them"
+        )
 
 
 def bridge_has_a_range(config: NodeConfig) -> Iterator[Problem]:
-    """The bridge gives out addresses of this node's own range."""
+    """The bridge assigns addresses of this node's own range."""
     if config.cni.mode == "bridge" and config.cni.pod_cidr is None:
-        yield Problem("cni.podCIDR", "not given", "a CIDR no other node has", "needed by cni.mode bridge")
+        yield Problem("cni.podCIDR", "not set", "a CIDR no other node has", "needed by cni.mode bridge")
     if config.cni.mode == "none" and config.cni.pod_cidr is not None:
         yield Problem("cni.podCIDR", str(config.cni.pod_cidr), "only with cni.mode bridge")
 
 
 def ranges_apart(config: NodeConfig) -> Iterator[Problem]:
-    """Services, pods, VNet and VPN clients have addresses of their own."""
+    """The ranges of Services, pods, VNet and VPN clients do not overlap."""
     network, vpn = config.network, config.azure.vpn
     ranges: list[tuple[str, Network | None]] = [
         ("network.serviceCIDR", network.service_cidr),
@@ -114,13 +116,13 @@ def ranges_apart(config: NodeConfig) -> Iterator[Problem]:
         ("cni.podCIDR", config.cni.pod_cidr),
         ("azure.vpn.p2sGatewayCIDR", vpn.p2s_gateway_cidr if vpn.enabled else None),
     ]
-    for (earlier, one), (later, other) in combinations(ranges, 2):
-        if one is None or other is None or one.version != other.version or not one.overlaps(other):
+    for (earlier, first), (later, other) in combinations(ranges, 2):
+        if first is None or other is None or first.version != other.version or not first.overlaps(other):
             continue
-        # A node's pods are pods of the cluster; prefixes of one VNet are Azure's own business.
+        # A node's pods are pods of the cluster; Azure checks the prefixes of one VNet.
         if {earlier, later} == {"network.podCIDR", "cni.podCIDR"} or ("vnet" in earlier and "vnet" in later):
             continue
-        yield Problem(later, str(other), f"a range apart from {earlier} ({one})")
+        yield Problem(later, str(other), f"a range apart from {earlier} ({first})")
 
 
 def dns_is_a_service(config: NodeConfig) -> Iterator[Problem]:
@@ -133,7 +135,7 @@ def dns_is_a_service(config: NodeConfig) -> Iterator[Problem]:
 
 
 def tarball_has_a_digest(config: NodeConfig) -> Iterator[Problem]:
-    """A node tarball is verified whole, single programs one by one."""
+    """A node tarball has one digest, single binaries have one each."""
     kubernetes = config.kubernetes
     is_tarball = bool(kubernetes.url_template and kubernetes.url_template.endswith((".tar.gz", ".tgz")))
     if is_tarball and "tarball" not in kubernetes.sha256:
@@ -148,48 +150,50 @@ def tarball_has_a_digest(config: NodeConfig) -> Iterator[Problem]:
 
 
 def npd_has_a_digest(config: NodeConfig) -> Iterator[Problem]:
-    """The catalogue knows no digests of node-problem-detector."""
+    """The catalogue has no digests of node-problem-detector."""
     npd = config.npd
     if npd.version and not npd.sha256 and str(npd.version) not in config.mirror.catalogue.get("npd", {}):
-        yield Problem("npd.sha256", "not given", "a sha256, or mirror.catalogue", "the catalogue knows none")
+        yield Problem("npd.sha256", "not set", "a sha256, or mirror.catalogue", "the catalogue has none")
 
 
 def one_log_directory(config: NodeConfig) -> Iterator[Problem]:
-    """agent.logDir, agent.logFile and paths.logDir say the same, or only one speaks."""
-    given = {
+    """agent.logDir, agent.logFile and paths.logDir agree, or only one is set."""
+    configured = {
         "agent.logDir": config.agent.log_dir,
         "agent.logFile": dirname(config.agent.log_file) if config.agent.log_file else None,
         "paths.logDir": config.paths.log_dir if config.paths.log_dir != DEFAULT_LOG_DIR else None,
     }
-    said = {path: value for path, value in given.items() if value}
-    if len(set(said.values())) > 1:
-        paths = list(said)
-        yield Problem(paths[1], said[paths[1]], f"{said[paths[0]]}, as {paths[0]} says, or only one of them")
+    log_dirs = {path: value for path, value in configured.items() if value}
+    if len(set(log_dirs.values())) > 1:
+        paths = list(log_dirs)
+        yield Problem(
+            paths[1], log_dirs[paths[1]], f"{log_dirs[paths[0]]}, as in {paths[0]}, or set only one of them"
+        )
 
 
 def pull_has_a_repository(config: NodeConfig) -> Iterator[Problem]:
-    """The rest of `pull` means nothing without a repository."""
+    """The other fields of `pull` need a repository."""
     pull = config.pull
     if pull.repository is None and (pull.ref or pull.schedule or pull.verify_commit is not None):
-        yield Problem("pull.repository", "not given", "a git URL", "the other fields of pull need it")
+        yield Problem("pull.repository", "not set", "a git URL", "the other fields of pull need it")
 
 
 def overrides_are_settings(config: NodeConfig) -> Iterator[Problem]:
-    """The kubelet's file stays a KubeletConfiguration."""
+    """Overrides keep kind and apiVersion of the KubeletConfiguration."""
     for key in sorted({"apiVersion", "kind"} & set(config.kubelet.config_overrides)):
         yield Problem(
-            f"kubelet.configOverrides.{key}", "given", "left out: it is always KubeletConfiguration v1beta1"
+            f"kubelet.configOverrides.{key}", "set", "leave it out: it is always KubeletConfiguration v1beta1"
         )
 
 
 def monitoring_has_a_way(config: NodeConfig) -> Iterator[Problem]:
-    """A node that follows its configuration must be able to ask for it."""
+    """A node that polls its configuration needs a source that it can poll."""
     if config.continuous_monitoring and azure_method(config) is None:
         yield Problem(
             "continuousMonitoring",
             "true",
             "false, or an Azure identity, or source blob, or a durable url (durable: true, --durable)",
-            "a bootstrap token is gone after the join, and its configUrl with it",
+            "a bootstrap token expires after the join, and its configUrl with it",
         )
 
 
@@ -223,5 +227,5 @@ RULES: tuple[Rule, ...] = (
     Rule(pull_has_a_repository, ("pull",)),
     Rule(overrides_are_settings, ("kubelet",)),
 )
-# Only where the source can't be polled without an identity.
+# Only if the source can't be polled without an identity.
 MONITORING = Rule(monitoring_has_a_way, ("continuousMonitoring", *_CREDENTIALS), ("join",))

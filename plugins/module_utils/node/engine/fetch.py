@@ -1,7 +1,7 @@
 # Copyright: (c) 2026, aks.flexnode contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Artifacts: download, verify, unpack. Nothing of them is in use before it is verified."""
+"""Artifacts: download, verify, unpack. Nothing is used before it is verified."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from ..net.http_client import HttpClient, HttpFailure
 from ..resources.tree import Manifest, Tree
 
 PARALLEL = 4
-BLOCK = 1 << 18  # bytes of an archive that are unpacked at a time
-ATTEMPTS = 3  # of a download that broke off in the middle
+BLOCK = 1 << 18  # bytes that are unpacked at a time
+ATTEMPTS = 3  # for a download that broke off
 PATIENCE = 60.0  # seconds in which at least CHUNK bytes must arrive
 
 
 class Fetcher:
-    """Brings artifacts from their source into the versions directory, via a cache named by digest."""
+    """Downloads artifacts into the versions directory, through a cache keyed by digest."""
 
     def __init__(self, host: Host, client: HttpClient, cache: str) -> None:
         self._host = host
@@ -37,20 +37,20 @@ class Fetcher:
         self._cache = cache
 
     def stage(self, trees: Iterable[Tree]) -> None:
-        """Have every tree ready beside its place, several at a time; all or an error."""
+        """Download and unpack every tree beside its final place, several in parallel; all or an error."""
         clear_staging(self._host)
         self._host.make_directories(self._cache, 0o700)
         by_digest: dict[str, list[Tree]] = {}
         for tree in trees:
             by_digest.setdefault(tree.artifact.sha256, []).append(tree)
-        # Archives first: unpacking is most of the work, and what starts last must not be the longest.
+        # Archives first: unpacking takes longest, and must not start last.
         longest_first = sorted(by_digest.values(), key=lambda same: same[0].artifact.kind == "binary")
         with ThreadPoolExecutor(PARALLEL, thread_name_prefix="fetch") as pool:
             for staged in [pool.submit(self._stage_all_of, same) for same in longest_first]:
                 staged.result()
 
     def _stage_all_of(self, trees: list[Tree]) -> None:
-        """Unpack every tree that one file serves (a node tarball holds three), then drop the file."""
+        """Unpack every tree that one file contains (a node tarball has three), then remove the file."""
         archive = self._cached(trees[0].artifact)
         for tree in trees:
             self._host.remove_tree(tree.staging)
@@ -63,16 +63,16 @@ class Fetcher:
         self._host.remove(archive)
 
     def _place(self, file: str, tree: Tree) -> dict[str, str]:
-        """A plain program: the verified file itself is moved, not copied."""
+        """A plain binary: the verified file is moved, not copied."""
         ((_member, name),) = tree.members
         self._host.move(file, f"{tree.staging}/{name}")
         self._host.set_access(f"{tree.staging}/{name}", 0o755, 0, 0)
         return {name: tree.artifact.sha256}
 
     def _cached(self, artifact: Artifact) -> str:
-        """The verified file in the cache; downloaded only if no matching one is there."""
+        """The verified file in the cache; downloaded only if the cache does not have it."""
         place = f"{self._cache}/{artifact.sha256}"
-        if self._host.look(place).is_ == "file" and self._host.sha256(place) == artifact.sha256:
+        if self._host.stat(place).is_ == "file" and self._host.sha256(place) == artifact.sha256:
             return place
         partial = f"{place}.part"
         try:
@@ -96,7 +96,7 @@ class Fetcher:
                 announced = int(answer.headers.get("Content-Length") or 0)
                 clock = self._host.clock
                 mark, deadline = 0, clock.monotonic() + PATIENCE
-                with explained(target):  # of the disk's troubles alone: the line has others
+                with explained(target):  # disk errors only: network errors are handled below
                     file = open(self._host.path(target), "wb", opener=_private)  # noqa: SIM115
                 with file:
                     while block := answer.read1(CHUNK):
@@ -117,15 +117,17 @@ class Fetcher:
                 why=failure.reason,
                 fix=failure.advice
                 or (
-                    "give the CA of that server as mirror.caCert"
+                    "set mirror.caCert to the CA of that server"
                     if failure.tls
-                    else "check the address (mirror.url), the network and `proxy`, then run this again"
+                    else "check mirror.url, the network and `proxy`, then run this again"
                 ),
             ) from failure
         except (http.client.HTTPException, ssl.SSLError, TimeoutError, ConnectionError) as error:
             raise _truncated(artifact, received, f"the connection broke: {error}") from error
         if announced and received < announced:
-            raise _truncated(artifact, received, f"the connection ended at {received} of {announced} bytes")
+            raise _truncated(
+                artifact, received, f"the connection closed after {received} of {announced} bytes"
+            )
         if digest.hexdigest() != artifact.sha256:
             raise DigestMismatch(
                 what=f"digest of {os.path.basename(artifact.url)} differs",
@@ -135,18 +137,18 @@ class Fetcher:
             )
 
     def _unpack(self, archive: str, tree: Tree) -> dict[str, str]:
-        """Write the wanted members, and only those, as plain files; returns their digests."""
+        """Extract the wanted members, and only those, as plain files; returns their digests."""
         wanted = dict(tree.members)
         digests: dict[str, str] = {}
         try:
-            # As a stream: members are read in their order, and large blocks take a fifth less time.
+            # As a stream: members are read in order, and large blocks save a fifth of the time.
             with tarfile.open(self._host.path(archive), "r|gz", bufsize=BLOCK) as tar:
                 for member in tar:
                     name = wanted.get(member.name.removeprefix("./"))
                     if name is None:
                         continue
                     if name in digests:
-                        raise _unsafe(tree.artifact, f"{member.name} is in it twice")
+                        raise _unsafe(tree.artifact, f"it contains {member.name} twice")
                     source = tar.extractfile(member) if member.isreg() else None
                     if source is None:
                         raise _unsafe(tree.artifact, f"{member.name} is not a regular file")
@@ -171,7 +173,7 @@ class Fetcher:
 
 
 def clear_staging(host: Host) -> None:
-    """Remove what a run that was cut off left half unpacked."""
+    """Remove what an interrupted run left half unpacked."""
     for name in host.names(VERSIONS_DIR):
         for version in host.names(f"{VERSIONS_DIR}/{name}"):
             if version.endswith((STAGING, ASIDE)):
@@ -184,19 +186,19 @@ def _private(path: str, flags: int) -> int:
 
 def _truncated(artifact: Artifact, received: int, why: str) -> ArtifactTruncated:
     return ArtifactTruncated(
-        what=f"{artifact.name} {artifact.version} arrived incomplete ({received} bytes)",
+        what=f"the download of {artifact.name} {artifact.version} is incomplete ({received} bytes)",
         where=artifact.url,
         why=why,
-        fix="run this again; if it stays so, look at the mirror's or the proxy's log",
+        fix="run this again; if it fails again, check the log of the mirror or the proxy",
     )
 
 
 def _too_slow(artifact: Artifact, received: int) -> ArtifactUnreachable:
     return ArtifactUnreachable(
-        f"{artifact.name} {artifact.version} arrives too slowly",
+        f"the download of {artifact.name} {artifact.version} is too slow",
         where=artifact.url,
         why=f"less than 1 MiB in {PATIENCE:g} s, {received} bytes so far",
-        fix="use a nearer source (mirror.url) or a better line, then run this again",
+        fix="use a nearer source (mirror.url) or a faster connection, then run this again",
     )
 
 

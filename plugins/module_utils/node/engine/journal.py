@@ -1,7 +1,7 @@
 # Copyright: (c) 2026, aks.flexnode contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The journal: how every item was before our first touch. Read backwards, it gives the machine back."""
+"""The journal: the original state of every item. Read backwards, it restores the machine."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from ..resources.base import Origin, Resource, key_of
 
 @dataclass(slots=True)
 class Entry:
-    """One item: its origin, the mark it had then, and every mark that we gave it."""
+    """One item: its origin, the mark of that state, and the mark of every state that was applied since."""
 
     kind: str
     name: str
     origin: Origin
     was: str
     marks: list[str] = field(default_factory=list)
-    of: set[str] = field(default_factory=set)  # components that ask, or asked, for it
+    of: set[str] = field(default_factory=set)  # components that contain it, or contained it
     restarts: tuple[str, ...] = ()  # units that read it
 
     @property
@@ -34,9 +34,9 @@ class Entry:
 
 
 class Journal:
-    """Lines of JSON, appended and synced before anything is touched; contents of replaced files beside it.
+    """Lines of JSON, appended and synced before anything is changed; contents of replaced files beside it.
 
-    A crash can only tear the last line, whose act has then not begun: a torn last line is dropped.
+    A crash can only tear the last line, and its change has then not begun: a torn last line is dropped.
     """
 
     def __init__(self, host: Host, directory: str) -> None:
@@ -46,9 +46,9 @@ class Journal:
         self._contents = f"{directory}/origins"
 
     def entries(self) -> list[Entry]:
-        """Every item ever touched, in the order of the first touch."""
+        """Every item that was ever changed, in the order of the first change."""
         entries: dict[str, Entry] = {}
-        # What follows the last end of line is torn, even where it looks whole: its act has not begun.
+        # What follows the last end of line is torn, even if it is valid JSON: its change has not begun.
         lines = (self._host.read(self._lines) or b"").split(b"\n")[:-1]
         for number, line in enumerate(lines, 1):
             try:
@@ -59,7 +59,7 @@ class Journal:
                     "the undo journal can't be read",
                     where=f"{self._lines}, line {number}",
                     why=str(error),
-                    fix="restore the file from a backup; without it this machine can't be given back exactly",
+                    fix="restore it from a backup; without it unbootstrap can't restore this machine exactly",
                 ) from error
             if record.get("released"):
                 entries.pop(record["key"], None)
@@ -76,7 +76,7 @@ class Journal:
     def record(
         self, resources: Iterable[Resource], owners: Mapping[str, frozenset[str]] | None = None
     ) -> None:
-        """Write down the origin of each item that is touched for the first time, and its coming mark."""
+        """Record the origin of each item that is changed for the first time, and its next mark."""
         known = {entry.key: entry for entry in self.entries()}
         lines = []
         for resource in resources:
@@ -96,26 +96,26 @@ class Journal:
         self._append(lines)
 
     def release(self, keys: Iterable[str]) -> None:
-        """Forget items that are as they were: whoever touches one next begins with what is there then."""
+        """Remove items that have their original state again; the next change records a new origin."""
         self._append([json.dumps({"key": key, "released": True}) for key in keys])
 
     def _append(self, lines: list[str]) -> None:
         if lines:
             self._host.make_directories(self._directory, 0o700)
-            self._mend_torn_end()
+            self._drop_torn_line()
             self._host.append(self._lines, "".join(f"{line}\n" for line in lines).encode())
 
     def keep(self, content: bytes) -> str:
         """Keep the content of a file that is about to be replaced."""
         digest = hashlib.sha256(content).hexdigest()
         place = f"{self._contents}/{digest}"
-        if self._host.look(place).absent:
+        if self._host.stat(place).absent:
             self._host.make_directories(self._contents, 0o700)
             self._host.write(place, content, 0o600)
         return digest
 
     def kept(self, digest: str) -> bytes:
-        """Content that was kept; one that is missing or damaged is an error, never a guess."""
+        """Content that was kept; missing or damaged content is an error."""
         content = self._host.read(f"{self._contents}/{digest}")
         if content is None or hashlib.sha256(content).hexdigest() != digest:
             raise StateCorrupt(
@@ -126,9 +126,9 @@ class Journal:
             )
         return content
 
-    def _mend_torn_end(self) -> None:
-        """A new line must not be glued to a torn one."""
+    def _drop_torn_line(self) -> None:
+        """Remove a torn last line, so that the next line is not appended to it."""
         content = self._host.read(self._lines) or b""
         if content and not content.endswith(b"\n"):
-            whole = content[: content.rfind(b"\n") + 1]
-            self._host.write(self._lines, whole, 0o600)
+            complete = content[: content.rfind(b"\n") + 1]
+            self._host.write(self._lines, complete, 0o600)

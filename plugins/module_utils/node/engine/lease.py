@@ -16,13 +16,13 @@ from ..errors import LeaseHeld
 from ..machine.host import Host
 
 RUN_DIR = "/run/aks-flex-node"  # a reboot ends every operation, and clears /run
-GAP = 10.0  # seconds between fetching a configuration and applying it, in which nobody may step in
-PATIENCE = 30.0  # more than GAP: whoever comes after an abandoned run waits a little, and then goes on
+GAP = 10.0  # seconds between the calls of one operation, in which no other operation may begin
+PATIENCE = 30.0  # more than GAP: the run after an abandoned one waits that long, then proceeds
 
 
 @dataclass(frozen=True, slots=True)
 class Lease:
-    """Who may change this machine, and until when."""
+    """The operation that may change this machine, and until when."""
 
     operation: str
     owner: str
@@ -31,7 +31,7 @@ class Lease:
 
 
 def new_operation() -> str:
-    """A name for one play, tick or hand run."""
+    """A name for one play, poll or manual run."""
     return os.urandom(8).hex()
 
 
@@ -39,7 +39,7 @@ def new_operation() -> str:
 def held(
     host: Host, operation: str, owner: str, *, keep: bool = False, patience: float = PATIENCE
 ) -> Iterator[None]:
-    """Hold the lease while the block runs; `keep` holds it for the operation's next call.
+    """Hold the lease while the block runs; with `keep` also until the operation's next call.
 
     Two things protect the machine: a lock that the kernel frees when a process dies, for the calls
     themselves, and the lease file for the gaps between the calls of one operation.
@@ -79,12 +79,12 @@ def _acquire(host: Host, descriptor: int, operation: str, patience: float) -> No
                 return
             fcntl.flock(descriptor, fcntl.LOCK_UN)
         if host.clock.monotonic() >= deadline:
-            who = f"{holder.owner} (process {holder.pid})" if holder else "another process"
+            owner_text = f"{holder.owner} (process {holder.pid})" if holder else "another process"
             raise LeaseHeld(
-                "this machine is being changed by someone else",
+                "this machine is being changed by another process",
                 where=host.path(f"{RUN_DIR}/lease.json"),
-                why=f"{who} holds the operation lease",
-                fix="wait until it has finished, then run this again; a dead owner's lease ends by itself",
+                why=f"{owner_text} holds the operation lease",
+                fix="wait until it has finished, then retry; the lease of a dead process expires by itself",
             )
         host.clock.sleep(0.2)
 
@@ -97,6 +97,6 @@ def _read(host: Host) -> Lease | None:
 
 
 def _write(host: Host, operation: str, owner: str) -> None:
-    # Monotonic time counts from the boot, as does the life of /run: a clock that is set does not matter.
+    # Monotonic time starts at boot, as does /run: setting the clock has no effect.
     lease = Lease(operation, owner, os.getpid(), host.clock.monotonic() + GAP)
     host.write(f"{RUN_DIR}/lease.json", json.dumps(asdict(lease)).encode(), 0o600)

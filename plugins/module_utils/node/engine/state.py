@@ -1,7 +1,7 @@
 # Copyright: (c) 2026, aks.flexnode contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a machine remembers of itself: small files under /var/lib/aks-flex-node, atomic, written on change."""
+"""The state of a machine: small files under /var/lib/aks-flex-node, atomic, written only on change."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ OWN = (
     "state.json",
     "journal",
 )
-KEPT = ("join", "monitoring")  # of state.json: what a new phase does not end
-POINTER = "/etc/aks-flex-node/data-dir"  # tells the command where the data is, if paths.dataDir moved it
+KEPT = ("join", "monitoring")  # keys of state.json that a new phase keeps
+POINTER = "/etc/aks-flex-node/data-dir"  # where the data directory is, if paths.dataDir moved it
 
 
 class Phase(enum.Enum):
-    """How far this machine is on its way."""
+    """The phase of this machine between start and node."""
 
     NOT_STARTED = "NotStarted"
     NODE_BOOTSTRAPPING = "NodeBootstrapping"
@@ -52,59 +52,59 @@ class Store:
 
     @property
     def directories(self) -> tuple[str, ...]:
-        """Where only we write."""
+        """Directories in which only this collection writes."""
         return (self.directory, f"{self.directory}/origins", POINTER.rpartition("/")[0])
 
     # -- configuration -------------------------------------------------------------------------------------
 
     def current_config(self) -> dict[str, Any] | None:
-        """The document this machine was told to follow, secrets included."""
+        """The current document, secrets included."""
         return self._read("current-config.json")
 
     def remembered(self) -> tuple[dict[str, Any] | None, bool]:
-        """The current document, and True; False: it is damaged, and this is what was applied, if anything."""
+        """The current document, and True; False: it is damaged, and this is the applied one, if any."""
         try:
             return self.current_config(), True
         except StateCorrupt:
-            return self.applied_if_whole(), False
+            return self.applied_if_intact(), False
 
     def set_current_config(self, document: Mapping[str, Any], version: str | None) -> bool:
-        """Remember the document; True if it was news."""
+        """Store the document; True: it changed."""
         changed = self._write("current-config.json", document)
         path, number = self._path("config-version.txt"), f"{version}\n".encode() if version else None
         if self._host.read(path) != number:
             if number is None:
-                self._host.remove(path)  # of an earlier document: it would be a wrong answer now
+                self._host.remove(path)  # it belongs to an earlier document
             else:
                 self._host.write(path, number, 0o600)
             changed = True
         return changed
 
     def config_version(self) -> str | None:
-        """The version of the current document, where its source numbers them."""
+        """The version of the current document, if its source has versions."""
         return self._host.text(self._path("config-version.txt")).strip() or None
 
     def applied_config(self) -> dict[str, Any] | None:
-        """The document that was last applied with success."""
+        """The document that was last applied successfully."""
         return self._read("applied-config.json")
 
-    def applied_if_whole(self) -> dict[str, Any] | None:
-        """The same, for those who can do without it."""
+    def applied_if_intact(self) -> dict[str, Any] | None:
+        """The same; None if it is damaged."""
         try:
             return self.applied_config()
         except StateCorrupt:
             return None
 
     def set_applied_config(self, document: Mapping[str, Any]) -> None:
-        """Remember what the machine now is."""
+        """Store the document that was applied."""
         self._write("applied-config.json", document)
 
     def source(self) -> dict[str, Any] | None:
-        """The address that this machine follows, if its configuration came from a durable one."""
+        """The durable URL that this machine polls, if it has one, with what was last seen there."""
         return self._read("source.json")
 
     def set_source(self, source: Mapping[str, Any] | None) -> None:
-        """Remember it, or follow none from now on. It is a secret, and so are some of its settings."""
+        """Store it, or stop polling (None). The URL is a secret, and so are some of its settings."""
         if source is None:
             self._host.remove(self._path("source.json"))
         else:
@@ -113,15 +113,15 @@ class Store:
     # -- progress ------------------------------------------------------------------------------------------
 
     def state(self) -> dict[str, Any]:
-        """Phase and what belongs to it."""
+        """The phase and its details."""
         return self._read("state.json") or {"phase": Phase.NOT_STARTED.value}
 
     def enter(self, phase: Phase, **details: Any) -> None:
-        """Move to a phase; written before and after the work, so that a re-run knows where it stands."""
+        """Enter a phase; written before and after the work, so that the next run knows where it stopped."""
         try:
             before = self.state()
         except StateCorrupt:
-            before = {}  # a run that needs it has stopped by now; the way back does not need it
+            before = {}  # a join has failed before this; unbootstrap does not need it
         kept = {name: before[name] for name in KEPT if name in before}
         self._write("state.json", {**kept, "phase": phase.value, **details})
 
@@ -130,20 +130,20 @@ class Store:
         return dict(self.state().get("join") or {})
 
     def set_join(self, token: str, outcome: str) -> None:
-        """Remember what became of a token; its secret part is never written here."""
+        """Record the outcome of a token; its secret part is never written here."""
         self._write("state.json", {**self.state(), "join": {"token": token, "outcome": outcome}})
 
     def monitoring(self) -> dict[str, Any]:
-        """What is wrong with following the configuration; empty while all is well."""
+        """The last error of polling; empty: there is none."""
         return dict(self.state().get("monitoring") or {})
 
-    def set_monitoring(self, trouble: Mapping[str, Any]) -> None:
-        """Remember it; nothing is wrong any more: nothing is kept."""
+    def set_monitoring(self, failure: Mapping[str, Any]) -> None:
+        """Record the last error of polling; an empty one removes the record."""
         state = {name: value for name, value in self.state().items() if name != "monitoring"}
-        self._write("state.json", {**state, **({"monitoring": dict(trouble)} if trouble else {})})
+        self._write("state.json", {**state, **({"monitoring": dict(failure)} if failure else {})})
 
     def set_status(self, status: Mapping[str, Any]) -> None:
-        """The last status; a new time alone is no reason to write (SD cards)."""
+        """Store the status; a new timestamp alone is not written (SD cards wear out)."""
         before = self._read("status.json") or {}
         if {**before, "timestamp": ""} != {**status, "timestamp": ""}:
             self._write("status.json", status)
@@ -152,26 +152,26 @@ class Store:
         """The last status that was written."""
         return self._read("status.json")
 
-    # -- the transaction under way -------------------------------------------------------------------------
+    # -- transaction -----------------------------------------------------------------------------------------
 
     def transaction(self) -> dict[str, Any] | None:
-        """An unfinished transaction, if a run was cut off."""
+        """The transaction of an interrupted run, if any."""
         return self._read("transaction.json")
 
     def begin(self, transaction: Mapping[str, Any]) -> None:
-        """Write down what is about to happen."""
+        """Record the intent."""
         self._write("transaction.json", transaction)
 
     def finish(self) -> None:
-        """It has happened."""
+        """Remove the record: the transaction is complete."""
         self._host.remove(self._path("transaction.json"))
 
     # -- files ---------------------------------------------------------------------------------------------
 
     def forget(self) -> list[str]:
-        """Remove everything of ours; the last act of leaving. The journal goes last, others' files stay."""
+        """Remove the data directory, as the last step of leaving; the journal last. Files of others stay."""
         left = [path for name in OWN for path in self._host.remove_tree(self._path(name))]
-        half_written = tuple(f".{name}." for name in OWN)  # by a run that was killed in the middle of a write
+        half_written = tuple(f".{name}." for name in OWN)  # by a run that was killed while writing
         for name in self._host.names(self.directory):
             if name.startswith(half_written):
                 self._host.remove(self._path(name))
@@ -216,5 +216,5 @@ class Store:
 
 
 def store_of(host: Host, directory: str | None = None) -> Store:
-    """The store of this machine: where the configuration says, else where it was found last."""
+    """The store of this machine: in the configured directory, else where it was last."""
     return Store(host, directory or host.text(POINTER).strip() or DATA_DIR)

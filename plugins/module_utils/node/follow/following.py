@@ -1,7 +1,7 @@
 # Copyright: (c) 2026, aks.flexnode contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a poll found is followed: applied, or refused and remembered, or the machine leaves."""
+"""A new bundle is applied, or refused and recorded as such; a tombstone makes the machine leave."""
 
 from __future__ import annotations
 
@@ -22,20 +22,21 @@ from ..machine.clock import stamp
 from ..machine.host import Host
 from ..net.http_client import shown
 from ..operations.leave import leave
-from ..operations.reconcile import EVERYTHING, obtain, reconcile
+from ..operations.obtain import obtain
+from ..operations.reconcile import EVERYTHING, reconcile
 from ..sources.source import Seen, is_tombstone
 from ..sources.watched import LONGEST, Blocked, News, Watched
 
 Say = Callable[[str], None]
-# A cut line, a mirror that is away, a full disk: nothing that another document would help against.
-PASSING = (ApiUnreachable, ArtifactTruncated, ArtifactUnreachable, ConfigUnreachable, DiskFull)
-FIRST_PAUSE = 60.0  # seconds before what failed for such a reason is tried again; then twice as long
+# Transient failures (network, mirror, full disk): another document would not help.
+TRANSIENT = (ApiUnreachable, ArtifactTruncated, ArtifactUnreachable, ConfigUnreachable, DiskFull)
+FIRST_PAUSE = 60.0  # seconds before the first retry after a transient failure; doubled each time
 DRAIN_SECONDS = 60.0
-NOT_FOLLOWED = 3  # exit status: the new document was refused, or did not work
+NOT_FOLLOWED = 3  # exit status: the new document was refused, or failed
 
 
 def follow(host: Host, store: Store, watched: Watched, news: News, say: Say) -> int:
-    """Make the machine what the bundle says. The caller holds the lease."""
+    """Apply a bundle. The caller holds the lease."""
     before, _whole = store.remembered()
     before_version = store.config_version()
     watched = replace(watched, etag=news.etag, digest=news.digest, not_before=0.0, settled=False)
@@ -44,31 +45,31 @@ def follow(host: Host, store: Store, watched: Watched, news: News, say: Say) -> 
         watched = replace(watched, version=str(bundle.get("configVersion") or "") or None)
         if is_tombstone(bundle):
             return depart(host, say)
-        obtain(host, Seen(bundle, watched), watched.over)
-        run = reconcile(host, None, EVERYTHING, tell=say)
+        obtained = obtain(host, Seen(bundle, watched), watched.over)
+        run = reconcile(obtained, EVERYTHING, tell=say)
     except FlexNodeError as error:
         if before is not None and store.transaction() is None:
-            # Nothing was changed, or all of it was put back: the document goes with the machine.
+            # Nothing was changed, or it was rolled back: the stored document must match the machine.
             store.set_current_config(before, before_version)
         blocked = blocked_by(error, watched, host.clock.now())
         settled = blocked.retry_at is None
         store.set_source(replace(watched, settled=settled, blocked=blocked).as_dict())
-        trouble = {"ok": False, "code": error.code, "message": blocked.message, "since": stamp(host.clock)}
-        store.set_monitoring(trouble)
-        say(f"{error}\nconfiguration {watched.version or 'without a version'} is not followed")
+        failure = {"ok": False, "code": error.code, "message": blocked.message, "since": stamp(host.clock)}
+        store.set_monitoring(failure)
+        say(f"{error}\nconfiguration {watched.version or 'without a version'} is not applied")
         return NOT_FOLLOWED
-    current = Watched.of(store.source()) or watched  # reconcile has noted that it is done
+    current = Watched.of(store.source()) or watched  # reconcile has stored it as settled
     store.set_source(replace(current, blocked=None).as_dict())
     store.set_monitoring({})
     for warning in run.warnings:
         say(f"warning: {warning}")
     done = f"{len(run.actions)} change(s)" if run.changed else "nothing to change"
-    say(f"configuration {watched.version or 'without a version'} is followed: {done}")
+    say(f"configuration {watched.version or 'without a version'} is applied: {done}")
     return 0
 
 
 def blocked_by(error: FlexNodeError, watched: Watched, now: float) -> Blocked:
-    """What is remembered of a document that was not followed, and when it is tried again, if ever."""
+    """The record of a document that was not applied, and when it is retried, if ever."""
     known = watched.blocked
     attempts = known.attempts + 1 if known and known.digest == watched.digest else 1
     pause = min(FIRST_PAUSE * 2 ** (attempts - 1), LONGEST)
@@ -76,14 +77,14 @@ def blocked_by(error: FlexNodeError, watched: Watched, now: float) -> Blocked:
         watched.digest,
         watched.version,
         error.code,
-        " ".join(f"{error.what}: {error.why}".split()),  # one line, for a status
+        " ".join(f"{error.what}: {error.why}".split()),  # one line, for the status
         attempts,
-        now + pause if isinstance(error, PASSING) else None,
+        now + pause if isinstance(error, TRANSIENT) else None,
     )
 
 
 def depart(host: Host, say: Say) -> int:
-    """The owner said that this node is to leave: the same as unbootstrap."""
+    """A tombstone: the configuration was deleted, and the node leaves, as with unbootstrap."""
     say("the configuration of this node was deleted: it leaves the cluster")
     report = leave(host, drain_seconds=DRAIN_SECONDS, tell=say)
     for line in report.complaints:

@@ -1,9 +1,9 @@
 # Copyright: (c) 2026, aks.flexnode contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""One look at the address that this machine follows. Nearly all find nothing new, and those must cost little.
+"""One poll of the URL that this machine follows. Nearly all find nothing new, and those must be cheap.
 
-What it takes to follow a new configuration is imported only when there is one.
+The code that applies a new configuration is imported only when there is one.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from ..net.http_client import HttpClient, HttpFailure, Proxies, Response, quick_
 from ..sources.watched import LONGEST, News, Watched, digest_of
 
 Say = Callable[[str], None]
-TIMEOUT = 10.0  # seconds: the next look is near
-ERROR, NOTICE = 3, 5  # levels of the journal
+TIMEOUT = 10.0  # seconds: the next poll is soon
+ERROR, NOTICE = 3, 5  # syslog levels
 
 
 def main() -> int:
-    """What the timer runs: only news are worth a line in the journal (SD cards)."""
+    """What the timer runs: only changes are logged (SD cards wear out)."""
     try:
         require_root()
         return tick(Host(), lambda line: to_journal(NOTICE, line), lambda line: None, hand_over=True)
@@ -39,64 +39,64 @@ def main() -> int:
 
 
 def to_journal(level: int, text: str) -> None:
-    """Lines as journald takes them from standard error."""
+    """Write lines with the level prefix that journald reads from standard error."""
     sys.stderr.write("".join(f"<{level}>{line}\n" for line in text.splitlines()))
 
 
-def tick(host: Host, say: Say, chat: Say, *, hand_over: bool = False) -> int:
-    """Look once, and follow what is new; `chat` hears what matters only to someone who is there.
+def tick(host: Host, say: Say, verbose: Say, *, hand_over: bool = False) -> int:
+    """Poll once, and apply what is new; `verbose` receives lines that matter only in a terminal.
 
-    hand_over: let a service of its own follow it, which outlives this one and may change all of the machine.
+    hand_over: start the apply service, which outlives this process and may change the intact machine.
     """
     store = store_of(host)
     seen = Watched.of(store.source())
     if seen is None:
         raise ConfigMissing(
-            "this machine follows no address",
+            "this machine polls no URL",
             where=store.directory,
             why="its configuration did not come from a durable URL",
             fix=f"{COMMAND} join --config-url URL --durable",
         )
     wait = seen.not_before - host.clock.now()
     if 0 < wait <= LONGEST:
-        chat(f"the server asked to be left alone for another {wait:.0f} s")
+        verbose(f"the server asked to wait another {wait:.0f} s (Retry-After)")
         return 0
-    watched = wanting(store, seen)
+    watched = to_request(store, seen)
     try:
         try:
-            news = look(host, watched)
+            news = request_news(host, watched)
         except HttpFailure as failure:
-            not_seen(host, store, seen, failure, say)
+            poll_failed(host, store, seen, failure, say)
             return 0
         if news is None or watched.knows(news, host.clock.now()):
-            quiet(host, store, seen, news)
-            chat("nothing new")
+            nothing_new(host, store, seen, news)
+            verbose("nothing new")
             return 0
         if hand_over:
             host.run(["systemctl", "start", "--no-block", APPLY_SERVICE])
-            say(f"there is a new configuration: {APPLY_SERVICE} follows it")
+            say(f"there is a new configuration: {APPLY_SERVICE} applies it")
             return 0
         with held(host, new_operation(), f"{COMMAND} poll", patience=0):
-            if Watched.of(store.source()) == seen:  # nobody has changed it since we asked
+            if Watched.of(store.source()) == seen:  # unchanged since the request
                 from .following import follow
 
                 return follow(host, store, watched, news, say)
     except LeaseHeld as error:
-        say(f"{error.what}: {error.why}; the next look will tell")
+        say(f"{error.what}: {error.why}; the next poll tries again")
     return 0
 
 
-def wanting(store: Store, seen: Watched) -> Watched:
-    """What to ask with: a machine whose own document is gone or damaged wants it in full, new or not."""
-    document, whole = store.remembered()
-    if whole and document is not None:
+def to_request(store: Store, seen: Watched) -> Watched:
+    """What to request: a machine whose stored document is missing or damaged needs it in full, new or not."""
+    document, intact = store.remembered()
+    if intact and document is not None:
         return seen
-    # Refused once more, it still leads back to what was applied.
+    # With an applied document to fall back to, a blocked bundle may be tried again.
     return replace(seen, settled=False, blocked=None if document else seen.blocked)
 
 
-def look(host: Host, watched: Watched) -> News | None:
-    """Ask the address; None: it has what was dealt with already."""
+def request_news(host: Host, watched: Watched) -> News | None:
+    """Request the URL; None: unchanged since the last poll."""
     try:
         answer = ask(host, watched, quick_context(watched.ca))
     except HttpFailure as failure:
@@ -109,7 +109,7 @@ def look(host: Host, watched: Watched) -> News | None:
 
 
 def ask(host: Host, watched: Watched, context: SSLContext | None) -> Response:
-    """One request; with an ETag only if what was seen last has been dealt with."""
+    """One request; with an ETag only if the last bundle was settled."""
     proxy = watched.proxy
     client = HttpClient(
         ca_pem=watched.ca,
@@ -117,23 +117,23 @@ def ask(host: Host, watched: Watched, context: SSLContext | None) -> Response:
         proxies=Proxies(proxy["http"], proxy["https"], tuple(proxy["no"])) if proxy else None,
         clock=host.clock,
         timeout=TIMEOUT,
-        attempts=1,  # the next look is the next attempt
+        attempts=1,  # the next poll is the next attempt
     )
     headers = {"If-None-Match": watched.etag} if watched.etag and watched.settled else {}
     return client.request("GET", watched.url, headers=headers)
 
 
-def not_seen(host: Host, store: Store, seen: Watched, failure: HttpFailure, say: Say) -> None:
-    """Told and remembered; the machine works on with what it has, whatever the server says."""
+def poll_failed(host: Host, store: Store, seen: Watched, failure: HttpFailure, say: Say) -> None:
+    """Record and log a failed poll; the machine keeps its configuration."""
     message = f"{failure.url}: {failure.reason}"
     pause = min(failure.retry_after, LONGEST)
     later = replace(seen, not_before=host.clock.now() + pause) if pause else seen
     if report(host, store, seen, later, ConfigUnreachable.code, message):
-        say(f"{ConfigUnreachable.code}: {message}; this machine goes on with the configuration it has")
+        say(f"{ConfigUnreachable.code}: {message}; this machine keeps its stored configuration")
 
 
-def quiet(host: Host, store: Store, seen: Watched, news: News | None) -> None:
-    """Nothing new: no write, unless an earlier trouble is over or the same content has got a new ETag."""
+def nothing_new(host: Host, store: Store, seen: Watched, news: News | None) -> None:
+    """Nothing new: no write, unless an earlier failure is over or the same content has a new ETag."""
     same = news and seen.settled and news.digest == seen.digest
     watched = replace(seen, etag=news.etag) if news and same else seen
     blocked = seen.blocked
@@ -141,9 +141,9 @@ def quiet(host: Host, store: Store, seen: Watched, news: News | None) -> None:
 
 
 def report(host: Host, store: Store, seen: Watched, watched: Watched, code: str, message: str) -> bool:
-    """Remember what is wrong, or that nothing is; True if that is news. What is known is not written.
+    """Record the failure, or that there is none; True: it changed. Nothing is written otherwise.
 
-    seen: the address as it was read before the look. If it was changed or removed since, so was its trouble.
+    seen: source.json as read before the poll. If it has changed since, the failure is outdated.
     """
     before = store.monitoring()
     since = before["since"] if before.get("code") == code else stamp(host.clock)

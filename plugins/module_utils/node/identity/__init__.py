@@ -1,4 +1,4 @@
 # Copyright: (c) 2026, aks.flexnode contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Who this machine is in Azure: one class a method, one cache for all of them."""
+"""The Azure identities of this machine: one class per method, one token cache for all of them."""

@@ -1,7 +1,7 @@
 # Copyright: (c) 2026, aks.flexnode contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A certificate signs for a service principal. The standard library can't sign: the openssl command does."""
+"""Client assertions of a service principal, signed with its certificate by the openssl command."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from ..machine.host import Host
 from .errors import CredentialUnusable
 
 ASSERTION_TYPE = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
-EARLIER = 300  # seconds: a clock that is a little ahead must not make an assertion of the future
+EARLIER = 300  # seconds: with a clock slightly ahead, the assertion must not start in the future
 LIFE = 600
 _CERTIFICATE = re.compile(r"-----BEGIN CERTIFICATE-----.+?-----END CERTIFICATE-----", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
 class CertificateFile:
-    """One PEM file with an RSA key and its certificate. The key stays in it: openssl is told its path."""
+    """One PEM file with an RSA key and its certificate. openssl reads the key from the file."""
 
     host: Host
     path: str
@@ -34,7 +34,7 @@ class CertificateFile:
         return hashlib.sha256(self._certificate()).hexdigest()
 
     def fields(self, client_id: str, endpoint: str) -> dict[str, str]:
-        """A signed statement of who we are, good for minutes and for this address alone."""
+        """A signed assertion of this identity, valid for minutes and for this URL only."""
         return {
             "client_assertion_type": ASSERTION_TYPE,
             "client_assertion": self._assertion(client_id, endpoint),
@@ -45,7 +45,7 @@ class CertificateFile:
         header = {
             "alg": "RS256",
             "typ": "JWT",
-            "x5t": _encoded(hashlib.sha1(certificate).digest()),  # noqa: S324 - a name, not a protection
+            "x5t": _encoded(hashlib.sha1(certificate).digest()),  # noqa: S324 - an identifier, not a protection
             "x5t#S256": _encoded(hashlib.sha256(certificate).digest()),
         }
         statement = {
@@ -66,22 +66,22 @@ class CertificateFile:
             raise self._unusable(error.strerror or str(error)) from error
         found = _CERTIFICATE.search(text)
         if not found:
-            raise self._unusable("there is no certificate in it" if text else "it is empty, or not there")
+            raise self._unusable("it contains no certificate" if text else "it is empty or missing")
         try:
             return ssl.PEM_cert_to_DER_cert(found[0])
         except ValueError as error:
             raise self._unusable("its certificate is not PEM") from error
 
     def _signature(self, data: bytes) -> bytes:
-        # An empty password: an encrypted key fails at once instead of asking a terminal.
+        # An empty password: an encrypted key fails at once instead of prompting.
         argv = ["openssl", "dgst", "-sha256", "-passin", "pass:", "-hex", "-sign", self.host.path(self.path)]
         done = self.host.run(argv, data=data, timeout=30, check=False)
         if done.status == 127:
-            raise self._unusable("the openssl command is not on this machine", "apt-get install openssl")
+            raise self._unusable("the openssl command is not installed", "apt-get install openssl")
         found = re.search(r"= ?([0-9a-f]{256,})\s*$", done.stdout)
         if done.status != 0 or not found:
-            said = (done.stderr.strip().splitlines() or ["no signature"])[0]
-            raise self._unusable(f"openssl can't sign with its key: {said[:200]}")
+            output = (done.stderr.strip().splitlines() or ["no signature"])[0]
+            raise self._unusable(f"openssl can't sign with its key: {output[:200]}")
         return bytes.fromhex(found[1])
 
     def _unusable(self, why: str, fix: str = "") -> CredentialUnusable:
@@ -90,7 +90,7 @@ class CertificateFile:
             where=self.path,
             why=why,
             fix=fix
-            or "put an RSA key (without a password) and its certificate there, as PEM, mode 0600, owner root",
+            or "write an RSA key (without password) and its certificate to it, as PEM, mode 0600, owner root",
         )
 
 

@@ -1,7 +1,7 @@
 # Copyright: (c) 2026, aks.flexnode contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Tokens are kept between two runs: in memory (/run), for root alone, and replaced ahead of their end."""
+"""Token cache between runs: in memory (/run), readable by root only, renewed before expiry."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ from ..secret import Secret
 from .errors import TokenSourceUnreachable
 from .token import ASK_AGAIN, AccessToken, Issued, Source, margin
 
-RUN_DIR = "/run/aks-flex-node"  # a tmpfs: no token ever reaches a disk, and a boot ends them all
+RUN_DIR = "/run/aks-flex-node"  # a tmpfs: no token is written to disk, and a reboot removes them all
 DIRECTORY = f"{RUN_DIR}/tokens"
-HANDOVER = f"{RUN_DIR}/azcmagent.json"  # the installer's token, while the Arc agent is told
+HANDOVER = f"{RUN_DIR}/azcmagent.json"  # the installer's token, while the Arc agent reads it
 MOST = 64 << 10
-HURRY_SECONDS = 8.0  # for all of a refresh, names and connections included, while there is a good token
+HURRY_SECONDS = 8.0  # limit of a whole refresh, with DNS and connections, while the cached token is valid
 
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """A token as it was kept: its life, and the moment it began by two clocks."""
+    """A cached token: its lifetime, and when it started by two clocks."""
 
     value: Secret
     seconds: float
@@ -37,16 +37,16 @@ class Kept:
     wall: float
 
     def remaining(self, host: Host) -> float:
-        """Seconds left, by the clock that no one sets. It stands still while a machine sleeps."""
+        """Seconds left by the monotonic clock, which can't be set but stops while the machine sleeps."""
         return self.seconds - (host.clock.monotonic() - self.since_boot)
 
     def remaining_at_worst(self, host: Host) -> float:
-        """Seconds left if the wall clock is right too: a machine may have slept."""
+        """Seconds left by the wall clock, which counts sleep."""
         return min(self.remaining(host), self.seconds - (host.clock.now() - self.wall))
 
 
 class Cached:
-    """An identity whose tokens are kept. A token that is still good outlives an outage of its source."""
+    """An identity with cached tokens. A valid token is used during an outage of its source."""
 
     def __init__(self, source: Source, host: Host) -> None:
         self._source = source
@@ -54,11 +54,11 @@ class Cached:
 
     @property
     def name(self) -> str:
-        """Who, for people."""
+        """The identity in words."""
         return self._source.name
 
     def token(self, audience: str) -> AccessToken:
-        """From the cache while it is good, else a new one."""
+        """From the cache while it is valid, else a new one."""
         kept = self._kept(audience)
         if kept and kept.remaining_at_worst(self._host) > margin(kept.seconds):
             return self._of(kept)
@@ -71,13 +71,13 @@ class Cached:
         return self._of(self._keep(audience, issued))
 
     def _hurried(self, audience: str) -> Issued:
-        """A new token within one limit. The thread dies with the process: a resolver that hangs does not."""
+        """A new token within one time limit. A daemon thread: a hanging resolver must not block the exit."""
         done: queue.SimpleQueue[Issued | Exception] = queue.SimpleQueue()
 
         def ask() -> None:
             try:
                 done.put(self._source.issue(audience, hurry=True))
-            except Exception as error:  # noqa: BLE001 - raised again below, in the thread that asked
+            except Exception as error:  # noqa: BLE001 - raised again below, in the calling thread
                 done.put(error)
 
         threading.Thread(target=ask, name="token", daemon=True).start()
@@ -94,7 +94,7 @@ class Cached:
     def _of(self, kept: Kept) -> AccessToken:
         now, left = self._host.clock.now(), kept.remaining(self._host)
         ahead = margin(kept.seconds)
-        # In an outage `left` is less than the margin: ask again soon, and at its end at the latest.
+        # In an outage `left` is less than the margin: retry soon, and at expiry at the latest.
         return AccessToken(kept.value, now + left, now + max(left - ahead, min(left, ASK_AGAIN)))
 
     def _path(self, audience: str) -> str:
@@ -102,7 +102,7 @@ class Cached:
         return f"{DIRECTORY}/{named.hexdigest()}"
 
     def _kept(self, audience: str) -> Kept | None:
-        """What is kept and still good; whatever else stands there is as good as nothing."""
+        """The cached token if it is valid; anything else in the file is ignored."""
         content = private_file(self._host, self._path(audience))
         try:
             found = json.loads(content or b"null")
@@ -114,7 +114,7 @@ class Cached:
             )
         except (ValueError, TypeError, KeyError):
             return None
-        ours = kept.since_boot <= self._host.clock.monotonic()  # else it is of another boot
+        ours = kept.since_boot <= self._host.clock.monotonic()  # otherwise it is from before the last boot
         return kept if ours and kept.remaining(self._host) > 0 else None
 
     def _keep(self, audience: str, issued: Issued) -> Kept:
@@ -126,7 +126,7 @@ class Cached:
             "sinceBoot": kept.since_boot,
             "wall": kept.wall,
         }
-        with contextlib.suppress(FlexNodeError):  # a full /run costs the next run a request, and no more
+        with contextlib.suppress(FlexNodeError):  # a full /run only costs the next run a request
             self._host.make_directories(RUN_DIR, 0o700)
             self._host.make_directory(DIRECTORY, 0o700)
             self._host.write(self._path(audience), json.dumps(content).encode(), 0o600, durable=False)
@@ -134,16 +134,16 @@ class Cached:
 
 
 def forget_tokens(host: Host) -> None:
-    """Drop every token: this machine is about to be somebody else, or nobody."""
+    """Delete all tokens: the identity of this machine is about to change."""
     host.remove_tree(DIRECTORY)
     directory, _slash, handover = HANDOVER.rpartition("/")
-    for name in host.names(directory):  # a run that was killed leaves the installer's, or a part of it
+    for name in host.names(directory):  # a killed run may leave the installer's token, or a part of it
         if handover in name:
             host.remove(f"{directory}/{name}")
 
 
 def private_file(host: Host, path: str) -> bytes | None:
-    """The content of a file that root alone can have written and read; None for any other."""
+    """The content of a file that only root can write and read; None for any other file."""
     try:
         descriptor = os.open(host.path(path), os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:

@@ -1,7 +1,7 @@
 # Copyright: (c) 2026, aks.flexnode contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Which identity this machine uses, for what. The kubelet's and the node's own are independent choices."""
+"""Which identity this machine uses for which purpose. Kubelet and node are independent choices."""
 
 from __future__ import annotations
 
@@ -26,32 +26,32 @@ from .token import Identity, Source
 Purpose = Literal["kubernetes", "azure"]
 PURPOSES: tuple[Purpose, ...] = ("kubernetes", "azure")
 AKS = "6dae42f8-4368-4678-94ff-3960e28e3630"  # AKS's server application, the same in every tenant
-ENDPOINT_VARIABLE = "IDENTITY_ENDPOINT"  # set by the Arc agent's own packages
+ENDPOINT_VARIABLE = "IDENTITY_ENDPOINT"  # set by the Arc agent's packages
 TIMEOUT, HURRY = 10.0, 5.0
 ATTEMPTS = 4
 
 
 def method_for(config: NodeConfig, purpose: Purpose) -> str | None:
-    """The Azure method that serves a purpose; None: no Azure identity does."""
+    """The Azure method for a purpose; None: no Azure identity."""
     method = kubelet_method(config) if purpose == "kubernetes" else azure_method(config)
     return method if method in AZURE_METHODS else None
 
 
 def audience_for(config: NodeConfig, purpose: Purpose) -> str:
-    """Who a token of that purpose is for."""
+    """The audience of tokens for a purpose."""
     return AKS if purpose == "kubernetes" else f"{config.azure.resource_manager.rstrip('/')}/"
 
 
 def identity_for(
     config: NodeConfig, host: Host, purpose: Purpose, environment: Mapping[str, str] | None = None
 ) -> Identity:
-    """The identity that a configuration chooses for a purpose."""
+    """The configured identity for a purpose."""
     method = method_for(config, purpose)
     if method is None:
         joins = purpose == "kubernetes" and kubelet_method(config) == "bootstrapToken"
         uses = "a bootstrap token" if joins else "none"
         raise IdentityMissing(
-            f"the configuration gives this machine no Azure identity for {purpose}",
+            f"the configuration has no Azure identity for {purpose}",
             where="kubernetesAuth.method" if purpose == "kubernetes" else "azureAuth.method",
             why=f"it uses {uses}",
             fix="add azure.servicePrincipal, azure.managedIdentity or azure.arc.enabled",
@@ -60,19 +60,19 @@ def identity_for(
 
 
 def kubernetes_token(config: NodeConfig, host: Host) -> str:
-    """What the kubelet shows to the API server now."""
+    """The kubelet's present token for the API server."""
     return identity_for(config, host, "kubernetes").token(AKS).value.reveal()
 
 
 def identity_of(
     method: str, config: NodeConfig, host: Host, environment: Mapping[str, str] | None = None
 ) -> Identity:
-    """The identity of one method, its tokens kept between runs."""
+    """The identity of one method, with cached tokens."""
     return Cached(source_of(method, config, host, os.environ if environment is None else environment), host)
 
 
 def source_of(method: str, config: NodeConfig, host: Host, environment: Mapping[str, str]) -> Source:
-    """Where the tokens of a method come from."""
+    """The token source of a method."""
     if method == "arc":
         return ArcMetadata(host, endpoint=environment.get(ENDPOINT_VARIABLE) or HIMDS)
     if method == "managedIdentity":
@@ -97,7 +97,7 @@ def source_of(method: str, config: NodeConfig, host: Host, environment: Mapping[
 
 
 def proof_of(config: NodeConfig, host: Host) -> Proof:
-    """How the configured principal proves who it is."""
+    """The credential of the configured service principal."""
     principal = config.azure.service_principal
     certificate = getattr(principal, "client_certificate_file", None)
     if certificate:
@@ -109,6 +109,6 @@ def proof_of(config: NodeConfig, host: Host) -> Proof:
     raise CredentialUnusable(
         "the service principal has no credential",
         where="azure.servicePrincipal",
-        why="neither clientSecret, clientSecretFile nor clientCertificateFile is there",
-        fix="give one of them",
+        why="neither clientSecret, clientSecretFile nor clientCertificateFile is set",
+        fix="set one of them",
     )

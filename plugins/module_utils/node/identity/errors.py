@@ -1,7 +1,7 @@
 # Copyright: (c) 2026, aks.flexnode contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What can go wrong on the way to a token."""
+"""Errors of getting a token."""
 
 from __future__ import annotations
 
@@ -21,9 +21,11 @@ class IdentityMissing(FlexNodeError):
 
 
 class TokenSourceUnreachable(FlexNodeError):
-    code, title = "FLEX-1804", "No token can be had at the moment"
+    code, title = "FLEX-1804", "No token can be obtained at the moment"
 
 
 class ChallengeInvalid(FlexNodeError):
-    code, title = "FLEX-1805", "The Arc agent's challenge is not what it must be"
-    remedy = "check who listens on the port (ss -ltnp), then restart the agent: systemctl restart himdsd"
+    code, title = "FLEX-1805", "The Arc agent's challenge is not valid"
+    remedy = (
+        "check which process listens on the port (ss -ltnp), then restart the agent: systemctl restart himdsd"
+    )

@@ -3,9 +3,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The identity of an Arc-enabled server: the agent's metadata service (HIMDS) and its challenge.
 
-HIMDS gives a token to whoever can read a file that only root and the agent's group can: it names the file in
-its first answer. Any process could listen on that port when the agent is down and name any file of root's, so
-what it names is taken for what it must be and nothing else.
+HIMDS issues a token to a client that can read a file which only root and the agent's group can read; its
+first answer names the file. Any process could listen on that port while the agent is down and name any file,
+so the name is checked strictly.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ import urllib.parse
 from ..machine.host import Host
 from ..secret import Secret
 from .errors import ChallengeInvalid, IdentityMissing, IdentityRefused, TokenSourceUnreachable
-from .imds import HEADERS, said
+from .imds import HEADERS, error_text
 from .local_http import NoAnswer, Reply, ask
 from .token import Issued, read_answer
 
 ENDPOINT = "http://127.0.0.1:40342/metadata/identity/oauth2/token"
 API_VERSION = "2020-06-01"
 TOKENS = "/var/opt/azcmagent/tokens"
-REGISTERED = "/var/opt/azcmagent/agentconfig.json"  # as whom the agent is registered
+REGISTERED = "/var/opt/azcmagent/agentconfig.json"  # the agent's registration
 WHO = ("vmId", "resourceId", "subscriptionId", "resourceGroup", "resourceName")
-MOST = 4096  # bytes of a challenge
+MOST = 4096  # maximum bytes of a challenge
 TIMEOUT = 10.0
 HURRY_TIMEOUT = 5.0
 PAUSES = (0.5, 1.0, 2.0, 4.0)  # while the agent restarts
@@ -47,12 +47,12 @@ class ArcMetadata:
 
     @property
     def name(self) -> str:
-        """Who, for people."""
+        """The identity in words."""
         return "Azure Arc identity of this machine"
 
     @property
     def key(self) -> str:
-        """The registration: a machine that is registered anew is somebody else."""
+        """The registration: after a new registration the machine has another identity."""
         try:
             known = json.loads(self._host.text(REGISTERED) or "{}")
             who = [str(known.get(name) or "") for name in WHO]
@@ -61,43 +61,45 @@ class ArcMetadata:
         return "\0".join(("arc", self._endpoint, *who))
 
     def issue(self, audience: str, *, hurry: bool) -> Issued:
-        """A new token, after the challenge; the agent keeps a cache of its own."""
+        """A new token, after the challenge; the agent has its own cache."""
         address = urllib.parse.urlsplit(self._endpoint)
         if address.scheme != "http" or address.hostname not in LOOPBACK:
             raise ChallengeInvalid(
-                "the Arc agent listens on this machine, and nowhere else",
+                "the Arc agent listens on this machine only",
                 where=self._endpoint,
                 why="IDENTITY_ENDPOINT names another machine",
                 fix=f"unset IDENTITY_ENDPOINT, or set it to {ENDPOINT}",
             )
         query = urllib.parse.urlencode({"api-version": API_VERSION, "resource": audience})
         url = f"{self._endpoint}?{query}"
-        trouble = ""
+        failure = ""
         for pause in (*PAUSES, None):
             try:
                 reply = self._answered(url, HURRY_TIMEOUT if hurry else TIMEOUT)
-                trouble = f"HTTP {reply.status}: {said(reply.body)}"
+                failure = f"HTTP {reply.status}: {error_text(reply.body)}"
                 if reply.status == 200:
                     return read_answer(reply.body, reply.headers, self._host.clock, self._endpoint)
                 if reply.status < 500 and reply.status not in (401, 408, 429):
                     raise self._refused(reply)
             except NoAnswer as error:
-                trouble = str(error)
+                failure = str(error)
             if hurry or pause is None:
                 break
             self._host.clock.sleep(pause)
         raise TokenSourceUnreachable(
-            "the Arc agent gives no token",
+            "the Arc agent does not issue a token",
             where=self._endpoint,
-            why=trouble,
-            fix="look at `azcmagent show` and `systemctl status himdsd`, then: systemctl restart himdsd",
+            why=failure,
+            fix="check `azcmagent show` and `systemctl status himdsd`, then: systemctl restart himdsd",
         )
 
     def _answered(self, url: str, timeout: float) -> Reply:
-        """Both steps of the challenge. A file that was used is gone, so each attempt makes both."""
+        """Both steps of the challenge. The file is removed after use, so each attempt repeats both."""
         first = ask(url, HEADERS, timeout)
-        if first.status == 200:  # only the agent can make the file that it names: this proves who answers
-            raise _invalid("a token comes without a challenge", "expected: HTTP 401")
+        if (
+            first.status == 200
+        ):  # only the agent can create the file that it names: this proves that the agent answers
+            raise _invalid("it issued a token without a challenge", "expected: HTTP 401")
         if first.status != 401:
             return first
         secret = self._challenge(first)
@@ -111,7 +113,7 @@ class ArcMetadata:
         return read_challenge(self._host, found[1])
 
     def _refused(self, reply: Reply) -> IdentityMissing | IdentityRefused:
-        why = f"HTTP {reply.status}: {said(reply.body)}"
+        why = f"HTTP {reply.status}: {error_text(reply.body)}"
         if reply.status in (400, 404):
             return IdentityMissing(
                 "this machine has no Arc identity",
@@ -120,7 +122,7 @@ class ArcMetadata:
                 fix="see `azcmagent show`; register it: aks-flex-node arc register, or run bootstrap",
             )
         return IdentityRefused(
-            "the Arc agent refuses a token",
+            "the Arc agent refuses to issue a token",
             where=self._endpoint,
             why=why,
             fix="see `azcmagent show` and `azcmagent check`",
@@ -128,7 +130,7 @@ class ArcMetadata:
 
 
 def read_challenge(host: Host, path: str) -> Secret:
-    """The content of a challenge file: a small plain file directly in the agent's directory, or nothing."""
+    """The content of a challenge file: a small plain file directly in the agent's directory."""
     directory, slash, name = path.rpartition("/")
     if directory != TOKENS or not slash:
         raise _invalid(f"it names a file outside of {TOKENS}", path)
@@ -138,7 +140,7 @@ def read_challenge(host: Host, path: str) -> Secret:
     try:
         within = os.open(host.path(TOKENS), flags | os.O_DIRECTORY)
         try:
-            # Relative to the open directory, which can't be exchanged meanwhile. A pipe must not block us.
+            # Relative to the open directory, which can't be replaced meanwhile. A pipe must not block.
             descriptor = os.open(name, flags | os.O_NONBLOCK, dir_fd=within)
         finally:
             os.close(within)
@@ -149,7 +151,7 @@ def read_challenge(host: Host, path: str) -> Secret:
         if not stat.S_ISREG(seen.st_mode):
             raise _invalid("it is not a plain file", path)
         if seen.st_nlink > 1:
-            raise _invalid("the file has another name elsewhere", path)
+            raise _invalid("the file has more than one link", path)
         content = os.read(descriptor, MOST + 1)
     finally:
         os.close(descriptor)
@@ -157,7 +159,7 @@ def read_challenge(host: Host, path: str) -> Secret:
         raise _invalid(f"the file is larger than {MOST} bytes", path)
     text = content.decode("ascii", errors="replace").strip()
     if not re.fullmatch(r"[\x21-\x7e]+", text):  # it becomes a header
-        raise _invalid("the file does not hold a challenge", path)
+        raise _invalid("the file does not contain a challenge", path)
     return Secret(text)
 
 

@@ -21,7 +21,7 @@ TIMEOUT = 5.0
 FIRST_PAUSE = 0.8
 ATTEMPTS = 6
 UPDATE_PAUSE = 3.0
-NOBODY_ATTEMPTS = 3  # on a machine that is no Azure VM there is nobody to wait for
+NOBODY_ATTEMPTS = 3  # outside Azure nothing answers
 NOT_IN_AZURE = (
     "azure.managedIdentity is for Azure VMs; elsewhere use azure.arc.enabled or azure.servicePrincipal"
 )
@@ -37,7 +37,7 @@ class InstanceMetadata:
 
     @property
     def name(self) -> str:
-        """Who, for people."""
+        """The identity in words."""
         return (
             f"managed identity {self._client_id}" if self._client_id else "system-assigned managed identity"
         )
@@ -48,7 +48,7 @@ class InstanceMetadata:
         return f"managedIdentity\0{self._endpoint}\0{self._client_id or ''}"
 
     def issue(self, audience: str, *, hurry: bool) -> Issued:
-        """A new token; IMDS keeps its own cache, so this is cheap for it."""
+        """A new token; IMDS has its own cache."""
         query = {"api-version": API_VERSION, "resource": audience}
         if self._client_id:
             query["client_id"] = self._client_id
@@ -80,7 +80,7 @@ class InstanceMetadata:
             self._clock.sleep(first * 2 ** (attempt - 1))
 
     def _refused(self, reply: Reply) -> IdentityMissing | IdentityRefused | TokenSourceUnreachable:
-        why = f"HTTP {reply.status}: {said(reply.body)}"
+        why = f"HTTP {reply.status}: {error_text(reply.body)}"
         if reply.status in (400, 404):
             return IdentityMissing(
                 f"the {self.name} is not on this VM",
@@ -92,7 +92,7 @@ class InstanceMetadata:
             )
         if passing(reply.status):
             return TokenSourceUnreachable(
-                "the metadata service gives no token now",
+                "the metadata service issues no token now",
                 where=self._endpoint,
                 why=why,
                 fix="run this again in a few minutes",
@@ -103,15 +103,15 @@ class InstanceMetadata:
 
 
 def passing(status: int) -> bool:
-    """A trouble that Azure says will pass."""
+    """An error that Azure documents as transient."""
     return status in (404, 410, 429) or status >= 500
 
 
-def said(body: bytes) -> str:
-    """What an error answer says, in one short line; never more of it than its two fields."""
+def error_text(body: bytes) -> str:
+    """The two error fields of an answer, in one short line."""
     try:
         error = json.loads(body)
         text = f"{error.get('error', '')} {error.get('error_description', '')}".strip()
     except (ValueError, AttributeError):
         text = ""
-    return " ".join(text.split())[:300] or "no reason given"
+    return " ".join(text.split())[:300] or "no reason stated"

@@ -1,7 +1,7 @@
 # Copyright: (c) 2026, aks.flexnode contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Questions to a metadata service on this machine: plain HTTP, never a proxy, never a redirect."""
+"""Requests to a metadata service on this machine: plain HTTP, no proxy, no redirect."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ MOST = 256 << 10
 
 
 class NoAnswer(Exception):
-    """Nobody answers, or not in time; the text says which."""
+    """No answer, or not in time; the text says which."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """Any answer, whatever its status. Header names have no case."""
+    """An answer of any status. Header names are case-insensitive."""
 
     status: int
     headers: Message
@@ -31,7 +31,7 @@ class Reply:
 
 
 def ask(url: str, headers: Mapping[str, str], timeout: float) -> Reply:
-    """One GET; `timeout` is for all of it, also for an answer that comes byte by byte."""
+    """One GET; `timeout` limits the whole request, also a slow answer."""
     parts = urllib.parse.urlsplit(url)
     connection = http.client.HTTPConnection(parts.hostname or "", parts.port or 80, timeout=timeout)
     late = threading.Event()

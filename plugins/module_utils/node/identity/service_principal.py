@@ -1,7 +1,7 @@
 # Copyright: (c) 2026, aks.flexnode contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A service principal: its secret, or a certificate that signs for it."""
+"""A service principal, with a secret or a certificate."""
 
 from __future__ import annotations
 
@@ -16,46 +16,46 @@ from ..machine.host import Host
 from ..net.http_client import HttpClient, HttpFailure
 from ..secret import Secret
 from .errors import CredentialUnusable, IdentityRefused, TokenSourceUnreachable
-from .imds import said
+from .imds import error_text
 from .token import Issued, read_answer
 
 ROTATE = (
-    "give the new secret in azure.servicePrincipal, then run bootstrap, update or `aks-flex-node join` again"
+    "set the new secret in azure.servicePrincipal, then run bootstrap, update or `aks-flex-node join` again"
 )
-# What Entra means by its most frequent refusals.
+# The remedies for Entra's most frequent errors.
 REMEDIES = {
     "AADSTS7000215": f"the secret is wrong (its value is needed, not its id): {ROTATE}",
-    "AADSTS7000222": f"the secret has expired; make one: az ad app credential reset --id CLIENT_ID; {ROTATE}",
+    "AADSTS7000222": f"the secret has expired; renew it: az ad app credential reset --id CLIENT_ID; {ROTATE}",
     "AADSTS700016": "the application is not in this tenant: check clientId and clientTenant",
     "AADSTS90002": "there is no such tenant: check azure.servicePrincipal.clientTenant",
     "AADSTS900021": "there is no such tenant: check azure.servicePrincipal.clientTenant",
     "AADSTS700027": "the certificate is not one of the application's (az ad app credential list --cert --id "
     "CLIENT_ID): upload it, or correct clientCertificateFile",
-    "AADSTS700024": "this machine's clock is wrong: look at `timedatectl`",
+    "AADSTS700024": "this machine's clock is wrong: see `timedatectl`",
     "AADSTS7000112": "the application is disabled: enable it in Entra ID",
-    "AADSTS53003": "a conditional-access policy blocks this sign-in: allow this machine's address there",
+    "AADSTS53003": "a conditional-access policy blocks this sign-in: allow this machine's IP address there",
     "AADSTS500011": "the audience is unknown here: check azure.cloud and azure.resourceManagerEndpoint",
 }
 
 
 class Proof(Protocol):
-    """How a principal proves who it is."""
+    """The credential of a service principal."""
 
     def key(self) -> str:
-        """Tells one credential from another."""
+        """Identifies the credential."""
 
     def fields(self, client_id: str, endpoint: str) -> dict[str, str]:
-        """What goes into the request. It goes nowhere else."""
+        """The fields of the token request; used nowhere else."""
 
 
 @dataclass(frozen=True, slots=True)
 class SecretText:
-    """A secret that the configuration holds."""
+    """A secret of the configuration."""
 
     secret: Secret
 
     def key(self) -> str:
-        """A digest of it."""
+        """Its digest."""
         return hashlib.sha256(self.secret.reveal().encode()).hexdigest()
 
     def fields(self, client_id: str, endpoint: str) -> dict[str, str]:
@@ -65,13 +65,13 @@ class SecretText:
 
 @dataclass(frozen=True, slots=True)
 class SecretFile:
-    """A secret in a file of the machine's; read each time, so that it can be replaced."""
+    """A secret in a file on the machine; read each time, so that it can be replaced."""
 
     host: Host
     path: str
 
     def key(self) -> str:
-        """A digest of what it holds now."""
+        """The digest of its present content."""
         return SecretText(self._read()).key()
 
     def fields(self, client_id: str, endpoint: str) -> dict[str, str]:
@@ -81,7 +81,7 @@ class SecretFile:
     def _read(self) -> Secret:
         try:
             text = self.host.text(self.path).strip()
-            why = "it is empty, or not there"
+            why = "it is empty or missing"
         except OSError as error:
             text, why = "", error.strerror or str(error)
         if not text:
@@ -89,7 +89,7 @@ class SecretFile:
                 "the service principal's secret can't be read",
                 where=self.path,
                 why=why,
-                fix="put the secret there (mode 0600, owner root), or correct "
+                fix="write the secret to it (mode 0600, owner root), or correct "
                 "azure.servicePrincipal.clientSecretFile",
             )
         return Secret(text)
@@ -111,20 +111,20 @@ class ServicePrincipal:
         self._proof = proof
         self._endpoint = f"{sign_in.rstrip('/')}/{urllib.parse.quote(tenant, safe='')}/oauth2/v2.0/token"
         self._host = host
-        self._connect = connect  # a client reads the system's CAs: only where it is needed
+        self._connect = connect  # a client loads the system's CAs: only if it is needed
 
     @property
     def name(self) -> str:
-        """Who, for people."""
+        """The identity in words."""
         return f"service principal {self._client_id}"
 
     @property
     def key(self) -> str:
-        """With the credential: a new secret is tried at once, and not when the old one's token ends."""
+        """Includes the credential: a new secret is used at once, not when the old token expires."""
         return "\0".join(("servicePrincipal", self._endpoint, self._client_id, self._proof.key()))
 
     def issue(self, audience: str, *, hurry: bool) -> Issued:
-        """A new token; Entra's time-outs and retries are the client's."""
+        """A new token; the HTTP client handles time-outs and retries."""
         form = {
             "grant_type": "client_credentials",
             "client_id": self._client_id,
@@ -141,12 +141,12 @@ class ServicePrincipal:
 
     def _explained(self, failure: HttpFailure) -> IdentityRefused | TokenSourceUnreachable:
         if failure.status in (400, 401, 403):
-            why = said(failure.body)
+            why = error_text(failure.body)
             code = (re.findall(r"AADSTS\d+", why) or [""])[0]
             return IdentityRefused(
                 f"Entra ID refuses the {self.name}",
                 where=self._endpoint,
-                why=why if why != "no reason given" else failure.reason,
+                why=why if why != "no reason stated" else failure.reason,
                 fix=REMEDIES.get(
                     code, f"check azure.servicePrincipal: clientId, clientTenant and secret. {ROTATE}"
                 ),
@@ -157,7 +157,7 @@ class ServicePrincipal:
             why=failure.reason,
             fix=failure.advice
             or (
-                "if the site's proxy opens TLS, put its CA into the system's store (update-ca-certificates)"
+                "if the site's proxy intercepts TLS, add its CA to the system store (update-ca-certificates)"
                 if failure.tls
                 else "check DNS, firewall and `proxy`, or azure.activeDirectoryEndpoint"
             ),

@@ -1,4 +1,4 @@
 # Copyright: (c) 2026, aks.flexnode contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The machine: the only file that runs commands and writes (host), facts, paths, clock, our program."""
+"""The machine: host (the only place that runs commands and writes files), facts, paths, clock, program."""

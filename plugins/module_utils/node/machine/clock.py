@@ -10,7 +10,7 @@ from typing import Protocol
 
 
 class Clock(Protocol):
-    """What waiting code needs of time, and nothing else."""
+    """What code that waits needs from a clock."""
 
     def now(self) -> float: ...
 
@@ -20,7 +20,7 @@ class Clock(Protocol):
 
 
 def stamp(clock: Clock) -> str:
-    """The time of day, for people and for programs."""
+    """The present time in UTC, as ISO 8601."""
     return time.strftime("%Y-%m-%dT%H:%M:%S+00:00", time.gmtime(clock.now()))
 
 
@@ -36,5 +36,5 @@ class SystemClock:
         return time.monotonic()
 
     def sleep(self, seconds: float) -> None:
-        """Let time pass."""
+        """Wait."""
         time.sleep(seconds)

@@ -1,7 +1,7 @@
 # Copyright: (c) 2026, aks.flexnode contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The machine. The only file that runs commands or writes to the system."""
+"""The machine: the only class through which commands run and files are written."""
 
 from __future__ import annotations
 
@@ -11,32 +11,23 @@ import hashlib
 import os
 import re
 import stat
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from ..errors import CommandFailed, DiskFull, FileTrouble, NotRoot, ReadOnlyTarget
+from ..errors import CommandFailed, DiskFull, FileUnusable, NotRoot, ReadOnlyTarget
 from .clock import Clock, SystemClock
 
+if TYPE_CHECKING:
+    from .command import Completed, Runner
+
 CHUNK = 1 << 20
-TEMPORARY = re.compile(r"\.(.+)\.[0-9a-f]{12}")  # names that only `_beside` gives
-
-
-@dataclass(frozen=True, slots=True)
-class Completed:
-    """What a command answered."""
-
-    argv: tuple[str, ...]
-    status: int
-    stdout: str
-    stderr: str
-
-
-Runner = Callable[[Sequence[str], "bytes | None", float], Completed]
+TEMPORARY = re.compile(r"\.(.+)\.[0-9a-f]{12}")  # as `_beside` names them
 
 
 @dataclass(frozen=True, slots=True)
 class PathState:
-    """What stands at a path, without following a link."""
+    """What exists at a path; links are not followed."""
 
     is_: str  # absent | file | link | directory | other
     mode: int = 0
@@ -48,43 +39,17 @@ class PathState:
 
     @property
     def absent(self) -> bool:
-        """Nothing is there."""
+        """Nothing exists at the path."""
         return self.is_ == "absent"
 
 
 ABSENT = PathState("absent")
 
 
-def run_command(argv: Sequence[str], data: bytes | None, timeout: float) -> Completed:
-    """Run a program without a shell, in the C locale, and never for longer than `timeout`."""
-    import subprocess  # a tick that finds nothing new runs no command
-
-    environment = {
-        "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
-        "LC_ALL": "C",
-        "SYSTEMD_PAGER": "",
-    }
-    try:
-        done = subprocess.run(
-            list(argv),
-            input=data or b"",
-            capture_output=True,
-            timeout=timeout,
-            check=False,
-            env=environment,
-        )
-    except FileNotFoundError:
-        return Completed(tuple(argv), 127, "", f"{argv[0]}: not found")
-    except subprocess.TimeoutExpired:
-        return Completed(tuple(argv), 124, "", f"no answer within {timeout:g} s")
-    stdout, stderr = done.stdout.decode(errors="replace"), done.stderr.decode(errors="replace")
-    return Completed(tuple(argv), done.returncode, stdout, stderr)
-
-
 class Host:
-    """A machine below `root`. Tests give a temporary root with real files, and fake only the commands."""
+    """A machine below `root`. Tests pass a temporary root with real files, and fake only the commands."""
 
-    def __init__(self, root: str = "/", runner: Runner = run_command, clock: Clock | None = None) -> None:
+    def __init__(self, root: str = "/", runner: Runner | None = None, clock: Clock | None = None) -> None:
         self._root = root.rstrip("/")
         self._runner = runner
         self.clock: Clock = clock or SystemClock()
@@ -94,26 +59,30 @@ class Host:
     def run(
         self, argv: Sequence[str], *, data: bytes | None = None, timeout: float = 60, check: bool = True
     ) -> Completed:
-        """Run a command; with `check`, a failure is an error that quotes what it said."""
+        """Run a command; with `check`, a failure is an error that quotes its output."""
+        if self._runner is None:
+            from .command import run_command  # loaded with the first command: most polls run none
+
+            self._runner = run_command
         done = self._runner(argv, data, timeout)
         if check and done.status != 0:
-            said = (done.stderr or done.stdout).strip().splitlines()
+            output = (done.stderr or done.stdout).strip().splitlines()
             raise CommandFailed(
                 what=f"{argv[0]} failed with status {done.status}",
                 where=" ".join(argv),
-                why=" / ".join(said[-3:]) or "it gave no reason",
-                fix="run the command by hand to see more, mend the cause, then run this again",
+                why=" / ".join(output[-3:]) or "it printed no reason",
+                fix="run the command by hand to see more, fix the cause, then run this again",
             )
         return done
 
-    # -- looking -------------------------------------------------------------------------------------------
+    # -- reading -------------------------------------------------------------------------------------------
 
     def path(self, path: str) -> str:
-        """Where `path` of the machine really is."""
+        """The real path of `path` below the root."""
         return self._root + path
 
-    def look(self, path: str) -> PathState:
-        """What stands at `path`; a link is a link."""
+    def stat(self, path: str) -> PathState:
+        """What exists at `path`; links are not followed."""
         try:
             seen = os.lstat(self.path(path))
         except (FileNotFoundError, NotADirectoryError):
@@ -138,11 +107,11 @@ class Host:
         )
 
     def exists(self, path: str) -> bool:
-        """Whether anything is at `path`, links followed."""
+        """Whether anything exists at `path`; links are followed."""
         return os.path.exists(self.path(path))
 
     def read(self, path: str) -> bytes | None:
-        """The content of a file, or None where there is none."""
+        """The content of a file; None: it does not exist."""
         try:
             with open(self.path(path), "rb") as file:
                 return file.read()
@@ -150,22 +119,22 @@ class Host:
             return None
 
     def text(self, path: str) -> str:
-        """The content of a small text file, empty where there is none."""
+        """The content of a small text file; empty if it does not exist."""
         return (self.read(path) or b"").decode(errors="replace")
 
     def names(self, path: str) -> tuple[str, ...]:
-        """Names in a directory, sorted; none where there is no directory."""
+        """Names in a directory, sorted; empty if it does not exist."""
         try:
             return tuple(sorted(os.listdir(self.path(path))))
         except (FileNotFoundError, NotADirectoryError):
             return ()
 
     def leftovers(self, directory: str) -> dict[str, str]:
-        """Half-written files that a killed process left in a directory, each with the name it was to get."""
+        """Temporary files that a killed process left in a directory, each with its final name."""
         return {name: match[1] for name in self.names(directory) if (match := TEMPORARY.fullmatch(name))}
 
     def sha256(self, path: str) -> str:
-        """Digest of a file, read in pieces."""
+        """The sha256 of a file, read in chunks."""
         digest = hashlib.sha256()
         with open(self.path(path), "rb") as file:
             while block := file.read(CHUNK):
@@ -182,7 +151,7 @@ class Host:
         return tuple(sorted(points, key=lambda point: (-point.count("/"), point)))
 
     def may_lower_oom_score(self) -> bool:
-        """Whether processes may be made less likely to be killed; in some containers they may not."""
+        """Whether the OOM score of a process may be lowered; in some containers it may not."""
         path = self.path("/proc/self/oom_score_adj")
         try:
             with open(path, "r+", encoding="ascii") as file:
@@ -198,7 +167,7 @@ class Host:
             return False
         return True
 
-    # -- changing ------------------------------------------------------------------------------------------
+    # -- writing ------------------------------------------------------------------------------------------
 
     def write(
         self,
@@ -211,7 +180,7 @@ class Host:
         mtime_ns: int | None = None,
         durable: bool = True,
     ) -> None:
-        """Put a file in place in one step: readers see the old content or the new one, never a part."""
+        """Write a file atomically: readers see the old or the new content, never a part."""
         with explained(path), self._beside(path) as temporary:
             descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
             with open(descriptor, "wb") as file:
@@ -226,7 +195,7 @@ class Host:
             os.replace(temporary, self.path(path))
 
     def append(self, path: str, content: bytes) -> None:
-        """Add to a root-only file and make it durable."""
+        """Append to a file that only root can read, and sync it."""
         with explained(path):
             descriptor = os.open(
                 self.path(path), os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW, 0o600
@@ -237,30 +206,30 @@ class Host:
                 os.fsync(descriptor)
 
     def set_value(self, path: str, value: str) -> None:
-        """Write a kernel file such as those of /proc/sys, which can only be written in place."""
+        """Write a kernel file such as /proc/sys/..., which can only be written in place."""
         with explained(path), open(self.path(path), "w", encoding="ascii") as file:
             file.write(value)
 
     def link(self, path: str, target: str) -> None:
-        """Point a link at `target` in one step."""
+        """Create or replace a link atomically."""
         with explained(path), self._beside(path) as temporary:
             os.symlink(target, temporary)
             os.replace(temporary, self.path(path))
 
     def make_directory(self, path: str, mode: int = 0o755, *, uid: int = 0, gid: int = 0) -> None:
-        """A directory with exactly this mode and owner."""
+        """Create a directory with exactly this mode and owner."""
         with explained(path):
             with contextlib.suppress(FileExistsError):
                 os.mkdir(self.path(path), mode)
             self.set_access(path, mode, uid, gid)
 
     def make_directories(self, path: str, mode: int = 0o755) -> None:
-        """A directory and whatever is missing above it."""
+        """Create a directory and its missing parents."""
         with explained(path):
             os.makedirs(self.path(path), mode, exist_ok=True)
 
     def set_access(self, path: str, mode: int, uid: int, gid: int) -> None:
-        """Mode and owner of a file or directory; a link at this place is refused."""
+        """Set mode and owner of a file or directory; a link is refused."""
         with explained(path):
             descriptor = os.open(self.path(path), os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
             try:
@@ -270,7 +239,7 @@ class Host:
                 os.close(descriptor)
 
     def move(self, source: str, target: str) -> None:
-        """Rename; across file systems: copy beside the target first."""
+        """Rename; across file systems, copy to the target's directory first."""
         with explained(target):
             try:
                 os.replace(self.path(source), self.path(target))
@@ -285,12 +254,12 @@ class Host:
                 os.unlink(self.path(source))
 
     def remove(self, path: str) -> None:
-        """Remove a file or link, if it is there."""
+        """Remove a file or link, if it exists."""
         with explained(path), contextlib.suppress(FileNotFoundError):
             os.unlink(self.path(path))
 
     def remove_directory(self, path: str) -> bool:
-        """Remove an empty directory; False where something is still in it or mounted on it."""
+        """Remove an empty directory; False: it is not empty, or a mount point."""
         try:
             os.rmdir(self.path(path))
         except FileNotFoundError:
@@ -302,55 +271,30 @@ class Host:
         return True
 
     def remove_tree(self, path: str, keep: frozenset[str] = frozenset()) -> list[str]:
-        """Remove a directory without ever entering a mount or following a link; returns what had to stay.
+        """Remove a directory without entering a mount or following a link; returns the paths that remain.
 
-        `keep` lists paths below it that stay, with all that is in them.
+        `keep` lists paths below it that are kept with their content.
         """
-        if self.look(path).is_ != "directory":
+        if self.stat(path).is_ != "directory":
             self.remove(path)
             return []
+        from .removal import empty_directory  # not needed by a poll
+
         kept: list[str] = []
         mounted = frozenset(self.mounts_below(path))
         with explained(path):
             descriptor = os.open(self.path(path), os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
             try:
-                self._empty(descriptor, path, mounted, keep, kept)
+                empty_directory(descriptor, path, mounted, keep, kept)
             finally:
                 os.close(descriptor)
         if path not in mounted:
             self.remove_directory(path)
         return kept
 
-    def _empty(
-        self, directory: int, path: str, mounted: frozenset[str], keep: frozenset[str], kept: list[str]
-    ) -> None:
-        device = os.fstat(directory).st_dev
-        with os.scandir(directory) as entries:
-            names = [(entry.name, entry.is_dir(follow_symlinks=False)) for entry in entries]
-        for name, is_directory in names:
-            below = f"{path}/{name}"
-            if below in keep:
-                continue
-            if below in mounted:
-                kept.append(below)
-            elif not is_directory:
-                with contextlib.suppress(FileNotFoundError):
-                    os.unlink(name, dir_fd=directory)
-            else:
-                child = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=directory)
-                try:
-                    if os.fstat(child).st_dev != device:
-                        kept.append(below)
-                        continue
-                    self._empty(child, below, mounted, keep, kept)
-                finally:
-                    os.close(child)
-                with contextlib.suppress(OSError):  # not empty: something below had to stay, and is named
-                    os.rmdir(name, dir_fd=directory)
-
     @contextlib.contextmanager
     def _beside(self, path: str) -> Iterator[str]:
-        """A name in the same directory that nobody can guess; gone afterwards whatever happens."""
+        """An unpredictable temporary name in the same directory; the file is always removed afterwards."""
         directory, name = os.path.split(self.path(path))
         temporary = os.path.join(directory, f".{name}.{os.urandom(6).hex()}")
         try:
@@ -361,19 +305,19 @@ class Host:
 
 
 def unescaped(text: str) -> str:
-    """A path as the kernel lists it: only spaces and the like are escaped, in octal."""
+    """A path from mountinfo, where spaces and the like are escaped in octal."""
     return re.sub(r"\\([0-7]{3})", lambda code: chr(int(code[1], 8)), text)
 
 
 def require_root() -> None:
-    """Everything here is root's; without root the answer would be a traceback."""
+    """Refuse to run without root, before a PermissionError does."""
     if os.geteuid() != 0:
         raise NotRoot("root is needed", fix="use become: true, or sudo")
 
 
 @contextlib.contextmanager
 def explained(path: str) -> Iterator[None]:
-    """Turn what the system says about a path into an error that says what to do."""
+    """Turn an OSError about a path into an error that says what to do."""
     try:
         yield
     except OSError as error:
@@ -382,7 +326,7 @@ def explained(path: str) -> Iterator[None]:
                 what="no space left",
                 where=path,
                 why=f"the file system of {path} is full",
-                fix="free some space (df -h tells where), then run this again: it continues where it stopped",
+                fix="free some space (see df -h), then run this again: it continues where it stopped",
             ) from error
         if error.errno in (errno.EROFS, errno.EACCES, errno.EPERM):
             raise ReadOnlyTarget(
@@ -391,4 +335,4 @@ def explained(path: str) -> Iterator[None]:
                 why=os.strerror(error.errno or 0),
                 fix="remount it writable (mount -o remount,rw) or choose another directory under `paths`",
             ) from error
-        raise FileTrouble("can't be changed", where=path, why=error.strerror or str(error)) from error
+        raise FileUnusable("can't be changed", where=path, why=error.strerror or str(error)) from error

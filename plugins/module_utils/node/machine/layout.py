@@ -1,7 +1,7 @@
 # Copyright: (c) 2026, aks.flexnode contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Where our own things are on a machine."""
+"""Paths and unit names that this collection uses on a machine."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ CONTAINERD_SOCKET = "unix:///run/containerd/containerd.sock"
 
 CONTAINERD = "containerd.service"
 KUBELET = "kubelet.service"
-POLL_SERVICE = "aks-flex-node-poll.service"  # looks for a new configuration
+POLL_SERVICE = "aks-flex-node-poll.service"  # checks for a new configuration
 POLL_TIMER = "aks-flex-node-poll.timer"
-APPLY_SERVICE = "aks-flex-node-apply.service"  # follows it
+APPLY_SERVICE = "aks-flex-node-apply.service"  # applies it
 
 
 def version_dir(name: str, version: object) -> str:
-    """The directory of one version of some software."""
+    """The directory of one version of an artifact."""
     return f"{VERSIONS_DIR}/{name}/{version}"
 
 
 STAGING = ".staging"  # a version while it is unpacked
-ASIDE = ".old"  # a version while another takes its place
+ASIDE = ".old"  # a version that is being replaced
 
 
 def enabled(unit: str, by: str = "multi-user.target") -> tuple[str, str]:

@@ -1,7 +1,7 @@
 # Copyright: (c) 2026, aks.flexnode contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""This program's own files, wherever it runs from: a checkout, an Ansible module's zip, a zipapp, /opt."""
+"""The source files of this program, wherever it runs from: a checkout, a module's zip, a zipapp, /opt."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ sys.exit(main())
 
 
 def sources() -> dict[str, bytes]:
-    """Everything the installed command consists of: the engine that runs now is the one that is installed."""
+    """All files of the installed command: the version that runs now is the version that is installed."""
     from importlib.resources import files
 
     found = {COMMAND: LAUNCHER.encode()}

@@ -25,7 +25,7 @@ OUT_OF_TIME = (9, 10)  # OpenSSL: X509_V_ERR_CERT_NOT_YET_VALID, X509_V_ERR_CERT
 
 
 class HttpFailure(Exception):
-    """No usable answer. `reason` is fit for a person; the address is shown without its query."""
+    """No usable answer. `reason` is in words; the URL is shown without its query."""
 
     def __init__(
         self,
@@ -40,10 +40,10 @@ class HttpFailure(Exception):
         final: bool = False,
     ) -> None:
         super().__init__(f"{shown(url)}: {reason}")
-        self.advice = advice  # what to do, where the failure itself tells
+        self.advice = advice  # what to do, where the failure determines it
         self.url, self.reason, self.status, self.tls = shown(url), reason, status, tls
         self.body, self.retry_after = body, retry_after
-        # Asking again can't help: a refusal, ours or theirs.
+        # Retrying can't help: the server or this client refuses.
         self.final = final or tls or (status != 0 and status not in RETRIED)
 
 
@@ -58,7 +58,7 @@ class Response:
 
 @dataclass(frozen=True, slots=True)
 class Proxies:
-    """Proxy addresses; `no` lists hosts, domains and networks that are reached directly."""
+    """Proxy URLs; `no` lists hosts, domains and networks that are reached directly."""
 
     http: str = ""
     https: str = ""
@@ -66,7 +66,7 @@ class Proxies:
 
 
 class HttpClient:
-    """Requests with TLS always verified: by the system's CAs, and by `ca_pem` where given."""
+    """Requests with TLS always verified: by the system's CAs, and by `ca_pem` if set."""
 
     def __init__(
         self,
@@ -106,7 +106,7 @@ class HttpClient:
             with self.open(method, url, body=body, headers=headers) as answer:
                 body = answer.read(MOST)
                 announced = 0 if answer.status == 304 else int(answer.headers.get("Content-Length") or 0)
-                if len(body) < min(announced, MOST):  # read() itself does not mind
+                if len(body) < min(announced, MOST):  # read() itself does not raise
                     raise HttpFailure(url, f"the answer broke off at {len(body)} of {announced} bytes")
                 return Response(answer.status, answer.headers, body)
         except (OSError, http.client.HTTPException) as error:
@@ -128,7 +128,7 @@ class HttpClient:
 
     def _once(self, method: str, url: str, body: bytes | None, headers: Mapping[str, str]) -> Any:
         if not url.startswith(("https://", "http://")):
-            raise HttpFailure(url, "only http and https addresses are fetched", final=True)
+            raise HttpFailure(url, "only http and https URLs are fetched", final=True)
         request = urllib.request.Request(url, data=body, method=method)  # noqa: S310
         request.add_header("User-Agent", AGENT)
         for name, value in headers.items():
@@ -169,10 +169,10 @@ class HttpClient:
 
 
 def quick_context(ca_pem: str = "") -> ssl.SSLContext | None:
-    """The same trust, read when it is needed: system CAs by name from their directory, not all from one file.
+    """The same trust, loaded on demand: system CAs by name from their directory, not all from one file.
 
-    It saves a third of the time of a short request. None where the system has no such directory; where it is
-    not kept up to date a server may seem untrusted, so whoever uses this asks again with the whole.
+    It saves a third of the time of a short request. None: the system has no such directory. If it is not
+    up to date a server may seem untrusted, so the caller must retry with the full set.
     """
     directory = ssl.get_default_verify_paths().capath
     return (
@@ -191,7 +191,7 @@ class OnlyTowardsTls(urllib.request.HTTPRedirectHandler):
     ) -> urllib.request.Request | None:
         """Refuse to leave TLS."""
         if req.type == "https" and not newurl.startswith("https://"):
-            why = "redirects to an address without TLS, which is not followed"
+            why = "redirects to a URL without TLS, which is not followed"
             raise HttpFailure(req.full_url, why, final=True)
         following = super().redirect_request(req, fp, code, msg, headers, newurl)
         if following is not None:
@@ -202,7 +202,7 @@ class OnlyTowardsTls(urllib.request.HTTPRedirectHandler):
 
 
 def shown(url: str) -> str:
-    """An address as it may be printed: a query can be a signature, and user info a password."""
+    """A URL as it may be printed: without its query and user info, which may be secrets."""
     parts = urllib.parse.urlsplit(url)
     host = parts.netloc.rpartition("@")[2]
     return urllib.parse.urlunsplit((parts.scheme, host, parts.path, "…" if parts.query else "", ""))
@@ -224,7 +224,7 @@ def bypassed(host: str, no: tuple[str, ...]) -> bool:
 
 
 def _plain(reason: object) -> str:
-    """What went wrong in a few words."""
+    """The cause, in short."""
     if isinstance(reason, ssl.SSLCertVerificationError):
         return f"its certificate is not trusted: {reason.verify_message}"
     if isinstance(reason, TimeoutError):
@@ -235,12 +235,12 @@ def _plain(reason: object) -> str:
 
 
 def _advice(reason: object) -> str:
-    """A certificate that is not valid now is more often a wrong clock than a wrong certificate."""
+    """The remedy for a certificate that is not valid now: often the clock is wrong, not the certificate."""
     if isinstance(reason, ssl.SSLCertVerificationError) and reason.verify_code in OUT_OF_TIME:
         return "check this machine's clock (timedatectl); if it is right, renew the server's certificate"
     return ""
 
 
 def _seconds(value: str) -> float:
-    """Retry-After as seconds; a date or nonsense means: our own back-off."""
+    """Retry-After in seconds; 0 for a date or an invalid value: then the client's own back-off applies."""
     return float(value) if value.isdigit() else 0.0

@@ -1,7 +1,7 @@
 # Copyright: (c) 2026, aks.flexnode contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The few Kubernetes API calls that a node needs."""
+"""HTTP client for the few Kubernetes API calls that a node needs."""
 
 from __future__ import annotations
 
@@ -49,25 +49,25 @@ class KubeClient:
                 context.load_cert_chain(certificate, key or None)
             except (OSError, ssl.SSLError) as error:
                 raise Forbidden(
-                    "the certificate to ask the API server with can't be used",
+                    "the client certificate for the API server can't be used",
                     where=certificate,
                     why=error.strerror or str(error),
-                    fix="if it stays so, remove it and join again with a new token",
+                    fix="if this persists, remove it and join again with a new token",
                 ) from error
         self._headers = {"Authorization": f"Bearer {token}"} if token else {}
-        # Never through a proxy: the kubelet does not use one either, so a success here means the same there.
+        # Never through a proxy: the kubelet uses none either, so success here means success there.
         self._http = HttpClient(context=context, clock=clock, timeout=timeout, attempts=attempts)
 
     def node(self, name: str) -> Json | None:
-        """The Node, None where there is none."""
+        """The Node; None: it does not exist."""
         return self._call("GET", f"/api/v1/nodes/{_quoted(name)}")
 
     def patch_node(self, name: str, patch: Mapping[str, Any]) -> Json | None:
-        """Change parts of the Node."""
+        """Patch the Node."""
         return self._call("PATCH", f"/api/v1/nodes/{_quoted(name)}", patch, MERGE)
 
     def delete_node(self, name: str) -> bool:
-        """Remove the Node; False where there was none."""
+        """Delete the Node; False: it did not exist."""
         return self._call("DELETE", f"/api/v1/nodes/{_quoted(name)}") is not None
 
     def pods_on(self, node: str) -> list[Json]:
@@ -77,11 +77,11 @@ class KubeClient:
         return list(answer.get("items", ()))
 
     def pod(self, namespace: str, name: str) -> Json | None:
-        """One pod, None where there is none."""
+        """One pod; None: it does not exist."""
         return self._call("GET", f"/api/v1/namespaces/{_quoted(namespace)}/pods/{_quoted(name)}")
 
     def evict(self, namespace: str, name: str) -> bool:
-        """Ask a pod to leave, as its PodDisruptionBudget allows; False: not now."""
+        """Evict a pod; False: its PodDisruptionBudget does not allow it now."""
         body = {
             "apiVersion": "policy/v1",
             "kind": "Eviction",
@@ -97,7 +97,7 @@ class KubeClient:
         return True
 
     def may(self, verb: str, resource: str, group: str = "", namespace: str = "") -> bool:
-        """Whether this identity may do something, everywhere or in a namespace. Whoever is known may ask."""
+        """Whether this identity may do something, everywhere or in a namespace (SelfSubjectAccessReview)."""
         kind, _slash, part = resource.partition("/")
         place = {"namespace": namespace} if namespace else {}
         attributes = {"verb": verb, "resource": kind, "subresource": part, "group": group, **place}
@@ -110,7 +110,7 @@ class KubeClient:
         status = answer.get("status") or {}
         if not status.get("allowed") and status.get("evaluationError"):
             raise ApiUnreachable(
-                "the API server can't tell what this identity may do",
+                "the API server can't evaluate the rights of this identity",
                 where=self._server,
                 why=str(status["evaluationError"]),
             )
@@ -132,13 +132,13 @@ class KubeClient:
             if failure.status == 404:
                 return None
             if failure.status == 429 and path.endswith("/eviction"):
-                raise  # a PodDisruptionBudget's way to say: not now
+                raise  # blocked by a PodDisruptionBudget
             raise self._explained(failure, f"{method} {path.partition('?')[0]}") from failure
         try:
             document: Json = json.loads(answer.body)
         except ValueError as error:
             raise ApiUnreachable(
-                "something answers that is not an API server",
+                "what answers is not an API server",
                 where=self._server,
                 why="its answer is not JSON",
                 fix="check node.kubelet.serverURL; a captive portal or a proxy may answer in its place",
@@ -163,45 +163,6 @@ class KubeClient:
         return ApiUnreachable(
             "the API server gives no usable answer", where=f"{request} at {self._server}", why=failure.reason
         )
-
-
-def ready_condition(node: Mapping[str, Any]) -> tuple[bool, str]:
-    """Whether a Node is Ready, and what its condition says."""
-    for condition in node.get("status", {}).get("conditions", ()):
-        if condition.get("type") == "Ready":
-            return condition.get("status") == "True", str(condition.get("message", ""))
-    return False, "the kubelet has not reported yet"
-
-
-def kubelet_version(node: Mapping[str, Any]) -> str:
-    """The kubelet version that a Node reports."""
-    return str(node.get("status", {}).get("nodeInfo", {}).get("kubeletVersion", "")).lstrip("v")
-
-
-def evictable(pod: Mapping[str, Any]) -> bool:
-    """Whether a drain asks this pod to leave: not static ones, not a DaemonSet's, not finished ones."""
-    metadata = pod.get("metadata", {})
-    if "kubernetes.io/config.mirror" in (metadata.get("annotations") or {}):
-        return False
-    if any(owner.get("kind") == "DaemonSet" for owner in metadata.get("ownerReferences") or ()):
-        return False
-    return pod.get("status", {}).get("phase") not in ("Succeeded", "Failed")
-
-
-def drain(client: KubeClient, node: str, clock: Clock, seconds: float) -> list[str]:
-    """Cordon a node and evict its pods within a time limit; returns the pods that did not leave."""
-    client.patch_node(node, {"spec": {"unschedulable": True}})
-    deadline = clock.monotonic() + seconds
-    asked: set[str] = set()
-    while True:
-        pods = [pod for pod in client.pods_on(node) if evictable(pod)]
-        names = {f"{pod['metadata']['namespace']}/{pod['metadata']['name']}" for pod in pods}
-        if not names or clock.monotonic() >= deadline:
-            return sorted(names)
-        for name in sorted(names - asked):
-            if client.evict(*name.split("/", 1)):
-                asked.add(name)
-        clock.sleep(0.5)
 
 
 def _quoted(text: str) -> str:

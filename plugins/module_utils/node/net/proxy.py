@@ -1,7 +1,7 @@
 # Copyright: (c) 2026, aks.flexnode contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The site's proxy, as programs and our own client want to be told."""
+"""The site's proxy: as environment variables, and for the HTTP client."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ ALWAYS_DIRECT = ("localhost", "127.0.0.0/8", "::1", ".svc", ".cluster.local", "1
 
 
 def environment(config: NodeConfig) -> dict[str, str]:
-    """HTTP_PROXY and friends; empty where there is no proxy."""
+    """HTTP_PROXY, HTTPS_PROXY and NO_PROXY; empty without a proxy."""
     proxy = config.proxy
     pairs = {
         "HTTP_PROXY": proxy.http.reveal() if proxy.http else "",
@@ -25,13 +25,13 @@ def environment(config: NodeConfig) -> dict[str, str]:
 
 
 def proxies(config: NodeConfig) -> Proxies:
-    """The same for our own client."""
+    """The same for the HTTP client."""
     pairs = environment(config)
     return Proxies(pairs.get("HTTP_PROXY", ""), pairs.get("HTTPS_PROXY", ""), direct(config))
 
 
 def direct(config: NodeConfig) -> tuple[str, ...]:
-    """What is reached without the proxy: what the user says, and all that is the cluster's own."""
+    """What is reached without the proxy: as configured, and everything of the cluster itself."""
     network = config.network
     cidrs = (network.service_cidr, network.pod_cidr, *network.vnet_cidrs, config.cni.pod_cidr)
     server = config.node.kubelet.server_url

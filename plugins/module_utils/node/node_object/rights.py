@@ -1,13 +1,15 @@
 # Copyright: (c) 2026, aks.flexnode contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a kubelet's Azure identity has to do in the cluster, and whether the API server lets it."""
+"""The RBAC rights that a kubelet's Azure identity needs in the cluster, and whether it has them."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from http import HTTPStatus
 
+from ..errors import FlexNodeError
 from ..net.kube import KubeClient
 
 CERTIFICATES = "certificates.k8s.io"
@@ -18,7 +20,7 @@ KUBELET = "system:node"
 
 @dataclass(frozen=True, slots=True)
 class Act:
-    """Something that the identity does, and the ClusterRole of Kubernetes' own that lets it."""
+    """Something that the identity does, and the built-in ClusterRole that allows it."""
 
     role: str
     verb: str
@@ -28,42 +30,51 @@ class Act:
 
     @property
     def words(self) -> str:
-        """For people."""
+        """In words, e.g. create nodes."""
         return f"{self.verb} {self.resource}"
 
     def allowed(self, client: KubeClient) -> bool:
-        """Whether whoever the client is may do it."""
+        """Whether the client's identity may do it."""
         return client.may(self.verb, self.resource, self.group, self.namespace)
 
 
-OBTAIN = (
+GET_CERTIFICATE = (
     Act(BOOTSTRAPPER, "create", "certificatesigningrequests", CERTIFICATES),
     Act(APPROVAL, "create", "certificatesigningrequests/nodeclient", CERTIFICATES),
 )
-# What system:node gives, by a few acts without which nothing works: the Node itself, its heartbeat, its pods,
-# and who may ask for logs.
-LIVE = (
+# A sample of what system:node grants, without which a kubelet does not work: the Node itself, its heartbeat,
+# its pods, and authorization of requests for logs.
+RUN_KUBELET = (
     Act(KUBELET, "create", "nodes"),
     Act(KUBELET, "patch", "nodes/status"),
     Act(KUBELET, "update", "leases", "coordination.k8s.io", "kube-node-lease"),
     Act(KUBELET, "watch", "pods"),
     Act(KUBELET, "create", "subjectaccessreviews", "authorization.k8s.io"),
 )
-# The words of the bindings' names, as the example files have them.
+# Used in the names of bindings, as in the example files.
 WORDS = {BOOTSTRAPPER: "bootstrap", APPROVAL: "approve", KUBELET: "kubelet"}
 
 
 def acts_of(profile: str) -> tuple[Act, ...]:
-    """What the identity does in the cluster: obtain a certificate once, or all that a kubelet does."""
-    return LIVE if profile == "token" else OBTAIN
+    """What the identity does in the cluster: request a certificate once, or all that a kubelet does."""
+    return RUN_KUBELET if profile == "token" else GET_CERTIFICATE
 
 
 def roles_of(acts: Iterable[Act]) -> tuple[str, ...]:
-    """The ClusterRoles that let somebody do them."""
+    """The ClusterRoles that allow them."""
     return tuple(dict.fromkeys(act.role for act in acts))
 
 
 def binding_command(role: str, user: str, node: str) -> str:
-    """The line that lets an identity have a ClusterRole."""
+    """The command that binds an identity to a ClusterRole."""
     name = f"flexnode-identity-{WORDS[role]}-{node}"
     return f"kubectl create clusterrolebinding {name} --clusterrole={role} --user={user}"
+
+
+def refused(client: KubeClient, node: str) -> bool:
+    """Whether the API server answers Unauthorized to this client. No answer does not count as a refusal."""
+    try:
+        client.node(node)
+    except FlexNodeError as error:
+        return getattr(error.__cause__, "status", 0) == HTTPStatus.UNAUTHORIZED
+    return False

@@ -1,7 +1,7 @@
 # Copyright: (c) 2026, aks.flexnode contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Another owner's container runtime or kubelet: found before anything is touched."""
+"""A container runtime or kubelet of another owner: found before anything is changed."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ..machine.facts import UNIT_DIRS
 from ..machine.host import Host
 from ..machine.layout import CONTAINERD, KUBELET, UNIT_DIR
 
-# Units of software that would fight with ours over the runtime, the kubelet's port or the pods' network.
+# Units of software that would conflict over the runtime, the kubelet's port or the pod network.
 RIVALS = (
     CONTAINERD,
     KUBELET,
@@ -27,12 +27,12 @@ RIVALS = (
 
 
 def foreign_units(host: Host, store: Store) -> list[str]:
-    """Rival units on this machine that are not our own."""
+    """Conflicting units on this machine that this collection did not install."""
     ours = {entry.name for entry in store.journal.entries() if entry.origin.get("is") == "absent"}
     found = []
     for unit in RIVALS:
         places = [
-            f"{directory}/{unit}" for directory in UNIT_DIRS if not host.look(f"{directory}/{unit}").absent
+            f"{directory}/{unit}" for directory in UNIT_DIRS if not host.stat(f"{directory}/{unit}").absent
         ]
         if any(place not in ours for place in places) and f"{UNIT_DIR}/{unit}" not in ours:
             found.append(places[0])
@@ -40,11 +40,11 @@ def foreign_units(host: Host, store: Store) -> list[str]:
 
 
 def check_foreign(host: Host, store: Store, config: NodeConfig) -> None:
-    """Refuse, unless the user said that we may take over."""
+    """Refuse a machine with another owner, unless `takeover` is set."""
     if not config.takeover and (found := foreign_units(host, store)):
         raise ForeignRuntime(
             "another owner's container runtime or kubelet is on this machine",
             where=", ".join(found),
-            why="two of them can't share a machine: they fight over sockets, cgroups and pod networks",
-            fix="remove it, or set takeover: true to adopt it (unbootstrap gives its files back)",
+            why="two of them can't share a machine: they conflict over sockets, cgroups and pod networks",
+            fix="remove it, or set takeover: true to adopt it (unbootstrap restores its files)",
         )

@@ -1,31 +1,29 @@
 # Copyright: (c) 2026, aks.flexnode contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The status of a machine: one document, one reason."""
+"""The status of a machine: one document with one reason."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from ..components.every import COMPONENTS, wanted
-from ..components.kubelet import kubelet_identity
-from ..components.labels import node_name
 from ..config.parse import parse
+from ..engine.plan import make_plan
 from ..engine.state import Phase, Store, store_of
-from ..engine.transaction import make_plan
 from ..errors import FlexNodeError
 from ..machine.clock import stamp
 from ..machine.facts import gather
 from ..machine.host import Host
 from ..net.http_client import shown
-from ..net.kube import kubelet_version, ready_condition
+from ..node_object.conditions import container_runtime, kubelet_version, ready_condition
+from ..node_object.this_node import ThisNode
 from ..procedures.arc.registration import query
 from ..sources.watched import Watched
-from .reconcile import as_kubelet
 
 
 def status_of(host: Host, machine: str | None = None) -> dict[str, Any]:
-    """Look at everything; change nothing. What can't be seen is said, never guessed."""
+    """Observe everything, change nothing. What can't be determined is reported as such."""
     store = store_of(host)
     state = store.state()
     status: dict[str, Any] = {
@@ -53,17 +51,17 @@ def status_of(host: Host, machine: str | None = None) -> dict[str, Any]:
 
 
 def monitoring_of(store: Store) -> dict[str, Any]:
-    """How this machine follows its configuration: by which address, and what is wrong with that."""
+    """How this machine follows its configuration: the URL, and the last error."""
     watched = Watched.of(store.source())
     if watched is None:
         return {"status": "NotConfigured"}
-    trouble, blocked = store.monitoring(), watched.blocked
+    failure, blocked = store.monitoring(), watched.blocked
     return {
-        "status": "Blocked" if blocked else "Failing" if trouble else "Ok",
+        "status": "Blocked" if blocked else "Failing" if failure else "Ok",
         "url": shown(watched.url),
         "version": watched.version,
         "blockedVersion": blocked.version if blocked else None,
-        **(trouble or {"ok": True}),
+        **(failure or {"ok": True}),
     }
 
 
@@ -85,11 +83,11 @@ def _observe(
     facts = gather(host, machine)
     resources, ownership = wanted(COMPONENTS, config, facts)
     status["drift"] = make_plan(resources, host, store, ownership).sentences
-    name = node_name(config, facts)
-    status["node"] = {"name": name, "status": "NotJoined", "ready": False}
-    if not host.exists(kubelet_identity(config)):
+    this_node = ThisNode.of(host, config)
+    status["node"] = {"name": this_node.name, "status": "NotJoined", "ready": False}
+    if not this_node.has_credential:
         return
-    node = as_kubelet(host, config, attempts=2).node(name)
+    node = this_node.read(attempts=2)
     if node is None:
         status["node"]["status"] = "NotRegistered"
         return
@@ -99,7 +97,7 @@ def _observe(
         "ready": ready,
         "message": message,
         "kubeletVersion": kubelet_version(node),
-        "containerRuntime": node["status"]["nodeInfo"]["containerRuntimeVersion"].replace("://", " "),
+        "containerRuntime": container_runtime(node),
         "labels": node["metadata"].get("labels", {}),
     }
     if not ready:

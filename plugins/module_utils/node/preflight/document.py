@@ -1,7 +1,7 @@
 # Copyright: (c) 2026, aks.flexnode contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The document, as preflight reads it: what is wrong with it are findings like any other."""
+"""The document, as preflight reads it: its problems are findings."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from ..secret import REDACTED
 from ..sources.source import Source
 from .finding import Finding, error
 
-# Where the document can't be used, the machine is judged by defaults.
+# If the document can't be used, the machine is checked with defaults.
 DEFAULTS: Mapping[str, Any] = {"kubernetes": {"version": "1.34.0"}}
 
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """A document and what is wrong with it; without a `config` it can't be used."""
+    """A document and its problems; without a `config` it can't be used."""
 
     config: NodeConfig | None
     findings: tuple[Finding, ...] = ()
@@ -34,26 +34,26 @@ class Read:
 
 
 def fetched(host: Host, source: Source, overrides: Mapping[str, Any], *, pollable: bool = True) -> Read:
-    """The document of a source, with settings merged over it; read, and stored nowhere."""
+    """The document of a source, with overrides merged; it is not stored."""
     try:
         return read(host, merge(source.fetch().document, overrides), pollable=pollable)
     except ConfigInvalid as invalid:
         return Read(None, tuple(_problem(item) for item in invalid.problems))
-    except FlexNodeError as trouble:
-        place = f" ({trouble.where})" if trouble.where else ""
-        found = f"{trouble.what}{place}: {trouble.why}"
+    except FlexNodeError as failure:
+        place = f" ({failure.where})" if failure.where else ""
+        found = f"{failure.what}{place}: {failure.why}"
         why = "without its configuration a machine can't join"
-        return Read(None, (error("configuration-source", found, why, trouble.fix),))
-    except OSError as trouble:
-        found = f"the stored configuration can't be read: {trouble.strerror}"
-        return Read(None, (error("configuration-source", found, "it is root's alone", "use sudo"),))
+        return Read(None, (error("configuration-source", found, why, failure.fix),))
+    except OSError as failure:
+        found = f"the stored configuration can't be read: {failure.strerror}"
+        return Read(None, (error("configuration-source", found, "only root can read it", "use sudo"),))
 
 
 def read(host: Host, document: Mapping[str, Any], *, pollable: bool = True) -> Read:
-    """Check a document; secrets that are only marked are those stored on this machine."""
+    """Check a document; placeholders stand for the secrets that are stored on this machine."""
     try:
         stored = store_of(host).current_config() if REDACTED in canonical(document) else None
-    except (FlexNodeError, OSError):  # a check of its own tells about it
+    except (FlexNodeError, OSError):  # reported by its own check
         stored = None
     if stored:
         document = restore_secrets(document, stored)
@@ -64,13 +64,13 @@ def read(host: Host, document: Mapping[str, Any], *, pollable: bool = True) -> R
     findings: tuple[Finding, ...] = ()
     try:
         check_available(config, pollable=pollable)
-    except NotAvailable as trouble:
-        findings = (error("not-available", f"{trouble.where}: {trouble.what}", trouble.why, trouble.fix),)
+    except NotAvailable as failure:
+        findings = (error("not-available", f"{failure.where}: {failure.what}", failure.why, failure.fix),)
     return Read(config, findings, tuple(placeholders(document)))
 
 
 def defaults() -> NodeConfig:
-    """What stands in for a document that can't be used."""
+    """The configuration that replaces a document that can't be used."""
     return parse(DEFAULTS, purpose="prepare")
 
 

@@ -1,7 +1,7 @@
 # Copyright: (c) 2026, aks.flexnode contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""All checks, in the order in which they are read; and their ids, by which they are skipped."""
+"""All checks, in report order, with the ids by which they are skipped."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from .checks import reach as check_reach
 from .finding import Outcome, Stage
 from .seen import Situation
 
-# Findings that need no check of their own: they come with the document.
+# Findings without a check: they come with the document.
 DOCUMENT = ("configuration", "configuration-source", "not-available", "token-format")
 
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """A judgement over what was seen, and the ids it may answer with."""
+    """A check of the probe results, and the ids of its findings."""
 
     judge: Callable[[Situation], Iterator[Outcome]]
     ids: tuple[str, ...]
     stage: Stage = "host"
-    alone: bool = False  # the machine itself is judged, whatever the document says
+    alone: bool = False  # checks the machine only, independent of the document
 
 
 CHECKS = (
@@ -70,7 +70,7 @@ IDS = (*DOCUMENT, *(id_ for check in CHECKS for id_ in check.ids))
 
 
 def checks_of(stage: Stage, skip: Iterable[str] = ()) -> tuple[Check, ...]:
-    """The checks of a stage, without those of which nothing is wanted."""
+    """The checks of a stage, without those that are skipped."""
     unwanted = frozenset(skip)
     return tuple(
         check for check in CHECKS if stage in ("all", check.stage) and not unwanted.issuperset(check.ids)
@@ -78,7 +78,7 @@ def checks_of(stage: Stage, skip: Iterable[str] = ()) -> tuple[Check, ...]:
 
 
 def known(skip: Iterable[str]) -> frozenset[str]:
-    """The ids to skip; one that does not exist skips nothing, and is an error that names the nearest."""
+    """The ids to skip; an unknown id is an error that names the nearest one."""
     wanted = tuple(skip)
     if problems := [_unknown(number, id_) for number, id_ in enumerate(wanted) if id_ not in IDS]:
         raise ConfigInvalid(problems, where="preflight")
@@ -86,7 +86,7 @@ def known(skip: Iterable[str]) -> frozenset[str]:
 
 
 def _unknown(number: int, id_: str) -> Problem:
-    from difflib import get_close_matches  # only needed when something is wrong
+    from difflib import get_close_matches  # only needed for an error
 
     nearest = get_close_matches(id_, IDS, n=1, cutoff=0.3)
     hint = f"did you mean {nearest[0]}?" if nearest else ""

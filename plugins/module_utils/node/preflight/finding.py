@@ -1,7 +1,7 @@
 # Copyright: (c) 2026, aks.flexnode contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What preflight answers: findings with a remedy each, what could not be checked, and a table of both."""
+"""The results of preflight: findings with a remedy each, what could not be checked, and a report."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Stage = Literal["host", "connectivity", "all"]
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that is wrong: what was found, why it matters, and the command that mends it."""
+    """One problem: what was found, why it matters, and the command that fixes it."""
 
     id: str
     severity: Severity
@@ -32,7 +32,7 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Unchecked:
-    """A check that could not be made, and why: silence would look like a pass."""
+    """A check that could not be made, and why; it must not look like a pass."""
 
     id: str
     why: str
@@ -47,24 +47,24 @@ Outcome = Union[Finding, Unchecked]  # noqa: UP007
 
 
 def error(id_: str, found: str, why: str, fix: str) -> Finding:
-    """A finding that the join would fail of."""
+    """A finding that would make the join fail."""
     return Finding(id_, "error", found, why, fix)
 
 
 def warning(id_: str, found: str, why: str, fix: str) -> Finding:
-    """A finding that the join survives."""
+    """A finding that does not make the join fail."""
     return Finding(id_, "warning", found, why, fix)
 
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """Everything that one run of preflight has to say about a machine."""
+    """The result of one preflight run for a machine."""
 
     stage: Stage
     node_name: str
     findings: tuple[Finding, ...]
     unchecked: tuple[Unchecked, ...]
-    checks: tuple[str, ...]  # ids of all that was looked at
+    checks: tuple[str, ...]  # ids of all checks that ran
     skipped: tuple[str, ...]
     seconds: float
 
@@ -75,33 +75,33 @@ class Report:
 
     @property
     def warnings(self) -> tuple[Finding, ...]:
-        """What the join survives."""
+        """What would not make the join fail."""
         return tuple(item for item in self.findings if item.severity == "warning")
 
     @property
     def ok(self) -> bool:
-        """Whether nothing stands against a join."""
+        """Whether the machine can join."""
         return not self.errors
 
     def require(self) -> None:
-        """Raise one error with everything that stands against a join."""
+        """Raise one error with all findings that would make the join fail."""
         if self.errors:
             found = "".join(f"\n  {item.id}: {item.found}\n    fix: {item.fix}" for item in self.errors)
             raise PreflightFailed(f"{self.summary} before the join", why=found)
 
     @property
     def summary(self) -> str:
-        """The result in a few words."""
+        """The result in short."""
         parts = [
             _count(len(self.errors), "error"),
             _count(len(self.warnings), "warning"),
             f"{len(self.unchecked)} not checked" if self.unchecked else "",
         ]
-        said = ", ".join(part for part in parts if part)
-        return f"ok, {said}" if said and self.ok else said or "ok"
+        text = ", ".join(part for part in parts if part)
+        return f"ok, {text}" if text and self.ok else text or "ok"
 
     def lines(self, name: str = "") -> list[str]:
-        """The result as a person reads it, errors first."""
+        """The result as text, errors first."""
         rows = [f"{name or self.node_name or 'this machine'}  {self.summary}"]
         ids = [item.id for item in self.findings] + [item.id for item in self.unchecked]
         width = max(map(len, ids), default=0)
@@ -121,7 +121,7 @@ class Report:
             "stage": self.stage,
             "node_name": self.node_name,
             "findings": [item.as_dict() for item in (*self.errors, *self.warnings)],
-            # Ansible has meanings of its own for the keys warnings and skipped.
+            # Ansible uses the keys warnings and skipped itself.
             "error_count": len(self.errors),
             "warning_count": len(self.warnings),
             "unchecked": [item.as_dict() for item in self.unchecked],
@@ -137,7 +137,7 @@ def _count(number: int, word: str) -> str:
 
 
 def listed(words: Iterable[object], most: int = 5) -> str:
-    """A few of many, for a sentence."""
+    """The first few of a list, in words."""
     texts = [str(word) for word in words]
     more = f" and {len(texts) - most} more" if len(texts) > most else ""
     return ", ".join(texts[:most]) + more

@@ -1,7 +1,7 @@
 # Copyright: (c) 2026, aks.flexnode contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Everything that is asked of the network, all at once and within one limit."""
+"""All network probes, in parallel and within one time limit."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ from .probes.parallel import together
 from .probes.reach import PATIENCE, ask_api, ask_artifacts, ask_proxies, ask_registries
 from .seen import Access, ApiAnswer, Machine, Reached, Source
 
-SECONDS = 15.0  # for everything together; most answer within one
-# Of a connection, each with a limit of its own: connect, TLS, answer. One more is for the resolver, which has
-# none: so whatever is late for everything is late because of it.
+SECONDS = 15.0  # for all probes together; most answer within one
+# Steps of a connection, each with its own limit: connect, TLS, answer. One more for the resolver, which has
+# none: if everything is late, the resolver is the cause.
 STEPS = 4
 LATE = "no answer in time"
 TUNNEL = "/sys/class/net/tun0"
-ARC_AGENT = "/var/opt/azcmagent/agentconfig.json"  # there while the machine is registered
+ARC_AGENT = "/var/opt/azcmagent/agentconfig.json"  # exists while the machine is registered
 API, AZURE = "api", "azure"
 
 
@@ -43,7 +43,7 @@ def reach(
     identify: Identify | None = own_identity,
     seconds: float = SECONDS,
 ) -> Reached:
-    """Ask everybody; whoever does not answer within `seconds` gave no answer."""
+    """Run all probes; a probe without a result within `seconds` counts as no answer."""
     patience = min(PATIENCE, seconds / STEPS)
     api_waits, access_waits = first_comes(host, config, stage)
     asked: dict[str, Callable[[], ApiAnswer | dict[Purpose, Access] | Source]] = {}
@@ -56,10 +56,10 @@ def reach(
         whom = Asked(arm, connect, api_waits, patience)
         asked[AZURE] = lambda: ask_azure(config, host, way, whom)
     try:
-        # A slow mirror is no missing one: it may take nearly all the time there is.
+        # A slow mirror is not a missing one: it may use nearly all of the time.
         files = ask_artifacts(to_download(host, config, machine), config, host.clock, 0.8 * seconds)
         registries = ask_registries(config, host.clock, patience)
-    except ConfigInvalid as invalid:  # a CA that OpenSSL does not take
+    except ConfigInvalid as invalid:  # a CA that OpenSSL does not accept
         files, registries = {}, {}
         reason = "; ".join(str(problem) for problem in invalid.problems)
         asked["mirror.caCert"] = lambda: Source(("mirror.caCert",), config.mirror.url or "", reason, tls=True)
@@ -67,12 +67,12 @@ def reach(
     answers, late = together({**asked, **files, **registries, **named}, seconds)
 
     def sources(names: Iterable[str]) -> tuple[Source, ...]:
-        given = (answers.get(name) for name in names)
+        found = (answers.get(name) for name in names)
         none = tuple(Source((name.rpartition("/")[2] or name,), name, LATE) for name in names if name in late)
-        return tuple(item for item in given if isinstance(item, Source)) + none
+        return tuple(item for item in found if isinstance(item, Source)) + none
 
     api, access = answers.get(API), answers.get(AZURE)
-    if API in late:  # every step has a limit but the resolver's
+    if API in late:  # every step but the resolver has a limit
         api = ApiAnswer("dns", LATE)
     if AZURE in late:
         access = {purpose: Access(LATE) for purpose in PURPOSES if method_for(config, purpose)}
@@ -90,7 +90,7 @@ def reach(
 def asker(
     config: NodeConfig, machine: Machine, host: Host, seconds: float
 ) -> Callable[[str], KubeClient] | None:
-    """How to ask the API server with a token; a kubelet that has its certificate needs nothing more there."""
+    """How to query the API server with a token; a kubelet with a certificate needs no other rights."""
     certified = machine.joined and config.kubernetes_auth.profile == "certificate"
     if certified or not config.node.kubelet.server_url:
         return None
@@ -101,19 +101,19 @@ def asker(
 
 
 def first_comes(host: Host, config: NodeConfig, stage: Stage) -> tuple[str, str]:
-    """What has to be done before the API server, or Azure, can be asked; nothing in the second stage."""
+    """What must be done before the API server or Azure can be queried; nothing in the second stage."""
     if stage != "all":
         return "", ""
     tunnel = config.azure.vpn.enabled and not host.exists(TUNNEL)
     arc = "arc" in (config.azure_auth.method, config.kubernetes_auth.method) and not host.exists(ARC_AGENT)
     return (
-        "the VPN is not up: it comes first" if tunnel else "",
-        "this machine is not registered with Arc: that comes first" if arc else "",
+        "the VPN is not up yet" if tunnel else "",
+        "this machine is not registered with Arc yet" if arc else "",
     )
 
 
 def uses_azure(config: NodeConfig) -> bool:
-    """Whether the machine has an identity in Azure at all."""
+    """Whether the machine has an Azure identity."""
     return config.azure_auth.method is not None or config.kubernetes_auth.method not in (
         None,
         "bootstrapToken",
@@ -128,7 +128,7 @@ def to_download(host: Host, config: NodeConfig, machine: Machine) -> list[Artifa
     try:
         found = artifacts_of(config, arch).values()
     except NotInCatalogue:
-        return []  # a check of the first stage tells which
+        return []  # reported by a check of the first stage
     cache = store_of(host, config.paths.data_dir).cache
     return [item for item in found if not machine.root or not _here(host, item, cache)]
 

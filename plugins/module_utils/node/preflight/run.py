@@ -1,7 +1,7 @@
 # Copyright: (c) 2026, aks.flexnode contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Preflight of a machine: look, ask, judge, and say everything that is wrong at once. Nothing is changed."""
+"""Preflight of a machine: probe, check, and report all problems at once. Nothing is changed."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .document import Read, defaults, read
 from .every import Check, checks_of, known
 from .finding import Finding, Outcome, Report, Stage, Unchecked
 from .probes.azure import Identify, own_identity
-from .probes.host import Ways, look
+from .probes.host import Ways, probe_machine
 from .reach import SECONDS, reach
 from .seen import Reached, Situation
 
@@ -30,24 +30,24 @@ def run_preflight(
     ways: Ways | None = None,
     seconds: float = SECONDS,
 ) -> Report:
-    """All checks of a stage; every failure is a finding, and none an exception but an unknown id in `skip`.
+    """Run the checks of a stage; failures are findings. Only an unknown id in `skip` raises.
 
-    document: as it is, or as `document.fetched` read it from a source.
-    identify: gives the identity of a method; without it Azure is not asked, which is said.
+    document: plain, or as `document.fetched` read it from a source.
+    identify: returns the identity of a method; without it Azure is not queried, which is reported.
     """
     start, unwanted = time.monotonic(), known(skip)
-    given = document if isinstance(document, Read) else read(host, document)
-    outcomes: list[Outcome] = list(given.findings)
+    prepared = document if isinstance(document, Read) else read(host, document)
+    outcomes: list[Outcome] = list(prepared.findings)
     checks = checks_of(stage, unwanted)
-    config = given.config
+    config = prepared.config
     if config is None:
         checks, waiting = judged_alone(checks)
         outcomes += waiting
         config = defaults()
-    machine = look(host, given.config, ways)
+    machine = probe_machine(host, prepared.config, ways)
     asked = any(check.stage == "connectivity" for check in checks)
     reached = reach(host, config, machine, stage, identify, seconds) if asked else Reached()
-    now = Situation(machine, config, reached, host.clock.now(), token_expires, given.secrets_missing)
+    now = Situation(machine, config, reached, host.clock.now(), token_expires, prepared.secrets_missing)
     for check in checks:
         outcomes += check.judge(now)
     wanted = [item for item in outcomes if item.id not in unwanted]
@@ -63,7 +63,7 @@ def run_preflight(
 
 
 def judged_alone(checks: tuple[Check, ...]) -> tuple[tuple[Check, ...], list[Unchecked]]:
-    """Without a document the machine itself can still be judged; the rest is named, once."""
+    """The checks that need a valid document, as one unchecked entry."""
     alone = tuple(check for check in checks if check.alone)
     ids = ", ".join(id_ for check in checks if not check.alone for id_ in check.ids)
     return alone, [Unchecked("configuration", f"these need a valid configuration: {ids}")] if ids else []

@@ -1,7 +1,7 @@
 # Copyright: (c) 2026, aks.flexnode contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the probes saw: plain values that the checks judge, and that a test writes down by hand."""
+"""The results of the probes: plain values that the checks read, and that tests can write by hand."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .azure_roles import Grant
 
 @dataclass(frozen=True, slots=True)
 class Disk:
-    """The file system that a directory of the node lies, or will lie, on."""
+    """The file system of a directory of the node."""
 
     path: str
     device: int
@@ -31,18 +31,18 @@ class Disk:
 
 @dataclass(frozen=True, slots=True)
 class Listener:
-    """A TCP port that someone listens on."""
+    """A TCP port with a listening process."""
 
     port: int
     address: str
-    inode: str = ""  # of the socket, by which its process is found
-    owner: str = ""  # name of the process, where it could be found
+    inode: str = ""  # of the socket; identifies its process
+    owner: str = ""  # name of the process, if it was found
     pid: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Swap:
-    """An area of swap, in bytes."""
+    """A swap area, in bytes."""
 
     name: str
     used: int
@@ -50,7 +50,7 @@ class Swap:
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """A network that this machine is part of."""
+    """A network to which this machine is attached."""
 
     interface: str
     network: Network
@@ -58,7 +58,7 @@ class Link:
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """The machine, as far as it can be seen by looking at files."""
+    """The machine, as read from its files."""
 
     machine: str  # uname -m
     os_id: str
@@ -73,27 +73,27 @@ class Machine:
     memory_available: int
     swaps: tuple[Swap, ...]
     listeners: tuple[Listener, ...]
-    foreign: tuple[str, ...]  # unit files of other owners' runtimes
-    ours: frozenset[str]  # names of units that we placed
-    processes: frozenset[str]  # names of container software that runs
-    joined: bool  # the kubelet that we placed has a certificate of its own, or lives on tokens
-    identity_left: str  # a kubelet's certificate that is not ours
+    foreign: tuple[str, ...]  # unit files of runtimes of other owners
+    ours: frozenset[str]  # names of units that this collection installed
+    processes: frozenset[str]  # names of running container software
+    joined: bool  # the kubelet that this collection installed has its credential
+    identity_left: str  # a certificate of a kubelet of another owner
     cni_files: tuple[str, ...]
     nameservers: tuple[Address, ...]
     links: tuple[Link, ...]
     mtus: Mapping[str, int]  # of the interfaces with a default route
-    tools: frozenset[str]  # programs that are there
-    modules_missing: tuple[str, ...]  # the running kernel has no such module
+    tools: frozenset[str]  # installed tools
+    modules_missing: tuple[str, ...]  # not available in the running kernel
     modules_to_load: tuple[str, ...]
-    environment: Mapping[str, str]  # proxy settings of the machine itself
-    refused_token: str  # id of a bootstrap token that was refused here
-    state_trouble: str  # why our own records could not be read
+    environment: Mapping[str, str]  # proxy settings of the system
+    refused_token: str  # id of a bootstrap token that was refused before
+    state_error: str  # why the state of this collection could not be read
     disks: tuple[Disk, ...] | None = None  # None: a file system did not answer in time
 
 
 @dataclass(frozen=True, slots=True)
 class ApiAnswer:
-    """How far one connection to the API server got; `failed` names the first step that did not work."""
+    """One connection to the API server; `failed` names the first step that failed."""
 
     failed: str = ""  # "" | dns | tcp | tls | http
     reason: str = ""
@@ -107,55 +107,55 @@ class ApiAnswer:
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """One address that something is fetched from, and what it said."""
+    """One URL that is downloaded from, and its answer."""
 
     names: tuple[str, ...]
     url: str
-    failure: str = ""  # empty: it answers
+    failure: str = ""  # empty: it answered
     advice: str = ""
     tls: bool = False
-    missing: bool = False  # the server answers, and has no such file
+    missing: bool = False  # the server answered that it has no such file
     skew: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """What one of the machine's Azure identities got; `failure` is set where it got no token."""
+    """One Azure identity of the machine; `failure` is set if it got no token."""
 
     failure: str = ""
     advice: str = ""
     principal_id: str = ""
-    granted: tuple[Grant, ...] | None = None  # None: what it may do could not be read
+    granted: tuple[Grant, ...] | None = None  # None: its permissions could not be read
     why_unread: str = ""
     method: str = ""
-    lacks: tuple[Act, ...] | None = None  # in the cluster; None: that was not asked, or not answered
+    lacks: tuple[Act, ...] | None = None  # in the cluster; None: not queried, or no answer
     why_unasked: str = ""
-    stranger: str = ""  # what the API server said that does not accept the identity
+    stranger: str = ""  # the answer of an API server that does not accept the identity
 
 
 @dataclass(frozen=True, slots=True)
 class Reached:
-    """What the network gave; None: not asked."""
+    """The results of the network probes; None: not probed."""
 
     api: ApiAnswer | None = None
     sources: tuple[Source, ...] = ()
     registries: tuple[Source, ...] = ()
     proxies: tuple[Source, ...] = ()
-    access: Mapping[Purpose, Access] | None = None  # of the identity that serves each
-    api_waits_for: str = ""  # what has to come first; empty: nothing
+    access: Mapping[Purpose, Access] | None = None  # of the identity for each purpose
+    api_waits_for: str = ""  # what must be done first; empty: nothing
     access_waits_for: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Situation:
-    """All that a check may look at."""
+    """Everything that a check may read."""
 
     machine: Machine
     config: NodeConfig
     reached: Reached = Reached()
     now: float = 0
-    token_expires: float | None = None  # known only where whoever made the token says so
-    secrets_missing: tuple[str, ...] = ()  # fields where a secret is marked, and none is stored
+    token_expires: float | None = None  # known only if the issuer of the token passed it
+    secrets_missing: tuple[str, ...] = ()  # fields with a placeholder, and no stored secret
 
     @property
     def node_name(self) -> str:

@@ -12,12 +12,12 @@ from typing import Any, ClassVar, Protocol
 
 from ..machine.host import Host
 
-Origin = Mapping[str, Any]  # how an item was before the first touch: JSON, in the words of its kind
+Origin = Mapping[str, Any]  # the original state of an item: JSON, in the format of its kind
 HIDDEN = "<secret>"
 
 
 class Drift(enum.Enum):
-    """What a drift check does about an item that changed behind our back."""
+    """What a drift check does about an item that was changed outside this collection."""
 
     REPAIR = "repair"
     RESTART = "repair with restart"
@@ -35,14 +35,14 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Ownership:
-    """Which components a plan is about, and which of them asks for which item (by its key)."""
+    """The components of a plan, and which of them contain which item (by its key)."""
 
     components: frozenset[str] = frozenset()
     of: Mapping[str, frozenset[str]] = field(default_factory=dict)
 
 
 class Vault(Protocol):
-    """Where the content of replaced files is kept until the machine is given back."""
+    """Keeps the content of replaced files until unbootstrap."""
 
     def keep(self, content: bytes) -> str: ...
 
@@ -50,9 +50,9 @@ class Vault(Protocol):
 
 
 class Item(Protocol):
-    """What a plan is made of: a piece of local state that can be observed, applied and rolled back.
+    """An element of a plan: local state that can be observed, applied and rolled back.
 
-    `mark` names the state that `apply` leaves.
+    `mark` identifies the state that `apply` produces.
     """
 
     kind: ClassVar[str]
@@ -82,10 +82,10 @@ class Item(Protocol):
 
 
 class Resource(Item, Protocol):
-    """An item that a configuration asks for; the journal keeps its origin, and can take it back by its name.
+    """An item of a configuration; the journal keeps its origin, and can restore it by its name.
 
-    `mark_now` names the present state. While it is equal to the mark, the item is still ours and may be
-    restored; otherwise someone else has changed it and it is left alone.
+    `mark_now` identifies the present state. While it equals a mark of the journal, the item may be
+    restored; otherwise it was changed outside this collection and is not touched.
     """
 
     @classmethod

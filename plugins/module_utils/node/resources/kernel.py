@@ -1,7 +1,7 @@
 # Copyright: (c) 2026, aks.flexnode contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""State of the kernel: modules, sysctls, swap."""
+"""Kernel state: modules, sysctls, swap."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class KernelModule:
 
     @property
     def mark(self) -> str:
-        """There is nothing more to a module."""
+        """A module has no other state."""
         return "loaded"
 
     def observe(self, host: Host) -> str:
@@ -48,7 +48,7 @@ class KernelModule:
         return None if seen == "loaded" else Change(f"load kernel module {self.module}", "", "loaded\n")
 
     def capture(self, host: Host, vault: Vault) -> Origin:
-        """Whether it was loaded before us."""
+        """Whether it was loaded originally."""
         return {"is": self.mark_now(host, self.module)}
 
     def apply(self, host: Host) -> None:
@@ -58,7 +58,7 @@ class KernelModule:
             raise KernelLacks(
                 what=f"kernel module {self.module} can't be loaded",
                 where=f"kernel {host.text('/proc/sys/kernel/osrelease').strip()}",
-                why=(done.stderr or "modprobe gave no reason").strip(),
+                why=(done.stderr or "modprobe printed no reason").strip(),
                 fix="install the kernel's modules (linux-modules-extra on Ubuntu) or boot another kernel",
             )
 
@@ -73,12 +73,12 @@ class KernelModule:
 
     @classmethod
     def restore(cls, host: Host, name: str, origin: Origin, vault: Vault) -> list[str]:
-        """A loaded module may serve others by now: it stays until the next boot, which does not load it."""
+        """Leave it loaded, others may use it by now; the next boot does not load it."""
         return []
 
 
 def provided(host: Host, module: str) -> bool:
-    """A kernel without module files tells that a module is built in only by what the module provides."""
+    """Without module files, a built-in module is detected by what it provides."""
     if module == "overlay":
         return "\toverlay\n" in host.text("/proc/filesystems")
     if module == "br_netfilter":
@@ -118,13 +118,13 @@ class Sysctl:
         return Change(f"set {self.setting} = {self.value}", f"{seen}\n" if seen else "", f"{self.value}\n")
 
     def capture(self, host: Host, vault: Vault) -> Origin:
-        """The value it had."""
+        """The original value."""
         return {"value": self.mark_now(host, self.setting)}
 
     def apply(self, host: Host) -> None:
         """Set it now."""
         path = sysctl_path(self.setting)
-        if host.look(path).absent:
+        if host.stat(path).absent:
             raise KernelLacks(
                 what=f"the kernel has no setting {self.setting}",
                 where=path,
@@ -140,8 +140,8 @@ class Sysctl:
 
     @classmethod
     def restore(cls, host: Host, name: str, origin: Origin, vault: Vault) -> list[str]:
-        """The value it had before us."""
-        if origin["value"] and not host.look(sysctl_path(name)).absent:
+        """Restore the original value."""
+        if origin["value"] and not host.stat(sysctl_path(name)).absent:
             host.set_value(sysctl_path(name), origin["value"])
         return []
 
@@ -184,12 +184,12 @@ class SwapOff:
 
     @classmethod
     def mark_now(cls, host: Host, name: str) -> str:
-        """The active areas in one word."""
+        """The active areas as one text."""
         return ",".join(area for area, _priority in active_swap(host))
 
     @classmethod
     def restore(cls, host: Host, name: str, origin: Origin, vault: Vault) -> list[str]:
-        """Turn on again what was on, with its priority, unless someone has made swap of their own since."""
+        """Turn the original areas on again, with their priority, unless other swap is active by now."""
         active = {area for area, _priority in active_swap(host)}
         if others := active - {area for area, _priority in origin["areas"]}:
             return [f"swap on {area}" for area in sorted(others)]
@@ -211,7 +211,7 @@ def active_swap(host: Host) -> list[tuple[str, str]]:
 
 @dataclass(frozen=True, slots=True)
 class FstabSwap:
-    """No swap in fstab: lines are commented with a note, all others stay as they are."""
+    """No swap in fstab: swap lines are commented out with a note, all other lines stay."""
 
     kind: ClassVar[str] = "fstab"
     name: ClassVar[str] = FSTAB
@@ -230,28 +230,28 @@ class FstabSwap:
         return None if after == seen else Change(f"comment out swap in {FSTAB}", seen, after)
 
     def capture(self, host: Host, vault: Vault) -> Origin:
-        """The whole file, so that one which nobody else touched comes back to the byte."""
+        """The whole file, so that an otherwise unchanged one can be restored byte for byte."""
         return dict(capture_path(host, FSTAB, vault))
 
     def apply(self, host: Host) -> None:
-        """Comment the lines, keep mode and owner."""
-        state = host.look(FSTAB)
+        """Comment the lines out, keep mode and owner."""
+        state = host.stat(FSTAB)
         content = without_swap(_text(host.read(FSTAB) or b""))
         host.write(FSTAB, _bytes(content), state.mode, uid=state.uid, gid=state.gid)
 
     @classmethod
     def mark_now(cls, host: Host, name: str) -> str:
-        """Whether swap lines are off."""
+        """Whether swap lines are commented out."""
         return cls.mark if without_swap(host.text(name)) == host.text(name) else path_mark(host, name)
 
     @classmethod
     def restore(cls, host: Host, name: str, origin: Origin, vault: Vault) -> list[str]:
-        """To the byte where only we changed it; else just our notes are taken out of the others' text."""
+        """Byte for byte if nothing else changed; otherwise only remove the notes from the present text."""
         before = _text(vault.kept(origin["content"]))
         now = _text(host.read(name) or b"")
         if now == without_swap(before):
             return restore_path(host, name, origin, vault)
-        state = host.look(name)
+        state = host.stat(name)
         mended = now.replace(FSTAB_NOTE, "")
         host.write(name, _bytes(mended), state.mode, uid=state.uid, gid=state.gid)
         return []
@@ -265,7 +265,7 @@ def without_swap(table: str) -> str:
 
 
 def _text(content: bytes) -> str:
-    """A table of whatever encoding as text that turns into the same bytes again."""
+    """A table of any encoding as text that encodes to the same bytes."""
     return content.decode(errors="surrogateescape")
 
 

@@ -1,7 +1,7 @@
 # Copyright: (c) 2026, aks.flexnode contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Every kind of resource by its name: what the journal needs to take an item back."""
+"""Every kind of resource by its name: what the journal needs to restore an item."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ KINDS: dict[str, type[Resource]] = {
         Kubeconfig,
     )
 }
-# An item of which only the name is known, to see how it is now. Trees and programs are not among them: the
-# place of a version is our own, and was empty before.
+# Creates an item from its name alone, to observe its present state. Not for trees and programs: their
+# directories belong to this collection, and did not exist before.
 NAMED: dict[str, Callable[[str], Resource]] = {
     "directory": Directory,
     "file": lambda name: File(name, ""),

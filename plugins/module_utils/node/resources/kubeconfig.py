@@ -1,7 +1,7 @@
 # Copyright: (c) 2026, aks.flexnode contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The kubelet's kubeconfig: the kubelet writes it when it joins, and then the cluster's address is ours."""
+"""The kubelet's kubeconfig: the kubelet writes it at the join; afterwards this keeps its server URL."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ MODE = 0o600  # as the kubelet writes it
 
 @dataclass(frozen=True, slots=True)
 class Kubeconfig:
-    """Where the kubelet finds its API server, once it has joined.
+    """The API server URL of a kubelet that has joined.
 
-    A kubelet copies this from its bootstrap kubeconfig at the join, and never again: a new address or another
-    place of the CA would not reach it. A file that is not there is none of our business.
+    A kubelet copies it from its bootstrap kubeconfig at the join, and never again: a new URL or another
+    CA file would not reach it. A file that does not exist yet is left to the kubelet.
     """
 
     kind: ClassVar[str] = "kubeconfig"
@@ -41,25 +41,25 @@ class Kubeconfig:
 
     @property
     def mark(self) -> str:
-        """What it says of the cluster; the rest is the kubelet's."""
+        """Server and CA; the rest belongs to the kubelet."""
         return f"{self.server} {self.ca}"
 
     def observe(self, host: Host) -> str:
-        """What it says now."""
+        """Its present server and CA."""
         return self.mark_now(host, self.path)
 
     def difference(self, seen: str) -> Change | None:
-        """Another address, or another file with the CA."""
+        """Another server URL, or another CA file."""
         if seen in ("absent", self.mark):
             return None
         return Change(f"point {self.path} at {self.server}", f"{seen}\n", f"{self.mark}\n")
 
     def capture(self, host: Host, vault: Vault) -> Origin:
-        """The file as it is, to the byte."""
+        """The present file, byte for byte."""
         return capture_path(host, self.path, vault)
 
     def apply(self, host: Host) -> None:
-        """The same that a kubelet writes, with the cluster's new address."""
+        """Write what a kubelet writes, with the new server URL."""
         host.write(self.path, self._content().encode(), MODE)
 
     def _content(self) -> str:
@@ -87,18 +87,18 @@ users:
 
     @classmethod
     def mark_now(cls, host: Host, name: str) -> str:
-        """Address and CA, of a file as kubelets and we write it; whatever else is there is told as it is."""
-        text = host.text(name) if host.look(name).is_ == "file" else ""
+        """Server and CA of a file in the kubelet's format; the path mark of anything else."""
+        text = host.text(name) if host.stat(name).is_ == "file" else ""
         server, ca = (_value(text, key) for key in ("server", "certificate-authority"))
         return f"{server} {ca}" if server else path_mark(host, name)
 
     @classmethod
     def restore(cls, host: Host, name: str, origin: Origin, vault: Vault) -> list[str]:
-        """Back to the byte."""
+        """Restore the file byte for byte."""
         return restore_path(host, name, origin, vault)
 
 
 def _value(text: str, key: str) -> str:
-    """The one value of a key, plain or quoted; a file with several clusters is not what a kubelet writes."""
+    """The single value of a key, plain or quoted; a kubelet writes exactly one cluster."""
     found = re.findall(rf"^ +{key}: +(.+?) *$", text, re.MULTILINE)
     return found[0].strip("\"'") if len(found) == 1 else ""

@@ -16,7 +16,7 @@ from .base import HIDDEN, Change, Drift, Origin, Vault
 
 @dataclass(frozen=True, slots=True)
 class File:
-    """A file that is wholly ours: content, mode and owner."""
+    """A file that is managed as a whole: content, mode and owner."""
 
     kind: ClassVar[str] = "file"
 
@@ -34,12 +34,12 @@ class File:
 
     @property
     def mark(self) -> str:
-        """Content, mode and owner in one word."""
+        """A digest of content, mode and owner."""
         return file_mark(self.mode, 0, 0, self.content.encode())
 
     def observe(self, host: Host) -> tuple[PathState, bytes | None]:
-        """What is there now, with its content."""
-        state = host.look(self.path)
+        """The present state, with the content."""
+        state = host.stat(self.path)
         return state, host.read(self.path) if state.is_ == "file" else None
 
     def difference(self, seen: tuple[PathState, bytes | None]) -> Change | None:
@@ -55,21 +55,21 @@ class File:
         )
 
     def capture(self, host: Host, vault: Vault) -> Origin:
-        """Whatever stands at this path, to the byte."""
+        """What exists at this path, byte for byte."""
         return capture_path(host, self.path, vault)
 
     def apply(self, host: Host) -> None:
-        """Put the content in place in one step."""
+        """Write the file atomically."""
         host.write(self.path, self.content.encode(), self.mode)
 
     @classmethod
     def mark_now(cls, host: Host, name: str) -> str:
-        """The present state in the words of `mark`."""
+        """The present state, in the format of `mark`."""
         return path_mark(host, name)
 
     @classmethod
     def restore(cls, host: Host, name: str, origin: Origin, vault: Vault) -> list[str]:
-        """Back to the byte, mode, owner and time it had."""
+        """Restore content, mode, owner and time."""
         return restore_path(host, name, origin, vault)
 
     def _shown(self, state: PathState, content: str | None) -> str:
@@ -78,13 +78,13 @@ class File:
         if state.is_ == "link":
             return f"link to {state.target}\n"
         header = f"mode {state.mode:04o}, owner {state.uid}:{state.gid}\n"
-        hidden = self.secret or not state.mode & 0o004  # what only root may read is not for a screen
+        hidden = self.secret or not state.mode & 0o004  # what only root may read is not shown
         return header + (HIDDEN + "\n" if hidden else content or "")
 
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """A symbolic link: the switch between versions, the enabling of a unit, the mask of another."""
+    """A symbolic link: switches versions, enables or masks a unit."""
 
     kind: ClassVar[str] = "link"
 
@@ -100,12 +100,12 @@ class Link:
 
     @property
     def mark(self) -> str:
-        """A link is where it points to."""
+        """Where it points to."""
         return f"link:{self.target}"
 
     def observe(self, host: Host) -> PathState:
-        """What is there now."""
-        return host.look(self.path)
+        """The present state."""
+        return host.stat(self.path)
 
     def difference(self, seen: PathState) -> Change | None:
         """Compare where it points to."""
@@ -118,7 +118,7 @@ class Link:
         return Change(f"{verb} {self.path} to {self.target}", before, f"link to {self.target}\n")
 
     def capture(self, host: Host, vault: Vault) -> Origin:
-        """Whatever stands at this path, to the byte."""
+        """What exists at this path, byte for byte."""
         return capture_path(host, self.path, vault)
 
     def apply(self, host: Host) -> None:
@@ -127,21 +127,21 @@ class Link:
 
     @classmethod
     def mark_now(cls, host: Host, name: str) -> str:
-        """The present state in the words of `mark`."""
+        """The present state, in the format of `mark`."""
         return path_mark(host, name)
 
     @classmethod
     def restore(cls, host: Host, name: str, origin: Origin, vault: Vault) -> list[str]:
-        """Back to what stood here."""
+        """Restore what was here."""
         return restore_path(host, name, origin, vault)
 
 
 @dataclass(frozen=True, slots=True)
 class Directory:
-    """A directory; `ours` says that its content goes when we go.
+    """A directory; with `ours` its content is removed at unbootstrap.
 
-    `mode` None leaves the mode to whoever lives in it (containerd and the kubelet set their own);
-    `created` is the mode it is made with then.
+    `mode` None leaves the mode to the software that uses it (containerd and the kubelet set their own);
+    `created` is then the mode for a new directory.
     """
 
     kind: ClassVar[str] = "directory"
@@ -160,18 +160,18 @@ class Directory:
 
     @property
     def mark(self) -> str:
-        """What is inside is not the directory's state."""
+        """Only that it exists: its content is not part of its state."""
         return "directory"
 
     def observe(self, host: Host) -> PathState:
-        """What is there now; a link to a directory (a bigger disk) serves as well."""
-        state = host.look(self.path)
+        """The present state; a link to a directory (on a bigger disk) counts as a directory."""
+        state = host.stat(self.path)
         if state.is_ == "link" and host.exists(self.path + "/."):
             return PathState("directory", self.mode or 0)
         return state
 
     def difference(self, seen: PathState) -> Change | None:
-        """Compare existence, and mode and owner where they matter."""
+        """Compare existence, and mode and owner if they are managed."""
         wanted = self._mode()
         if seen.is_ == "directory" and (self.mode is None or access(seen) == (wanted, 0, 0)):
             return None
@@ -180,8 +180,8 @@ class Directory:
         return Change(f"{verb} {self.path}", before, f"directory {wanted:04o} 0:0\n")
 
     def capture(self, host: Host, vault: Vault) -> Origin:
-        """Existence, access, and the names of what was inside before us."""
-        state = host.look(self.path)
+        """Existence, access, and the names that it contained originally."""
+        state = host.stat(self.path)
         origin: dict[str, Any] = {"is": state.is_, "ours": self.ours}
         if state.is_ == "directory":
             origin |= {
@@ -194,10 +194,10 @@ class Directory:
 
     def apply(self, host: Host) -> None:
         """Create it, or set its access."""
-        state = host.look(self.path)
+        state = host.stat(self.path)
         if not state.absent and state.is_ != "directory":
             raise ForeignPath(
-                what="a directory is needed here, but something else is in the way",
+                what="a directory is needed here, but something else exists",
                 where=self.path,
                 why=f"it is a {state.is_}",
                 fix="move it away, or choose another directory under `paths`",
@@ -209,17 +209,17 @@ class Directory:
 
     @classmethod
     def mark_now(cls, host: Host, name: str) -> str:
-        """Only whether it is there."""
-        return host.look(name).is_
+        """Whether it exists."""
+        return host.stat(name).is_
 
     @classmethod
     def restore(cls, host: Host, name: str, origin: Origin, vault: Vault) -> list[str]:
-        """Remove what we brought; keep what was there before us and whatever is mounted."""
-        now = host.look(name).is_
-        if now != "directory":  # someone replaced or removed it since, or it was never ours
+        """Remove its new content; keep what it contained originally, and mounts."""
+        now = host.stat(name).is_
+        if now != "directory":  # replaced or removed since, or not created by this collection
             return [] if now in ("absent", origin["is"]) else [name]
-        if host.look(name).absent:
-            return []  # someone was faster
+        if host.stat(name).absent:
+            return []  # removed meanwhile
         before = {f"{name}/{entry}" for entry in origin.get("entries", ())}
         left: list[str] = []
         if origin.get("ours"):
@@ -237,21 +237,21 @@ def access(state: PathState) -> tuple[int, int, int]:
 
 
 def file_mark(mode: int, uid: int, gid: int, content: bytes) -> str:
-    """A file in one word."""
+    """A digest of a file's content, mode and owner."""
     return f"file:{mode:04o}:{uid}:{gid}:{hashlib.sha256(content).hexdigest()}"
 
 
 def path_mark(host: Host, path: str) -> str:
-    """Whatever stands at a path, in one word."""
-    state = host.look(path)
+    """The mark of what exists at a path."""
+    state = host.stat(path)
     if state.is_ == "file":
         return f"file:{state.mode:04o}:{state.uid}:{state.gid}:{host.sha256(path)}"
     return f"link:{state.target}" if state.is_ == "link" else state.is_
 
 
 def capture_path(host: Host, path: str, vault: Vault) -> Origin:
-    """What stands at a path before we replace it."""
-    state = host.look(path)
+    """What exists at a path before it is replaced."""
+    state = host.stat(path)
     if state.is_ == "file":
         content = host.read(path) or b""
         return {
@@ -266,7 +266,7 @@ def capture_path(host: Host, path: str, vault: Vault) -> Origin:
         return {"is": "link", "target": state.target}
     if not state.absent:
         raise ForeignPath(
-            what="a file belongs here, but something else is in the way",
+            what="a file is needed here, but something else exists",
             where=path,
             why=f"it is a {state.is_}",
             fix="move it away, then run this again",
@@ -275,7 +275,7 @@ def capture_path(host: Host, path: str, vault: Vault) -> Origin:
 
 
 def restore_path(host: Host, path: str, origin: Origin, vault: Vault) -> list[str]:
-    """Put back what `capture_path` saw."""
+    """Restore what `capture_path` recorded."""
     if origin["is"] == "absent":
         host.remove(path)
     elif origin["is"] == "link":

@@ -1,7 +1,7 @@
 # Copyright: (c) 2026, aks.flexnode contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Our own program on the machine: a directory of source files that is one item."""
+"""The aks-flex-node program on the machine: a directory of source files, managed as one item."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .base import Change, Drift, Origin, Vault
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """Files that belong together, put in place together. The directory's name carries their digest."""
+    """Files that are installed together. The directory's name contains their digest."""
 
     kind: ClassVar[str] = "program"
 
@@ -28,7 +28,7 @@ class Program:
 
     @property
     def path(self) -> str:
-        """Where these very files are kept."""
+        """The directory of these files."""
         return f"{self.directory}/{digest_of(self.files)}"
 
     @property
@@ -38,16 +38,16 @@ class Program:
 
     @property
     def mark(self) -> str:
-        """Present is all that counts: the name says which."""
+        """Only that it exists: its name contains the digest."""
         return "directory"
 
     def observe(self, host: Host) -> list[str]:
         """Files that are missing or differ."""
-        place = self.path  # computed from all files: once is enough
+        place = self.path  # computed from all files, so only once
         return [name for name, content in self.files.items() if host.read(f"{place}/{name}") != content]
 
     def difference(self, seen: list[str]) -> Change | None:
-        """Any such file is a difference."""
+        """Any missing or changed file is a difference."""
         return (
             Change(f"install the aks-flex-node command in {self.path}", "", f"{self.path}\n")
             if seen
@@ -55,11 +55,11 @@ class Program:
         )
 
     def capture(self, host: Host, vault: Vault) -> Origin:
-        """The place is our own: before us there was nothing."""
+        """Always absent: the directory belongs to this collection."""
         return {"is": "absent"}
 
     def apply(self, host: Host) -> None:
-        """Write all files beside the place, then move the directory into it."""
+        """Write all files to a temporary directory, then rename it."""
         staging = f"{self.directory}/.staging"
         host.remove_tree(staging)
         for name, content in self.files.items():
@@ -71,8 +71,8 @@ class Program:
 
     @classmethod
     def mark_now(cls, host: Host, name: str) -> str:
-        """Whether it is there."""
-        return host.look(name).is_
+        """Whether it exists."""
+        return host.stat(name).is_
 
     @classmethod
     def restore(cls, host: Host, name: str, origin: Origin, vault: Vault) -> list[str]:
@@ -81,7 +81,7 @@ class Program:
 
 
 def digest_of(files: Mapping[str, bytes]) -> str:
-    """A short name for exactly these files."""
+    """A short digest of these files."""
     digest = hashlib.sha256()
     for name, content in sorted(files.items()):
         digest.update(f"{name}\0{len(content)}\0".encode() + content)

@@ -1,7 +1,7 @@
 # Copyright: (c) 2026, aks.flexnode contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A version of some software: an artifact unpacked into a directory of its own."""
+"""One version of an artifact, unpacked into its own directory."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ MANIFEST = ".manifest.json"
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """What a tree must hold, written when it was unpacked from a verified artifact."""
+    """The expected files of a tree, written when it was unpacked from a verified artifact."""
 
     artifact: str
     files: Mapping[str, Mapping[str, Any]]
 
     @classmethod
     def read(cls, host: Host, tree: str) -> Manifest | None:
-        """The manifest of a tree, None where there is none that can be read."""
+        """The manifest of a tree; None: it is missing or damaged."""
         try:
             document = json.loads(host.text(f"{tree}/{MANIFEST}"))
             return cls(document["artifact"], document["files"])
@@ -36,20 +36,20 @@ class Manifest:
 
     @staticmethod
     def write(host: Host, tree: str, artifact: str, digests: Mapping[str, str]) -> None:
-        """Note digest and fingerprint of every file."""
+        """Write digest and fingerprint of every file."""
         files = {
-            name: {"sha256": digest, "fingerprint": host.look(f"{tree}/{name}").fingerprint}
+            name: {"sha256": digest, "fingerprint": host.stat(f"{tree}/{name}").fingerprint}
             for name, digest in sorted(digests.items())
         }
         document = json.dumps({"artifact": artifact, "files": files}, indent=1)
         host.write(f"{tree}/{MANIFEST}", document.encode(), 0o644)
 
     def damaged(self, host: Host, tree: str) -> list[str]:
-        """Files that are no longer what was unpacked. Only a file whose fingerprint changed is read again."""
+        """Files that differ from what was unpacked. Only files whose fingerprint changed are read again."""
         return [
             name
             for name, noted in self.files.items()
-            if list((seen := host.look(f"{tree}/{name}")).fingerprint) != list(noted["fingerprint"])
+            if list((seen := host.stat(f"{tree}/{name}")).fingerprint) != list(noted["fingerprint"])
             and (seen.is_ != "file" or seen.mode != 0o755 or host.sha256(f"{tree}/{name}") != noted["sha256"])
         ]
 
@@ -73,16 +73,16 @@ class Tree:
 
     @property
     def mark(self) -> str:
-        """The artifact it was made from."""
+        """The digest of its artifact."""
         return self.artifact.sha256
 
     @property
     def staging(self) -> str:
-        """Where it is unpacked before it takes its place."""
+        """The directory in which it is unpacked first."""
         return self.path + STAGING
 
     def observe(self, host: Host) -> str:
-        """complete, absent, or what is wrong with it."""
+        """complete, absent, or what differs."""
         manifest = Manifest.read(host, self.path)
         if manifest is None:
             return "absent"
@@ -107,13 +107,13 @@ class Tree:
         )
 
     def capture(self, host: Host, vault: Vault) -> Origin:
-        """The place is our own: before us there was nothing."""
+        """Always absent: the directory belongs to this collection."""
         return {"is": "absent"}
 
     def apply(self, host: Host) -> None:
-        """The staged directory takes its place; an older one steps aside and goes."""
+        """Rename the staged directory into place; an older one is moved aside and removed."""
         aside = self.path + ASIDE
-        if not host.look(self.path).absent:
+        if not host.stat(self.path).absent:
             host.remove_tree(aside)
             host.move(self.path, aside)
         host.move(self.staging, self.path)
@@ -121,9 +121,9 @@ class Tree:
 
     @classmethod
     def mark_now(cls, host: Host, name: str) -> str:
-        """The artifact that its manifest names."""
+        """The digest in its manifest."""
         manifest = Manifest.read(host, name)
-        return manifest.artifact if manifest else host.look(name).is_
+        return manifest.artifact if manifest else host.stat(name).is_
 
     @classmethod
     def restore(cls, host: Host, name: str, origin: Origin, vault: Vault) -> list[str]:

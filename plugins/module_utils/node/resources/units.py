@@ -1,7 +1,7 @@
 # Copyright: (c) 2026, aks.flexnode contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""systemd units: that they run. That they are enabled is a Link, what they are is a File."""
+"""systemd units that must run. Enabling one is a Link, its unit file is a File."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ PROPERTIES = (
 
 @dataclass(frozen=True, slots=True)
 class Unit:
-    """A unit that must be running. The engine starts it, once, after everything else is in place.
+    """A unit that must run. The engine starts it, once, after everything else is in place.
 
-    `last` ones are started when all is well: what looks after a node has no business before there is one.
+    `last` units start after the gates: the poll timer must not run before there is a node.
     """
 
     kind: ClassVar[str] = "unit"
@@ -44,7 +44,7 @@ class Unit:
 
     @property
     def mark(self) -> str:
-        """Running is all that this says."""
+        """Only that it runs."""
         return "running"
 
     @property
@@ -61,7 +61,7 @@ class Unit:
         return None if seen == self.mark else Change(f"start {self.unit}", "stopped\n", "running\n")
 
     def capture(self, host: Host, vault: Vault) -> Origin:
-        """Whether it ran before us."""
+        """Whether it ran originally."""
         return {"is": self.mark_now(host, self.unit)}
 
     def apply(self, host: Host) -> None:
@@ -74,7 +74,7 @@ class Unit:
 
     @classmethod
     def restore(cls, host: Host, name: str, origin: Origin, vault: Vault) -> list[str]:
-        """Stop what we started; what ran before us is started again when its files are back."""
+        """Stop it; a unit that ran originally is started again after its files are restored."""
         if origin["is"] != "running":
             host.run(["systemctl", "stop", name], timeout=120, check=False)
         return []

@@ -1,7 +1,7 @@
 # Copyright: (c) 2026, aks.flexnode contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Where a configuration comes from. Every source ends in the same document."""
+"""Sources of a configuration: inline, stored, URL, and what a poll found."""
 
 from __future__ import annotations
 
@@ -18,23 +18,23 @@ from .watched import Watched, digest_of
 
 @dataclass(frozen=True, slots=True)
 class Fetched:
-    """A document as its source gives it, with the number the source gave it."""
+    """A document as its source returns it, with the source's version."""
 
     document: Mapping[str, Any]
     version: str | None = None
-    etag: str = ""  # what the server calls this very content
+    etag: str = ""  # the server's name of this content
     digest: str = ""
 
 
 class Source(Protocol):
-    """All that a source must be able to do."""
+    """What every source can do."""
 
     def fetch(self) -> Fetched: ...
 
 
 @dataclass(frozen=True, slots=True)
 class Inline:
-    """The document itself: inventory variables, or a file that was read for us."""
+    """The document itself: from inventory variables, or from a file."""
 
     document: Mapping[str, Any]
 
@@ -45,58 +45,58 @@ class Inline:
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """The document that is on the machine."""
+    """The document that is stored on the machine."""
 
     store: Store
 
     def fetch(self) -> Fetched:
-        """Read it; its secrets are in it."""
+        """Read it, secrets included."""
         document = self.store.current_config()
         if document is None:
             raise ConfigMissing(
                 "no configuration is stored on this machine",
                 where=self.store.directory,
                 why="it has never been a node, has left, or was reinstalled since",
-                fix="give it a new one. Of a flexNodeConfig resource: ansible-playbook "
+                fix="create a new one. For a flexNodeConfig resource: ansible-playbook "
                 "aks.flexnode.config_tokens -i INVENTORY -l HOST, then bootstrap or `aks-flex-node join` "
-                "with the new address. Else: run bootstrap with a new configuration",
+                "with the new URL. Otherwise: run bootstrap with a new configuration",
             )
         return Fetched(document, self.store.config_version())
 
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """What a poll found at the address that this machine follows."""
+    """What a poll found at the URL that this machine follows."""
 
     bundle: Mapping[str, Any]
-    watched: Watched  # that address, with what was seen now
+    watched: Watched  # that URL, with what was found now
 
     def fetch(self) -> Fetched:
-        """It is here already."""
+        """Already fetched."""
         return Fetched(*unwrap(self.bundle))
 
 
 @dataclass(frozen=True, slots=True)
 class Url:
-    """A configuration bundle at an address that is itself a secret."""
+    """A configuration bundle at a URL that is itself a secret."""
 
     url: str
     client: HttpClient
-    ca: str = ""  # of its server, to be remembered with a durable address
+    ca: str = ""  # of its server, stored with a durable URL
 
     def fetch(self) -> Fetched:
-        """Get it and read it; the address is never shown with its query."""
+        """Request and read it; the URL is never shown with its query."""
         if not self.url.startswith("https://"):
             raise ConfigUnreachable(
                 "a configuration is only fetched over TLS",
                 where=shown(self.url),
-                why="it holds credentials, and this address is not https",
-                fix="serve it over https; a private CA can be given (flexnode_config_url_ca_cert, --ca-cert)",
+                why="it holds credentials, and this URL is not https",
+                fix="serve it over https; a private CA can be set (flexnode_config_url_ca_cert, --ca-cert)",
             )
         try:
             answer = self.client.request("GET", self.url)
-        except ValueError as error:  # nothing that could be asked
-            raise ConfigUnreachable("the address of the configuration is not one", why=str(error)) from error
+        except ValueError as error:  # not a URL
+            raise ConfigUnreachable("the configuration URL is not a URL", why=str(error)) from error
         except HttpFailure as failure:
             gone = failure.status in (401, 403, 404, 410)
             raise ConfigUnreachable(
@@ -105,18 +105,18 @@ class Url:
                 why=failure.reason,
                 fix=failure.advice
                 or (
-                    "the address is wrong, expired or already used: ask for a new one. Of a flexNodeConfig "
+                    "the URL is wrong, expired or already used: request a new one. For a flexNodeConfig "
                     "resource: ansible-playbook aks.flexnode.config_tokens, then bootstrap or `aks-flex-node "
-                    "join` with the new address"
+                    "join` with the new URL"
                     if gone
-                    else "give the server's CA (flexnode_config_url_ca_cert, --ca-cert)"
+                    else "set the server's CA (flexnode_config_url_ca_cert, --ca-cert)"
                     if failure.tls
-                    else "check the network and the address, then run this again"
+                    else "check the network and the URL, then run this again"
                 ),
             ) from failure
         bundle = loads(answer.body.decode(errors="replace"), where=shown(self.url))
         if is_tombstone(bundle):
-            hint = "its owner deleted it: ask for a new one, or unbootstrap"
+            hint = "its owner deleted it: create a new one, or unbootstrap"
             raise ConfigInvalid(
                 [Problem("tombstone", "true", "a configuration", hint)], where=shown(self.url)
             )
@@ -124,5 +124,5 @@ class Url:
 
 
 def is_tombstone(bundle: Mapping[str, Any]) -> bool:
-    """Whether the owner of a configuration says, in so many words, that this node is to leave."""
+    """Whether a bundle is a tombstone: its owner deleted the configuration, and the node must leave."""
     return bundle.get("tombstone") is True

@@ -1,7 +1,7 @@
 # Copyright: (c) 2026, aks.flexnode contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A durable address: where this machine looks for its configuration again, and what it saw there last."""
+"""The durable URL that this machine polls, and what was last seen there."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-LONGEST = 3600.0  # seconds: no pause is longer, whatever a server asks for and however often something failed
+LONGEST = 3600.0  # seconds: the longest pause, whatever Retry-After says and however often something failed
 
 
 @dataclass(frozen=True, slots=True)
 class News:
-    """A bundle as it was found."""
+    """A bundle as it was received."""
 
     body: bytes
     etag: str
@@ -24,34 +24,34 @@ class News:
 
 @dataclass(frozen=True, slots=True)
 class Blocked:
-    """A bundle that was refused, or did not work: it is not tried again at every tick."""
+    """A bundle that was refused, or failed: it is not retried at every poll."""
 
     digest: str
     version: str | None
     code: str
     message: str
     attempts: int = 1
-    retry_at: float | None = None  # None: never, it takes another bundle
+    retry_at: float | None = None  # None: never, only a new bundle helps
 
 
 @dataclass(frozen=True, slots=True)
 class Watched:
-    """source.json: the address with all that is needed to ask it, in one small file that a tick reads."""
+    """source.json: the URL with everything needed to request it, in one small file that a poll reads."""
 
     url: str
     ca: str = ""
-    over: Mapping[str, Any] = field(default_factory=dict)  # explicit settings, which go over what it gives
+    over: Mapping[str, Any] = field(default_factory=dict)  # explicit settings, merged over the bundle
     proxy: Mapping[str, Any] = field(default_factory=dict)
     etag: str = ""
-    digest: str = ""  # of the bundle that was seen last
+    digest: str = ""  # of the last bundle
     version: str | None = None
-    settled: bool = False  # what was seen last has been dealt with; else it is asked for in full again
-    not_before: float = 0.0  # the server asked to be left alone until then
+    settled: bool = False  # the last bundle was applied or refused; otherwise it is requested in full again
+    not_before: float = 0.0  # no request before this time (Retry-After)
     blocked: Blocked | None = None
 
     @classmethod
     def of(cls, stored: Mapping[str, Any] | None) -> Watched | None:
-        """From source.json; None where there is none that says where to look."""
+        """From source.json; None: there is no URL to poll."""
         if not stored or not stored.get("url"):
             return None
         blocked = stored.get("blocked")
@@ -102,7 +102,7 @@ class Watched:
         }
 
     def knows(self, news: News, now: float) -> bool:
-        """Whether a bundle was dealt with, or is not to be tried now."""
+        """Whether a bundle was settled, or is blocked for now."""
         if self.settled and news.digest == self.digest:
             return True
         if self.blocked is None or self.blocked.digest != news.digest:
@@ -111,5 +111,5 @@ class Watched:
 
 
 def digest_of(content: bytes) -> str:
-    """A bundle in one word."""
+    """The sha256 of a bundle."""
     return hashlib.sha256(content).hexdigest()

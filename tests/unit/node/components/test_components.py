@@ -23,7 +23,7 @@ from ansible_collections.aks.flexnode.plugins.module_utils.node.components.kubel
 from ansible_collections.aks.flexnode.plugins.module_utils.node.config.available import check_available
 from ansible_collections.aks.flexnode.plugins.module_utils.node.config.model import NodeConfig
 from ansible_collections.aks.flexnode.plugins.module_utils.node.config.parse import parse
-from ansible_collections.aks.flexnode.plugins.module_utils.node.engine.transaction import with_parents
+from ansible_collections.aks.flexnode.plugins.module_utils.node.engine.plan import with_parents
 from ansible_collections.aks.flexnode.plugins.module_utils.node.errors import NotAvailable
 from ansible_collections.aks.flexnode.plugins.module_utils.node.machine.facts import Facts
 from ansible_collections.aks.flexnode.plugins.module_utils.node.machine.host import ABSENT

@@ -18,7 +18,7 @@ from ansible_collections.aks.flexnode.plugins.module_utils.node.config.parse imp
 from ansible_collections.aks.flexnode.plugins.module_utils.node.identity.choice import method_for, source_of
 from ansible_collections.aks.flexnode.plugins.module_utils.node.procedures.arc.choice import (
     installer_token,
-    order_of,
+    requested_registration,
 )
 from tests.unit.node.config.test_samples import CLIENT, PRINCIPAL, SUBSCRIPTION, TENANT, joining
 from tests.unit.node.fakes import Machine
@@ -39,7 +39,7 @@ def configured(method: str, profile: str = "certificate", **more: Any) -> NodeCo
 def test_a_bootstrap_token_needs_no_plugin() -> None:
     config = parse(joining())
     assert exec_plugin.identity_method(config) is None
-    assert not exec_plugin.lives_on_tokens(config)
+    assert not exec_plugin.uses_tokens(config)
     assert exec_plugin.resources(config, ()) == []
 
 
@@ -48,7 +48,7 @@ def test_a_bootstrap_token_needs_no_plugin() -> None:
 def test_an_azure_identity_needs_it(method: str, profile: str) -> None:
     config = configured(method, profile)
     assert exec_plugin.identity_method(config) == method
-    assert exec_plugin.lives_on_tokens(config) == (profile == "token")
+    assert exec_plugin.uses_tokens(config) == (profile == "token")
     files = {item.name: item for item in exec_plugin.resources(config, ("kubelet.service",))}
     assert {name: getattr(item, "mode") for name, item in files.items()} == {  # noqa: B009
         "/var/lib/kubelet/token-identity.json": 0o600,
@@ -124,7 +124,7 @@ def test_the_script(
 
 
 def test_what_is_left_out_is_the_clusters() -> None:
-    order = order_of(configured("arc"), "edge-1")
+    order = requested_registration(configured("arc"), "edge-1")
     assert order.registration.resource_id == (
         f"/subscriptions/{SUBSCRIPTION}/resourceGroups/rg/providers/Microsoft.HybridCompute/machines/edge-1"
     )
@@ -140,7 +140,7 @@ def test_what_is_given_counts(machine: Machine) -> None:
         "tags": {"a": "b"},
     }
     config = parse(joining({"azure": {"arc": arc, "tenantId": TENANT, **AT}}))
-    order = order_of(config, "edge-1")
+    order = requested_registration(config, "edge-1")
     assert order.registration.resource_id.endswith("/g/providers/Microsoft.HybridCompute/machines/m")
     assert (order.location, order.tags) == ("eastus", {"a": "b"})
     assert installer_token(config, machine.host) is None

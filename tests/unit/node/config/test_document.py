@@ -76,7 +76,7 @@ def test_what_is_not_json_is_refused_with_line_and_column(
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        ('{"a": 1,\n "b": {"c": 1,\n "c": 2}}', "'c' stands twice"),
+        ('{"a": 1,\n "b": {"c": 1,\n "c": 2}}', "'c' is in one mapping twice"),
         ('{"a": NaN}', "NaN"),
         (b'{"a": "\xff"}', "UTF-8"),
         ('{"a":' * 100_000, "deeply|Expecting"),

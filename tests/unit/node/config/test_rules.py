@@ -146,4 +146,4 @@ def test_a_wrong_token_does_not_also_count_as_missing() -> None:
 @pytest.mark.parametrize("directory", ["/srv", "/etc", "/var/lib", "/usr/local/bin", "/etc/ssl/certs"])
 def test_a_directory_that_others_use_is_not_ours(directory: str) -> None:
     problems = problems_of(joining(at("paths.dataDir", directory)))
-    assert problems["paths.dataDir"].accepted.startswith("a directory of its own")
+    assert problems["paths.dataDir"].accepted.startswith("a dedicated directory")

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ansible_collections.aks.flexnode.plugins.module_utils.node.engine.journal import Entry, Journal
-from ansible_collections.aks.flexnode.plugins.module_utils.node.engine.transaction import take_back
+from ansible_collections.aks.flexnode.plugins.module_utils.node.engine.restore_host import restore_host
 from ansible_collections.aks.flexnode.plugins.module_utils.node.errors import StateCorrupt
 from ansible_collections.aks.flexnode.plugins.module_utils.node.resources.base import key_of
 from ansible_collections.aks.flexnode.plugins.module_utils.node.resources.paths import File
@@ -58,19 +58,19 @@ def test_the_origin_is_that_of_the_first_touch_and_every_mark_is_kept(
 
 def test_nothing_is_written_when_nothing_is_new(machine: Machine, journal: Journal) -> None:
     journal.record([a_file("a")])
-    before = machine.host.look(LINES)
+    before = machine.host.stat(LINES)
     journal.record([a_file("a")])
     journal.record([])
-    assert machine.host.look(LINES) == before
+    assert machine.host.stat(LINES) == before
 
 
 def test_only_root_reads_the_journal_and_its_contents(machine: Machine, journal: Journal) -> None:
     machine.put("/etc/a", "s3cret")
     journal.record([a_file("a")])
-    assert machine.host.look(LINES).mode == 0o600
-    assert machine.host.look(f"{DIRECTORY}/origins").mode == 0o700
+    assert machine.host.stat(LINES).mode == 0o600
+    assert machine.host.stat(f"{DIRECTORY}/origins").mode == 0o700
     (name,) = machine.host.names(f"{DIRECTORY}/origins")
-    assert machine.host.look(f"{DIRECTORY}/origins/{name}").mode == 0o600
+    assert machine.host.stat(f"{DIRECTORY}/origins/{name}").mode == 0o600
 
 
 @pytest.mark.parametrize("line", [b"{", b"\x00\x00", b"[]", b'{"mark": "x"}', b'{"key": 1}'])
@@ -142,5 +142,5 @@ def test_any_history_reads_back_and_is_undone(before: dict[str, bytes], acts: li
         assert [(entry.was, set(entry.marks)) for entry in entries] == [
             (entry.was, set(entry.marks)) for entry in expected.values()
         ]
-        take_back(machine.host, machine.store)
+        restore_host(machine.host, machine.store)
         assert machine.snapshot("/etc", times=False) == was

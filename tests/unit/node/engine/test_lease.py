@@ -53,7 +53,7 @@ def test_a_lease_names_its_owner_and_ends_with_the_block(machine: Machine) -> No
     with held(machine.host, "one", "Ansible"):
         lease = json.loads(machine.text(LEASE))
         assert (lease["operation"], lease["owner"], lease["pid"]) == ("one", "Ansible", os.getpid())
-        assert machine.host.look(LEASE).mode == 0o600
+        assert machine.host.stat(LEASE).mode == 0o600
     assert not machine.path(LEASE).exists()
     with held(machine.host, "two", "aks-flex-node join"):
         pass
@@ -68,7 +68,10 @@ def test_an_error_inside_ends_it_too(machine: Machine) -> None:
 def test_between_its_calls_an_operation_keeps_others_out(machine: Machine) -> None:
     with held(machine.host, "one", "Ansible", keep=True):
         pass
-    with pytest.raises(LeaseHeld, match="someone else") as caught, held(machine.host, "two", "x", patience=2):
+    with (
+        pytest.raises(LeaseHeld, match="another process") as caught,
+        held(machine.host, "two", "x", patience=2),
+    ):
         pytest.fail("two writers")
     assert "Ansible" in caught.value.why
     assert sum(machine.clock.naps) == pytest.approx(2, abs=0.5)

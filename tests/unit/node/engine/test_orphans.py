@@ -10,16 +10,13 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.aks.flexnode.plugins.module_utils.node.engine.transaction import (
-    Plan,
-    Timings,
-    execute,
-    make_plan,
-    take_back,
-)
+from ansible_collections.aks.flexnode.plugins.module_utils.node.engine.plan import Plan, make_plan
+from ansible_collections.aks.flexnode.plugins.module_utils.node.engine.restore_host import restore_host
+from ansible_collections.aks.flexnode.plugins.module_utils.node.engine.transaction import Timings, execute
 from ansible_collections.aks.flexnode.plugins.module_utils.node.errors import KernelLacks, NodeNotReady
 from ansible_collections.aks.flexnode.plugins.module_utils.node.machine.host import Host
 from ansible_collections.aks.flexnode.plugins.module_utils.node.operations.leave import leave
+from ansible_collections.aks.flexnode.plugins.module_utils.node.operations.obtain import stored_config
 from ansible_collections.aks.flexnode.plugins.module_utils.node.operations.reconcile import reconcile
 from ansible_collections.aks.flexnode.plugins.module_utils.node.resources.base import (
     Ownership,
@@ -29,7 +26,7 @@ from ansible_collections.aks.flexnode.plugins.module_utils.node.resources.base i
 from ansible_collections.aks.flexnode.plugins.module_utils.node.resources.kernel import KernelModule
 from ansible_collections.aks.flexnode.plugins.module_utils.node.resources.paths import Directory, File, Link
 from ansible_collections.aks.flexnode.plugins.module_utils.node.resources.units import Unit
-from tests.unit.node.engine.test_transaction import Watching, a_tree, refuse
+from tests.unit.node.engine.an_app import Watching, a_tree, refuse
 from tests.unit.node.fakes import Machine
 from tests.unit.node.servers import Pki
 from tests.unit.node.sites import CONTAINERD, KUBECONFIG, KUBELET, Site, a_site
@@ -76,14 +73,14 @@ def test_what_is_not_asked_for_any_more_goes_with_its_directory_and_its_reader_n
     machine.commands.calls.clear()
     plan = run(machine, BASE)
     assert plan.sentences == [
-        "remove /etc/app/extra/setting (nothing asks for it any more)",
-        "remove directory /etc/app/extra (nothing asks for it any more)",
+        "remove /etc/app/extra/setting (no longer in the configuration)",
+        "remove directory /etc/app/extra (no longer in the configuration)",
     ]
     assert plan.diff[0]["before"] == "mode 0644, owner 0:0\nours"
     assert machine.commands.changing() == [("systemctl", "restart", APP)]
     assert not machine.path("/etc/app/extra").exists()
     assert not run(machine, BASE).changed
-    take_back(host, machine.store)
+    restore_host(host, machine.store)
     assert machine.snapshot("/etc") == before
 
 
@@ -92,12 +89,12 @@ def test_what_was_there_before_comes_back_and_is_kept_anew_the_next_time(
 ) -> None:
     machine.put("/etc/app/extra/setting", "theirs", 0o640)
     run(machine, [*BASE, SETTING])
-    assert run(machine, BASE).sentences == ["restore /etc/app/extra/setting (nothing asks for it any more)"]
+    assert run(machine, BASE).sentences == ["restore /etc/app/extra/setting (no longer in the configuration)"]
     assert machine.text("/etc/app/extra/setting") == "theirs"
     machine.put("/etc/app/extra/setting", "theirs, newer", 0o640)
     run(machine, [*BASE, SETTING])
     assert machine.text("/etc/app/extra/setting") == "ours"
-    take_back(host, machine.store)
+    restore_host(host, machine.store)
     assert machine.text("/etc/app/extra/setting") == "theirs, newer"
 
 
@@ -123,8 +120,8 @@ def test_a_directory_with_others_things_in_it_stays_until_the_end(machine: Machi
     run(machine, BASE)
     assert host.names("/etc/app/extra") == ("by-a-daemon",)
     assert not run(machine, BASE).changed
-    take_back(host, machine.store)
-    assert host.look("/etc/app").absent
+    restore_host(host, machine.store)
+    assert host.stat("/etc/app").absent
 
 
 def test_versions_stay_for_a_rollback(machine: Machine, host: Host) -> None:
@@ -247,7 +244,7 @@ def test_a_setting_that_is_taken_out_leaves_nothing_behind(
     site.join(setting)
     assert all(site.machine.path(path).exists() for path in FILES[name])
     checked = site.join(check=True)
-    assert {f"remove {path} (nothing asks for it any more)" for path in FILES[name][:1]} <= set(
+    assert {f"remove {path} (no longer in the configuration)" for path in FILES[name][:1]} <= set(
         checked.actions
     )
     assert "s3cret" not in repr(checked.plan.diff)
@@ -262,7 +259,9 @@ def test_a_setting_that_is_taken_out_leaves_nothing_behind(
 def test_preparing_again_takes_nothing_of_the_node_away(site: Site) -> None:
     site.join(PROXY, MIRROR, BRIDGE)
     for component in ("system_config", "runtime", "kubernetes", "cni", "agent"):
-        assert not reconcile(site.machine.host, None, [component], machine="x86_64").changed
+        assert not reconcile(
+            stored_config(site.machine.host, purpose="prepare"), [component], machine="x86_64"
+        ).changed
 
 
 def test_a_part_is_given_back_by_its_own_component(site: Site) -> None:

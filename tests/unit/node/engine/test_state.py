@@ -22,7 +22,7 @@ MOVED = "/data/flexnode"
 
 def fingerprints(machine: Machine) -> dict[str, tuple[int, int, int, int]]:
     return {
-        name: machine.host.look(f"{DATA_DIR}/{name}").fingerprint for name in machine.host.names(DATA_DIR)
+        name: machine.host.stat(f"{DATA_DIR}/{name}").fingerprint for name in machine.host.names(DATA_DIR)
     }
 
 
@@ -45,8 +45,8 @@ def test_what_is_written_is_read_again_and_only_root_may(machine: Machine) -> No
     assert again.applied_config() == {"a": 2}
     assert again.state() == {"phase": "NodeFailed", "code": "FLEX-1502", "message": "why"}
     assert again.transaction() == {"restarts": []}
-    assert machine.host.look(DATA_DIR).mode == 0o700
-    assert {machine.host.look(f"{DATA_DIR}/{name}").mode for name in machine.host.names(DATA_DIR)} == {0o600}
+    assert machine.host.stat(DATA_DIR).mode == 0o700
+    assert {machine.host.stat(f"{DATA_DIR}/{name}").mode for name in machine.host.names(DATA_DIR)} == {0o600}
     store.finish()
     store.finish()
     assert again.transaction() is None

@@ -23,9 +23,9 @@ from ansible_collections.aks.flexnode.plugins.module_utils.node.errors import Co
 from ansible_collections.aks.flexnode.plugins.module_utils.node.machine.program import COMMAND
 from ansible_collections.aks.flexnode.plugins.module_utils.node.net.http_client import HttpClient
 from ansible_collections.aks.flexnode.plugins.module_utils.node.operations.leave import leave
+from ansible_collections.aks.flexnode.plugins.module_utils.node.operations.obtain import obtain, stored_config
 from ansible_collections.aks.flexnode.plugins.module_utils.node.operations.reconcile import (
     EVERYTHING,
-    obtain,
     reconcile,
 )
 from ansible_collections.aks.flexnode.plugins.module_utils.node.operations.status import status_of
@@ -95,7 +95,7 @@ class Followed:
 
     def join(self, overrides: dict[str, Any] | None = None, **options: Any) -> None:
         obtain(self.machine.host, self.source(), overrides or {}, durable=True, **options)
-        reconcile(self.machine.host, None, EVERYTHING)
+        reconcile(stored_config(self.machine.host), EVERYTHING)
 
     def poll(self, *arguments: str) -> int:
         return main(["poll", *arguments], self.machine.host)
@@ -134,7 +134,7 @@ def test_a_durable_address_is_remembered_for_root_alone(joined: Followed) -> Non
     assert (followed["url"], followed["ca"]) == (joined.blob.url, joined.pki.ca_pem)
     assert (followed["configVersion"], followed["settled"]) == ("17", True)
     assert followed["etag"].startswith('"')
-    assert joined.machine.host.look(f"{DATA_DIR}/source.json").mode == 0o600
+    assert joined.machine.host.stat(f"{DATA_DIR}/source.json").mode == 0o600
 
 
 def test_the_timer_starts_last_and_a_second_run_changes_nothing(joined: Followed) -> None:
@@ -163,7 +163,7 @@ def test_switched_off_it_is_gone(joined: Followed) -> None:
     assert joined.poll() == 0
     assert not any(joined.machine.path(path).exists() for path in (*UNIT_FILES, WANTED))
     assert joined.machine.commands.units[TIMER] == "inactive"
-    assert not reconcile(joined.machine.host, None, EVERYTHING).changed
+    assert not reconcile(stored_config(joined.machine.host), EVERYTHING).changed
 
 
 def test_monitoring_needs_an_address_that_lasts(node: Followed) -> None:
@@ -197,7 +197,7 @@ def test_leaving_forgets_the_address(joined: Followed) -> None:
 def test_check_mode_remembers_nothing(node: Followed) -> None:
     before = node.machine.snapshot("/")
     public = obtain(node.machine.host, node.source(), {}, durable=True, check=True).public
-    assert reconcile(node.machine.host, public, EVERYTHING, check=True).changed
+    assert reconcile(stored_config(node.machine.host, public, pollable=True), EVERYTHING, check=True).changed
     assert node.machine.snapshot("/") == before
 
 
@@ -230,7 +230,7 @@ def test_a_new_document_is_applied_whole(joined: Followed, capsys: Captured) -> 
     assert joined.poll() == 0
     assert '"maxPods": 50' in joined.machine.text("/etc/default/kubeletconfig.json")
     assert joined.site.api.nodes["edge-1"]["metadata"]["labels"]["site"] == "lab-2"
-    assert "configuration 18 is followed" in capsys.readouterr().out
+    assert "configuration 18 is applied" in capsys.readouterr().out
     assert joined.machine.store.config_version() == "18"
     assert (joined.followed()["configVersion"], joined.trouble()) == ("18", {})
     before = joined.machine.snapshot("/")
@@ -428,7 +428,7 @@ def test_a_server_that_wants_to_be_left_alone_is(joined: Followed, capsys: Captu
     asked = len(joined.blob.server.requests)
     joined.machine.clock.time += 119
     assert joined.poll() == 0
-    assert "left alone for another 1 s" in capsys.readouterr().out
+    assert "asked to wait another 1 s" in capsys.readouterr().out
     assert len(joined.blob.server.requests) == asked
     joined.machine.clock.time += 2
     assert joined.poll() == 0

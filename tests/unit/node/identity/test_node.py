@@ -18,12 +18,12 @@ import pytest
 from ansible_collections.aks.flexnode.plugins.module_utils.node.cli import main
 from ansible_collections.aks.flexnode.plugins.module_utils.node.errors import Forbidden, NodeNotReady
 from ansible_collections.aks.flexnode.plugins.module_utils.node.identity.errors import IdentityRefused
-from ansible_collections.aks.flexnode.plugins.module_utils.node.node_object.gates import (
+from ansible_collections.aks.flexnode.plugins.module_utils.node.node_object.kubelet_log import (
     explained_log,
     refused,
 )
+from ansible_collections.aks.flexnode.plugins.module_utils.node.operations.checks import has_joined
 from ansible_collections.aks.flexnode.plugins.module_utils.node.operations.leave import leave
-from ansible_collections.aks.flexnode.plugins.module_utils.node.operations.reconcile import has_joined
 from tests.unit.node.config.test_samples import CLIENT, TENANT
 from tests.unit.node.fake_api import a_node
 from tests.unit.node.fakes import Machine
@@ -189,7 +189,7 @@ UNAUTHORIZED = 'err="failed to run Kubelet: cannot create certificate signing re
     [
         (NO_TOKEN, "FLEX-1804: the Arc agent is down"),
         (f"{ANONYMOUS}\n{NOT_ALLOWED}\n{NOT_ALLOWED}\n{ANONYMOUS}", "User who-am-i may not create nodes"),
-        (UNAUTHORIZED, "does not trust tokens"),
+        (UNAUTHORIZED, "does not accept tokens"),
     ],
 )
 def test_why_a_kubelet_with_an_azure_identity_does_not_join(machine: Machine, log: str, why: str) -> None:
@@ -253,4 +253,4 @@ def test_registering_needs_somebody_who_may(edge: Edge, capsys: Captured) -> Non
     edge.site.join({"azure": azure})  # with its bootstrap token; Arc is for Azure alone
     capsys.readouterr()
     assert command(edge, "arc", "register") == 1
-    assert "no access token" in capsys.readouterr().err
+    assert "an access token is needed" in capsys.readouterr().err

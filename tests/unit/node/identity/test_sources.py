@@ -52,7 +52,8 @@ from ansible_collections.aks.flexnode.plugins.module_utils.node.identity.service
     SecretText,
     ServicePrincipal,
 )
-from ansible_collections.aks.flexnode.plugins.module_utils.node.machine.host import Host, run_command
+from ansible_collections.aks.flexnode.plugins.module_utils.node.machine.command import run_command
+from ansible_collections.aks.flexnode.plugins.module_utils.node.machine.host import Host
 from ansible_collections.aks.flexnode.plugins.module_utils.node.net.http_client import HttpClient
 from ansible_collections.aks.flexnode.plugins.module_utils.node.secret import Secret
 from tests.unit.node.config.test_samples import CLIENT, PRINCIPAL, TENANT, joining
@@ -518,11 +519,11 @@ def test_certificates_that_can_not_sign(machine: Machine, signing: Host, rsa_key
     pem = certificate_pem(rsa_key, machine)
     elliptic = ec.generate_private_key(ec.SECP256R1())
     cases = {
-        "there is no certificate": key_pem(rsa_key),
+        "it contains no certificate": key_pem(rsa_key),
         "can't sign": pem,
         "openssl": key_pem(rsa_key, b"password") + pem,
         "key": key_pem(elliptic) + certificate_pem(elliptic, machine),
-        "not there": None,
+        "missing": None,
     }
     for why, content in cases.items():
         if content is None:

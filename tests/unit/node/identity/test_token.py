@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import ast
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -24,9 +24,9 @@ from ansible_collections.aks.flexnode.plugins.module_utils.node.errors import (
 )
 from ansible_collections.aks.flexnode.plugins.module_utils.node.net.http_client import HttpClient
 from ansible_collections.aks.flexnode.plugins.module_utils.node.operations.leave import leave
+from ansible_collections.aks.flexnode.plugins.module_utils.node.operations.obtain import obtain, stored_config
 from ansible_collections.aks.flexnode.plugins.module_utils.node.operations.reconcile import (
     EVERYTHING,
-    obtain,
     reconcile,
 )
 from ansible_collections.aks.flexnode.plugins.module_utils.node.secret import REDACTED
@@ -79,11 +79,13 @@ def test_it_is_never_tried_again_and_nothing_is_touched(site: Site) -> None:
     refused_once(site)
     before, calls = site.machine.snapshot(*PLACES), site.machine.commands.changing()
     asked = len(site.api.server.requests), len(site.mirror.requests)
-    for attempt in (
+    stored = stored_config(site.machine.host)
+    attempts: list[Callable[[], object]] = [
         lambda: site.join(),
-        lambda: reconcile(site.machine.host, None, EVERYTHING, machine="x86_64"),
-        lambda: reconcile(site.machine.host, None, EVERYTHING, machine="x86_64", check=True),
-    ):
+        lambda: reconcile(stored, EVERYTHING, machine="x86_64"),
+        lambda: reconcile(stored, EVERYTHING, machine="x86_64", check=True),
+    ]
+    for attempt in attempts:
         with pytest.raises(TokenRefused) as caught:
             attempt()
         assert caught.value.where == "token fedcba"
@@ -120,7 +122,7 @@ def test_a_kubelet_of_others_stays_enabled(site: Site) -> None:
 
 def test_preparing_needs_no_token_at_all(site: Site) -> None:
     refused_once(site)
-    reconcile(site.machine.host, None, ["runtime"], machine="x86_64")
+    reconcile(stored_config(site.machine.host, purpose="prepare"), ["runtime"], machine="x86_64")
     obtain(site.machine.host, Inline(site.document), {}, purpose="prepare", check=True)
 
 
@@ -205,7 +207,7 @@ def test_a_revoked_address_does_not_disturb_a_node_that_has_joined(
     site: Site, bundle: Server, pki: Pki, status: int
 ) -> None:
     obtain(site.machine.host, an_address(site, bundle, pki), {})
-    reconcile(site.machine.host, None, EVERYTHING, machine="x86_64")
+    reconcile(stored_config(site.machine.host), EVERYTHING, machine="x86_64")
     revoked(bundle, status)
     got = obtain(site.machine.host, an_address(site, bundle, pki), {"node": {"maxPods": 50}})
     (warning,) = got.warnings

@@ -93,7 +93,7 @@ def test_platforms(debian: Machine, release: str, accepted: bool) -> None:
 
 def test_a_machine_without_systemd(debian: Machine) -> None:
     debian.path("/run/systemd/system").rmdir()
-    with pytest.raises(UnsupportedPlatform, match="systemd does not run"):
+    with pytest.raises(UnsupportedPlatform, match="systemd is not running"):
         check_platform(gather(debian.host, "x86_64"), debian.host)
 
 

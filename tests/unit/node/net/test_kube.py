@@ -22,10 +22,8 @@ from ansible_collections.aks.flexnode.plugins.module_utils.node.errors import (
     Forbidden,
     NodeNotReady,
 )
-from ansible_collections.aks.flexnode.plugins.module_utils.node.net.kube import (
-    KubeClient,
-    drain,
-    evictable,
+from ansible_collections.aks.flexnode.plugins.module_utils.node.net.kube import KubeClient
+from ansible_collections.aks.flexnode.plugins.module_utils.node.node_object.conditions import (
     kubelet_version,
     ready_condition,
 )
@@ -116,60 +114,6 @@ def test_something_else_that_answers(pki: Pki) -> None:
     portal = serving(lambda _: Answer(b"<html>sign in</html>"), pki.server_context())
     with portal as server, pytest.raises(ApiUnreachable, match="not an API server"):
         KubeClient(server.url, pki.ca_pem).node("edge-1")
-
-
-# -- drain -------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("pod", "leaves"),
-    [
-        (a_pod("plain"), True),
-        (a_pod("pending", "Pending"), True),
-        (a_pod("done", "Succeeded"), False),
-        (a_pod("broken", "Failed"), False),
-        (a_pod("static", annotations={"kubernetes.io/config.mirror": "x"}), False),
-        (a_pod("daemon", ownerReferences=[{"kind": "DaemonSet"}]), False),
-        (a_pod("of-a-deployment", ownerReferences=[{"kind": "ReplicaSet"}]), True),
-        (a_pod("bare", annotations=None, ownerReferences=None), True),
-    ],
-)
-def test_which_pods_leave(pod: dict[str, Any], leaves: bool) -> None:
-    assert evictable(pod) == leaves
-
-
-def test_a_drain_cordons_and_evicts_each_pod_once(api: FakeApi, client: KubeClient, clock: FakeClock) -> None:
-    daemon = a_pod("daemon", ownerReferences=[{"kind": "DaemonSet"}])
-    api.pods = [a_pod("a"), a_pod("b"), daemon]
-    assert drain(client, "edge-1", clock, 30) == []
-    assert api.nodes["edge-1"]["spec"] == {"unschedulable": True}
-    assert api.pods == [daemon]
-    assert sum("eviction" in asked for asked in api.server.asked) == 2
-    assert "spec.nodeName%3Dedge-1" in " ".join(api.server.asked)
-
-
-def test_a_drain_respects_budgets_and_its_own_limit(
-    api: FakeApi, client: KubeClient, clock: FakeClock
-) -> None:
-    api.pods, api.protected = [a_pod("a"), a_pod("held")], {"held"}
-    assert drain(client, "edge-1", clock, 20) == ["default/held"]
-    assert sum(clock.naps) < 60
-
-
-# -- conditions --------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("node", "ready", "message"),
-    [
-        ({}, False, "the kubelet has not reported yet"),
-        ({"status": {"conditions": []}}, False, "the kubelet has not reported yet"),
-        ({"status": {"conditions": [{"type": "Ready", "status": "Unknown"}]}}, False, ""),
-        (a_node(), True, "kubelet is posting ready status"),
-    ],
-)
-def test_readiness(node: dict[str, Any], ready: bool, message: str) -> None:
-    assert ready_condition(node) == (ready, message)
 
 
 # -- what flexnode_node does -------------------------------------------------------------------------------

@@ -5,11 +5,13 @@
 
 from __future__ import annotations
 
+from base64 import b64encode
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 import pytest
 
+from ansible_collections.aks.flexnode.plugins.module_utils.node.config.parse import parse
 from ansible_collections.aks.flexnode.plugins.module_utils.node.errors import (
     ApiUnreachable,
     CaMismatch,
@@ -18,14 +20,17 @@ from ansible_collections.aks.flexnode.plugins.module_utils.node.errors import (
     TokenRefused,
     UnitFailed,
 )
-from ansible_collections.aks.flexnode.plugins.module_utils.node.net.kube import KubeClient
 from ansible_collections.aks.flexnode.plugins.module_utils.node.node_object.gates import (
     NodeReady,
     UnitsActive,
+)
+from ansible_collections.aks.flexnode.plugins.module_utils.node.node_object.kubelet_log import (
     explained_log,
     refused,
     unit_failed,
 )
+from ansible_collections.aks.flexnode.plugins.module_utils.node.node_object.this_node import ThisNode
+from tests.unit.node.config.test_samples import joining
 from tests.unit.node.fake_api import FakeApi, a_node
 from tests.unit.node.fakes import Machine
 from tests.unit.node.servers import Pki
@@ -49,13 +54,24 @@ def api(pki: Pki) -> Iterator[FakeApi]:
         yield running
 
 
-def gate(api: FakeApi, pki: Pki, machine: Machine, cni_mode: str = "none", seconds: float = 1) -> NodeReady:
-    def connect() -> KubeClient:
-        return KubeClient(
-            api.server.url, pki.ca_pem, certificate=str(pki.client), clock=machine.clock, attempts=1
-        )
+def gate(
+    api: FakeApi, pki: Pki, machine: Machine, cni_mode: str = "none", seconds: float = 1, azure: str = ""
+) -> NodeReady:
+    ca = b64encode(pki.ca_pem.encode()).decode()
+    document = joining(
+        {
+            "agent": {"nodeName": "edge-1"},
+            "kubernetes": {"version": "1.34.4"},
+            "cni": {"mode": cni_mode, **({"podCIDR": "10.244.0.0/24"} if cni_mode == "bridge" else {})},
+            "node": {"kubelet": {"serverURL": api.server.url, "caCertData": ca}},
+        }
+    )
+    node = ThisNode.of(machine.host, parse(document, pollable=True))
+    return NodeReady(replace(node, azure_method=azure), seconds)
 
-    return NodeReady("edge-1", "1.34.4", IDENTITY, connect, cni_mode, seconds)
+
+def certified(machine: Machine, pki: Pki) -> None:
+    machine.put(IDENTITY, pki.client.read_bytes(), 0o600)
 
 
 # -- units -------------------------------------------------------------------------------------------------
@@ -83,7 +99,7 @@ def test_a_failed_unit_ends_the_wait_at_once_and_is_quoted(machine: Machine) -> 
 
 
 def test_a_unit_that_never_comes_up(machine: Machine) -> None:
-    with pytest.raises(UnitFailed, match="said nothing"):
+    with pytest.raises(UnitFailed, match="its log has no error"):
         UnitsActive(("a.service",), seconds=2).pass_(machine.host)
     assert sum(machine.clock.naps) == pytest.approx(2, abs=0.2)
 
@@ -97,14 +113,14 @@ def test_a_long_line_is_cut(machine: Machine) -> None:
 
 
 def test_ready_with_the_right_version_passes(api: FakeApi, pki: Pki, machine: Machine) -> None:
-    machine.put(IDENTITY)
+    certified(machine, pki)
     gate(api, pki, machine).pass_(machine.host)
 
 
 def test_a_join_as_it_goes(api: FakeApi, pki: Pki, machine: Machine) -> None:
     api.nodes = {}
     events: list[Callable[[], object]] = [
-        lambda: machine.put(IDENTITY),
+        lambda: certified(machine, pki),
         lambda: api.refuse.update({"GET": 503}),
         lambda: api.refuse.clear(),
         lambda: api.nodes.update({"edge-1": a_node(ready=False)}),
@@ -120,7 +136,7 @@ def test_a_join_as_it_goes(api: FakeApi, pki: Pki, machine: Machine) -> None:
     ("cni_mode", "fix"), [("none", "cni.mode is `none`"), ("bridge", "journalctl -u kubelet")]
 )
 def test_a_node_without_a_network(api: FakeApi, pki: Pki, machine: Machine, cni_mode: str, fix: str) -> None:
-    machine.put(IDENTITY)
+    certified(machine, pki)
     api.nodes["edge-1"] = a_node(ready=False)
     with pytest.raises(NodeNotReady, match="cni plugin not initialized") as caught:
         gate(api, pki, machine, cni_mode).pass_(machine.host)
@@ -130,7 +146,7 @@ def test_a_node_without_a_network(api: FakeApi, pki: Pki, machine: Machine, cni_
 def test_what_is_missing_is_said(api: FakeApi, pki: Pki, machine: Machine) -> None:
     with pytest.raises(NodeNotReady, match="no certificate yet"):
         gate(api, pki, machine).pass_(machine.host)
-    machine.put(IDENTITY)
+    certified(machine, pki)
     api.nodes["edge-1"] = a_node(version="1.33.0")
     with pytest.raises(NodeNotReady, match=r"still reports kubelet 1\.33\.0"):
         gate(api, pki, machine).pass_(machine.host)
@@ -160,7 +176,7 @@ def test_a_token_that_was_used_and_brought_no_certificate(
     machine.commands.logs[KUBELET] = 'E1115 err="User \\"system:anonymous\\" cannot get resource"'
     error = NodeNotReady if azure else TokenRefused
     with pytest.raises(error):
-        replace(gate(api, pki, machine), azure=azure).pass_(machine.host)
+        gate(api, pki, machine, azure=azure).pass_(machine.host)
 
 
 def test_a_kubelet_that_keeps_dying_ends_the_wait(api: FakeApi, pki: Pki, machine: Machine) -> None:
@@ -175,9 +191,10 @@ def test_a_kubelet_that_keeps_dying_ends_the_wait(api: FakeApi, pki: Pki, machin
 def test_a_wrong_ca_of_our_own_ends_the_wait(
     api: FakeApi, machine: Machine, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    machine.put(IDENTITY)
+    other = Pki.make(tmp_path_factory.mktemp("other"))
+    certified(machine, other)
     with pytest.raises(CaMismatch):
-        gate(api, Pki.make(tmp_path_factory.mktemp("other")), machine).pass_(machine.host)
+        gate(api, other, machine).pass_(machine.host)
 
 
 # -- what the kubelet's log says ---------------------------------------------------------------------------

@@ -63,7 +63,7 @@ HEALTHY = Machine(
     modules_to_load=(),
     environment={},
     refused_token="",
-    state_trouble="",
+    state_error="",
     disks=tuple(replace(DISK, path=path) for path in PLACES),
 )
 API = ApiAnswer(addresses=("192.0.2.10",), status=200, version="v1.34.4", is_kubernetes=True, skew=0.2)

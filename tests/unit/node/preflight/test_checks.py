@@ -11,7 +11,10 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.aks.flexnode.plugins.module_utils.node.node_object.rights import LIVE, OBTAIN
+from ansible_collections.aks.flexnode.plugins.module_utils.node.node_object.rights import (
+    GET_CERTIFICATE,
+    RUN_KUBELET,
+)
 from ansible_collections.aks.flexnode.plugins.module_utils.node.preflight.every import CHECKS, IDS
 from ansible_collections.aks.flexnode.plugins.module_utils.node.preflight.finding import Finding, Unchecked
 from ansible_collections.aks.flexnode.plugins.module_utils.node.preflight.seen import (
@@ -62,7 +65,7 @@ def source(failure: str, **more: Any) -> Source:
 # what is different -> id, severity, part of what was found, part of the remedy
 CASES: dict[str, tuple[Situation, str, str, str, str]] = {
     "not root": (
-        situation(root=False, state_trouble="-"),
+        situation(root=False, state_error="-"),
         "root",
         "error",
         "not run as root",
@@ -71,7 +74,7 @@ CASES: dict[str, tuple[Situation, str, str, str, str]] = {
     "Fedora": (situation(os_id="fedora", os_version="42"), "platform", "error", "fedora 42", "ubuntu 24.04"),
     "old Debian": (situation(os_id="debian", os_version="11"), "platform", "error", "debian 11", "debian 12"),
     "32 bits": (situation(machine="armv7l"), "architecture", "error", "armv7l", "aarch64"),
-    "no systemd": (situation(systemd=False), "systemd", "error", "does not run", "systemd-sysv"),
+    "no systemd": (situation(systemd=False), "systemd", "error", "is not running", "systemd-sysv"),
     "cgroup v1": (situation(cgroup_v2=False), "cgroup", "warning", "v1", "unified_cgroup_hierarchy=1"),
     "cgroup v1 with a kubelet that refuses it": (
         situation(
@@ -192,7 +195,7 @@ CASES: dict[str, tuple[Situation, str, str, str, str]] = {
         "apt-get install iptables",
     ),
     "broken records": (
-        situation(state_trouble="journal, line 3: torn"),
+        situation(state_error="journal, line 3: torn"),
         "records",
         "error",
         "line 3",
@@ -224,14 +227,14 @@ CASES: dict[str, tuple[Situation, str, str, str, str]] = {
         situation(listeners=(Listener(10250, "0.0.0.0", "1", "nginx", 42),)),  # noqa: S104
         "port-in-use",
         "error",
-        "port 10250 is taken by nginx (process 42)",
+        "port 10250 is used by nginx (process 42)",
         "sport = :10250",
     ),
     "port of the metrics": (
         situation({"containerd": {"metricsAddress": "127.0.0.1:9999"}}, listeners=(Listener(9999, "::1"),)),
         "port-in-use",
         "error",
-        "port 9999 is taken by another process at ::1",
+        "port 9999 is used by another process at ::1",
         "ss --listening",
     ),
     "a read-only port that the user wants": (
@@ -277,14 +280,14 @@ CASES: dict[str, tuple[Situation, str, str, str, str]] = {
         situation(token_expires=NOW - 5),
         "token-expired",
         "error",
-        "abcdef ended at 2027-01-15T07:59:55",
+        "abcdef expired at 2027-01-15T07:59:55",
         "new one",
     ),
     "a token that ends soon": (
         situation(token_expires=NOW + 60),
         "token-expired",
         "error",
-        "ends at",
+        "expires at",
         "new one",
     ),
     "a token that was refused": (
@@ -420,7 +423,7 @@ CASES: dict[str, tuple[Situation, str, str, str, str]] = {
         situation(**reached(api=ApiAnswer("tcp", "no answer in time", addresses=("192.0.2.10",)))),
         "api-tcp",
         "error",
-        "(192.0.2.10) takes no connection: no answer in time",
+        "(192.0.2.10) does not accept a connection: no answer in time",
         "authorized-ip-ranges",
     ),
     "another CA": (
@@ -455,7 +458,7 @@ CASES: dict[str, tuple[Situation, str, str, str, str]] = {
         situation({"kubernetes": {"version": "1.35.4"}}),
         "version-skew",
         "error",
-        "kubelet 1.35.4 does not fit API server 1.34.4",
+        "kubelet 1.35.4 is not supported by API server 1.34.4",
         "1.31 to 1.34",
     ),
     "a kubelet that is too old": (
@@ -511,7 +514,7 @@ CASES: dict[str, tuple[Situation, str, str, str, str]] = {
         "artifact-unreachable",
         "error",
         "https://mirror.example/containerd.tgz: HTTP 404",
-        "put the file there",
+        "add the file to the mirror",
     ),
     "a version that upstream has not": (
         situation(**reached(sources=(source("HTTP 404", missing=True, skew=0),))),
@@ -578,7 +581,7 @@ CASES: dict[str, tuple[Situation, str, str, str, str]] = {
     "the identity may not ask for a certificate": (
         situation(
             CERTIFICATE_PROFILE,
-            **reached(access=both(Access(principal_id=OID, granted=(), lacks=OBTAIN))),
+            **reached(access=both(Access(principal_id=OID, granted=(), lacks=GET_CERTIFICATE))),
         ),
         "cluster-rights",
         "error",
@@ -591,7 +594,7 @@ CASES: dict[str, tuple[Situation, str, str, str, str]] = {
     "the identity may not be a kubelet": (
         situation(
             TOKEN_PROFILE,
-            **reached(access=both(Access(principal_id=OID, granted=ADMIN, lacks=LIVE[:2]))),
+            **reached(access=both(Access(principal_id=OID, granted=ADMIN, lacks=RUN_KUBELET[:2]))),
         ),
         "cluster-rights",
         "error",
@@ -679,9 +682,12 @@ def test_a_stranger_on_a_port_of_a_joined_node_is_found() -> None:
         ),
         (
             situation(**reached(api=ApiAnswer(status=401, is_kubernetes=True, skew=0))),
-            {"version-skew": "does not tell its version"},
+            {"version-skew": "does not report its version"},
         ),
-        (situation(reached=Reached(api=ApiAnswer("dns", "x"))), {"clock-skew": "no server told the time"}),
+        (
+            situation(reached=Reached(api=ApiAnswer("dns", "x"))),
+            {"clock-skew": "no server reported the time"},
+        ),
         (situation(TOKEN_PROFILE), {"azure-token": "no identity", "azure-role": "no identity"}),
         (
             situation(TOKEN_PROFILE, **reached(access_waits_for="Arc first")),
@@ -695,13 +701,13 @@ def test_a_stranger_on_a_port_of_a_joined_node_is_found() -> None:
         ),
         (
             situation(TOKEN_PROFILE, **reached(access=both(Access("no")))),
-            {"azure-role": "no token to ask with", "cluster-rights": "no token to ask with"},
+            {"azure-role": "no token to check with", "cluster-rights": "no token to check with"},
         ),
         (
             situation(TOKEN_PROFILE, **reached(access=both(Access(principal_id=OID, why_unread="HTTP 500")))),
             {"azure-role": "HTTP 500"},
         ),
-        (situation(root=False, state_trouble="-"), {"foreign-runtime": "only root"}),
+        (situation(root=False, state_error="-"), {"foreign-runtime": "only root"}),
         (situation(), {"node-name-taken": "kubectl get node edge-1"}),
         (situation({"containerd": {"version": "2.9.9"}}), {"artifact-unreachable": "see artifact-unknown"}),
     ],

@@ -29,12 +29,19 @@ from ansible_collections.aks.flexnode.plugins.module_utils.node.errors import Fl
 from ansible_collections.aks.flexnode.plugins.module_utils.node.identity.token import AccessToken
 from ansible_collections.aks.flexnode.plugins.module_utils.node.net.http_client import HttpClient
 from ansible_collections.aks.flexnode.plugins.module_utils.node.net.kube import KubeClient
-from ansible_collections.aks.flexnode.plugins.module_utils.node.node_object.rights import LIVE, OBTAIN
+from ansible_collections.aks.flexnode.plugins.module_utils.node.node_object.rights import (
+    GET_CERTIFICATE,
+    RUN_KUBELET,
+)
 from ansible_collections.aks.flexnode.plugins.module_utils.node.preflight.probes.azure import (
     Asked,
     ask_azure,
 )
-from ansible_collections.aks.flexnode.plugins.module_utils.node.preflight.probes.host import Ways, disks, look
+from ansible_collections.aks.flexnode.plugins.module_utils.node.preflight.probes.host import (
+    Ways,
+    disks,
+    probe_machine,
+)
 from ansible_collections.aks.flexnode.plugins.module_utils.node.preflight.probes.network import (
     default_mtus,
     links,
@@ -156,7 +163,7 @@ def test_a_machine_as_it_is(debian: Machine) -> None:
     debian.put("/usr/sbin/iptables", "")
     debian.put("/lib/modules/6.1.0-test/modules.dep", "kernel/fs/overlayfs/overlay.ko.xz:\n")
     debian.put("/usr/lib/systemd/system/docker.service")
-    seen = look(debian.host, parse(joining()), Ways("x86_64", 0))
+    seen = probe_machine(debian.host, parse(joining()), Ways("x86_64", 0))
     assert (seen.memory, seen.memory_available) == (2 << 20, 1 << 20)
     assert seen.environment == {"https_proxy": "http://proxy.example:3128"}
     assert seen.processes == {"dockerd"}
@@ -166,21 +173,21 @@ def test_a_machine_as_it_is(debian: Machine) -> None:
     assert seen.foreign == ("/usr/lib/systemd/system/docker.service",)
     assert seen.swaps == (Swap("/swapfile", 0),)
     assert seen.controllers == {"cpu", "memory", "pids"}
-    assert (seen.hostname, seen.root, seen.joined, seen.state_trouble) == ("Edge-1", True, False, "")
+    assert (seen.hostname, seen.root, seen.joined, seen.state_error) == ("Edge-1", True, False, "")
     assert seen.disks
     assert debian.commands.calls == []
 
 
 def test_looking_changes_nothing(debian: Machine) -> None:
     before = debian.snapshot()
-    look(debian.host, parse(joining()), Ways("x86_64", 0))
+    probe_machine(debian.host, parse(joining()), Ways("x86_64", 0))
     assert debian.snapshot() == before
 
 
 def test_controllers_of_cgroup_v1(debian: Machine) -> None:
     debian.path("/sys/fs/cgroup/cgroup.controllers").unlink()
     debian.put("/proc/cgroups", "#subsys_name hierarchy num enabled\ncpu\t1\t11\t1\nmemory\t0\t1\t0\n")
-    seen = look(debian.host, None, Ways("x86_64", 0))
+    seen = probe_machine(debian.host, None, Ways("x86_64", 0))
     assert (seen.cgroup_v2, seen.controllers) == (False, frozenset({"cpu"}))
 
 
@@ -189,24 +196,24 @@ IDENTITY = "/var/lib/kubelet/pki/kubelet-client-current.pem"
 
 def test_a_certificate_is_a_strangers_unless_we_have_been_here(debian: Machine) -> None:
     debian.put(IDENTITY)
-    seen = look(debian.host, None, Ways("x86_64", 0))
+    seen = probe_machine(debian.host, None, Ways("x86_64", 0))
     assert (seen.identity_left, seen.joined) == (IDENTITY, False)
     debian.store.journal.record([File("/etc/systemd/system/kubelet.service", "ours")])
-    seen = look(debian.host, None, Ways("x86_64", 0))
+    seen = probe_machine(debian.host, None, Ways("x86_64", 0))
     assert (seen.identity_left, seen.joined, seen.ours) == ("", True, frozenset({"kubelet.service"}))
 
 
 def test_records_that_cannot_be_read(debian: Machine) -> None:
     debian.put("/var/lib/aks-flex-node/journal", "nonsense\n")
-    assert "journal, line 1" in look(debian.host, None, Ways("x86_64", 0)).state_trouble
-    assert look(debian.host, None, Ways("x86_64", 1000)).state_trouble == "only root can read them"
+    assert "journal, line 1" in probe_machine(debian.host, None, Ways("x86_64", 0)).state_error
+    assert probe_machine(debian.host, None, Ways("x86_64", 1000)).state_error == "only root can read them"
 
 
 def test_a_token_that_was_refused_here(debian: Machine) -> None:
     debian.store.set_join("abcdef", "refused")
-    assert look(debian.host, None, Ways("x86_64", 0)).refused_token == "abcdef"
+    assert probe_machine(debian.host, None, Ways("x86_64", 0)).refused_token == "abcdef"
     debian.store.set_join("abcdef", "joined")
-    assert look(debian.host, None, Ways("x86_64", 0)).refused_token == ""
+    assert probe_machine(debian.host, None, Ways("x86_64", 0)).refused_token == ""
 
 
 def test_disks_of_what_does_not_exist_yet_are_those_above(debian: Machine) -> None:
@@ -232,7 +239,7 @@ def test_a_file_system_that_hangs_is_not_waited_for(debian: Machine) -> None:
 
     began = time.monotonic()
     ways = Ways("x86_64", 0, lambda path: (hanging.wait(5) and os.statvfs(path)) or os.statvfs(path), 0.05)
-    assert look(debian.host, None, ways).disks is None
+    assert probe_machine(debian.host, None, ways).disks is None
     hanging.set()
     assert time.monotonic() - began < 2
 
@@ -501,9 +508,9 @@ def test_no_token(debian: Machine, numbers: str) -> None:
     ("profile", "denied", "refuse", "expected"),
     [
         ("certificate", set(), {}, ((), "", "")),
-        ("certificate", {"create certificatesigningrequests/nodeclient"}, {}, (OBTAIN[1:], "", "")),
+        ("certificate", {"create certificatesigningrequests/nodeclient"}, {}, (GET_CERTIFICATE[1:], "", "")),
         ("certificate", {"create nodes"}, {}, ((), "", "")),  # it is not what obtains a certificate
-        ("token", {"create nodes"}, {}, (LIVE[:1], "", "")),
+        ("token", {"create nodes"}, {}, (RUN_KUBELET[:1], "", "")),
         ("token", set(), {"POST": 401}, (None, "", "refused by the test (401)")),
         ("token", set(), {"POST": 403}, (None, "refused by the test (403)", "")),
         ("token", set(), {"POST": 500}, (None, "HTTP 500", "")),
@@ -566,7 +573,7 @@ def test_a_slow_api_server_is_not_blamed_on_the_token(pki: Pki, debian: Machine)
         config = azure_config("https://127.0.0.1:1", kubernetesAuth={"profile": "token"})
         access = ask_azure(config, debian.host, lambda *_: Somebody(), asked)["kubernetes"]
     assert (access.failure, access.lacks) == ("", None)
-    assert access.why_unasked == "the API server gave no answer in time"
+    assert access.why_unasked == "the API server did not answer in time"
 
 
 # -- names that are none, and firewalls that drop ----------------------------------------------------------

@@ -28,7 +28,10 @@ from ansible_collections.aks.flexnode.plugins.module_utils.node.preflight.findin
     Report,
     Unchecked,
 )
-from ansible_collections.aks.flexnode.plugins.module_utils.node.preflight.probes.host import Ways, look
+from ansible_collections.aks.flexnode.plugins.module_utils.node.preflight.probes.host import (
+    Ways,
+    probe_machine,
+)
 from ansible_collections.aks.flexnode.plugins.module_utils.node.preflight.run import run_preflight
 from ansible_collections.aks.flexnode.plugins.module_utils.node.resources.paths import File
 from ansible_collections.aks.flexnode.plugins.module_utils.node.sources.source import Inline, Stored, Url
@@ -303,7 +306,7 @@ def test_an_identity_that_gets_no_token(site: Site) -> None:
 def test_no_identity_at_hand(site: Site) -> None:
     principal = {"azure": {"servicePrincipal": PRINCIPAL, "tenantId": TENANT}}
     report = site.preflight(principal, stage="connectivity", skip=["not-available"], identify=None)
-    assert Unchecked("azure-token", "no identity is at hand here") in report.unchecked
+    assert Unchecked("azure-token", "no identity is available here") in report.unchecked
 
 
 def test_a_network_that_never_answers_ends_in_time(site: Site) -> None:
@@ -376,7 +379,7 @@ def test_a_node_that_lives_on_tokens_has_joined_too(site: Site) -> None:
     store = store_of(site.machine.host)
     store.journal.record([File("/etc/systemd/system/kubelet.service", "x")])
     config = parse(merge(site.document, changes))
-    assert not look(site.machine.host, config, WAYS).joined
+    assert not probe_machine(site.machine.host, config, WAYS).joined
     store.set_applied_config(site.document)
-    assert look(site.machine.host, config, WAYS).joined
-    assert not look(site.machine.host, parse(site.document), WAYS).joined
+    assert probe_machine(site.machine.host, config, WAYS).joined
+    assert not probe_machine(site.machine.host, parse(site.document), WAYS).joined

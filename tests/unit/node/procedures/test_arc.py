@@ -31,13 +31,14 @@ from ansible_collections.aks.flexnode.plugins.module_utils.node.identity.errors 
     TokenSourceUnreachable,
 )
 from ansible_collections.aks.flexnode.plugins.module_utils.node.identity.token import AccessToken
-from ansible_collections.aks.flexnode.plugins.module_utils.node.machine.host import Completed, Host
+from ansible_collections.aks.flexnode.plugins.module_utils.node.machine.command import Completed
+from ansible_collections.aks.flexnode.plugins.module_utils.node.machine.host import Host
 from ansible_collections.aks.flexnode.plugins.module_utils.node.net.http_client import HttpClient
 from ansible_collections.aks.flexnode.plugins.module_utils.node.net.kube import KubeClient
 from ansible_collections.aks.flexnode.plugins.module_utils.node.node_object.rights import (
     APPROVAL,
     BOOTSTRAPPER,
-    OBTAIN,
+    GET_CERTIFICATE,
 )
 from ansible_collections.aks.flexnode.plugins.module_utils.node.procedures.arc import agent, registration
 from ansible_collections.aks.flexnode.plugins.module_utils.node.procedures.arc.agent import (
@@ -211,7 +212,7 @@ def test_a_registration_of_somebody_else_is_used_and_never_removed(site: Site, n
     assert (done.changed, done.ours) == (False, False)
     gone = site.unregister()
     assert not gone.changed
-    assert "somebody else" in gone.remains[0]
+    assert "someone else" in gone.remains[0]
     assert site.agent_calls("disconnect") == []
 
 
@@ -236,11 +237,11 @@ def test_what_we_registered_is_taken_back_once(site: Site) -> None:
 
 def test_without_a_token_it_is_not_taken_back_by_accident(site: Site) -> None:
     site.register()
-    with pytest.raises(ArcFailed, match="no access token"):
+    with pytest.raises(ArcFailed, match="an access token is needed"):
         site.unregister(token=None)
     gone = site.unregister(token=None, local_only=True)
     assert site.agent_calls("disconnect")[0]["options"] == {"force-local-only": True}
-    assert "delete it in Azure" in gone.remains[0]
+    assert "delete the resource in Azure" in gone.remains[0]
 
 
 def test_tokens_of_the_machine_end_with_its_registration(site: Site) -> None:
@@ -332,14 +333,14 @@ def test_services_that_do_not_come(site: Site) -> None:
 
 def test_an_agent_that_azure_does_not_hear(site: Site) -> None:
     site.is_registered(status="Expired", agentErrorCode="AZCM0026")
-    with pytest.raises(ArcUnhealthy, match="not at work") as raised:
+    with pytest.raises(ArcUnhealthy, match="does not work") as raised:
         site.register(services_seconds=3)
-    assert raised.value.why == "it says Expired; AZCM0026"
+    assert raised.value.why == "its status is Expired; AZCM0026"
 
 
 def test_a_proxy(site: Site) -> None:
     done = site.register(proxy="http://proxy:3128")
-    assert done.actions[-1] == "tell the Arc agent its proxy: http://proxy:3128"
+    assert done.actions[-1] == "set the Arc agent's proxy: http://proxy:3128"
     assert not site.register(proxy="http://proxy:3128").changed
     with pytest.raises(ArcFailed, match="can't use this proxy") as raised:
         site.register(proxy="http://user:pa55word@proxy:3128")
@@ -553,8 +554,8 @@ READER = Missing("Reader", CLUSTER, "az role assignment create ...", ROLES["read
     ("profile", "api", "expected"),
     [
         ("certificate", FakeApi(), []),
-        ("certificate", FakeApi(denied={OBTAIN[1].words}), [APPROVAL]),
-        ("certificate", FakeApi(denied={act.words for act in OBTAIN}), [BOOTSTRAPPER, APPROVAL]),
+        ("certificate", FakeApi(denied={GET_CERTIFICATE[1].words}), [APPROVAL]),
+        ("certificate", FakeApi(denied={act.words for act in GET_CERTIFICATE}), [BOOTSTRAPPER, APPROVAL]),
         ("token", FakeApi(denied={"create nodes", "watch pods"}), ["system:node"]),
         ("token", FakeApi(refuse={"POST": 401}), []),  # preflight tells of it
         ("token", FakeApi(refuse={"POST": 500}), []),
@@ -604,7 +605,7 @@ def test_the_same_name_is_not_the_same_machine(site: Site) -> None:
     site.is_registered(vmId="another-vm-id")
     gone = site.unregister()
     assert not gone.changed
-    assert "somebody else" in gone.remains[0]
+    assert "someone else" in gone.remains[0]
     assert site.agent_calls("disconnect") == []
 
 
@@ -637,7 +638,7 @@ def test_the_proxy_that_was_there_is_put_back(site: Site) -> None:
     (site.machine.root / "agent.json").write_text(json.dumps({"proxy": "http://theirs:3128"}))
     site.register(proxy="http://first:3128")
     site.register(proxy="http://ours:3128")
-    assert site.unregister().actions[-1] == "give the Arc agent its proxy back: http://theirs:3128"
+    assert site.unregister().actions[-1] == "restore the Arc agent's proxy: http://theirs:3128"
     assert agent.proxy_of(site.host) == "http://theirs:3128"
     assert not site.unregister().changed
 
@@ -646,7 +647,7 @@ def test_a_password_that_somebody_gave_the_agent_is_not_shown(site: Site) -> Non
     theirs = "http://user:password@theirs:3128"
     (site.machine.root / "agent.json").write_text(json.dumps({"proxy": theirs}))
     site.register(proxy="http://ours:3128")
-    assert site.unregister().actions[-1] == "give the Arc agent its proxy back: http://theirs:3128"
+    assert site.unregister().actions[-1] == "restore the Arc agent's proxy: http://theirs:3128"
     assert agent.proxy_of(site.host) == theirs
 
 

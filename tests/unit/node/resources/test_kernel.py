@@ -11,7 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ansible_collections.aks.flexnode.plugins.module_utils.node.engine.transaction import TakenBack, take_back
+from ansible_collections.aks.flexnode.plugins.module_utils.node.engine.restore_host import (
+    Restored,
+    restore_host,
+)
 from ansible_collections.aks.flexnode.plugins.module_utils.node.errors import CommandFailed, KernelLacks
 from ansible_collections.aks.flexnode.plugins.module_utils.node.resources.base import Resource
 from ansible_collections.aks.flexnode.plugins.module_utils.node.resources.kernel import (
@@ -66,7 +69,7 @@ def test_a_module_is_loaded_and_stays_until_the_next_boot(machine: Machine) -> N
     apply(KernelModule("overlay"), machine)
     assert machine.commands.calls == [("modprobe", "--", "overlay")]
     assert difference(KernelModule("overlay"), machine) is None
-    take_back(machine.host, machine.store)
+    restore_host(machine.host, machine.store)
     assert machine.commands.times("modprobe") == 1
     assert machine.path("/sys/module/overlay").exists()
 
@@ -88,7 +91,7 @@ def test_a_sysctl_is_set_and_given_back(machine: Machine) -> None:
     assert difference(resource, machine) == "set net.ipv4.ip_forward = 1"
     apply(resource, machine)
     assert difference(resource, machine) is None
-    assert take_back(machine.host, machine.store) == [TakenBack("sysctl:net.ipv4.ip_forward", "restored")]
+    assert restore_host(machine.host, machine.store) == [Restored("sysctl:net.ipv4.ip_forward", "restored")]
     assert machine.text("/proc/sys/net/ipv4/ip_forward").strip() == "0"
 
 
@@ -96,7 +99,7 @@ def test_a_sysctl_that_someone_changed_since_is_left(machine: Machine) -> None:
     setting = machine.put("/proc/sys/kernel/panic", "0\n")
     apply(Sysctl("kernel.panic", "10"), machine)
     setting.write_text("30\n")
-    (taken,) = take_back(machine.host, machine.store)
+    (taken,) = restore_host(machine.host, machine.store)
     assert (taken.outcome, setting.read_text()) == ("left", "30\n")
 
 
@@ -109,7 +112,7 @@ def test_a_setting_whose_module_has_gone_is_no_trouble(machine: Machine) -> None
     setting = machine.put("/proc/sys/net/bridge/x", "0\n")
     apply(Sysctl("net.bridge.x", "1"), machine)
     setting.unlink()
-    take_back(machine.host, machine.store)
+    restore_host(machine.host, machine.store)
     assert not setting.exists()
 
 
@@ -123,20 +126,23 @@ def test_swap_goes_off_and_comes_back_with_its_priority(machine: Machine) -> Non
     machine.put("/proc/swaps", SWAPS_HEADER + swap_row("/swapfile") + swap_row("/dev/zram0", "100"))
     apply(SwapOff(), machine)
     assert difference(SwapOff(), machine) is None
-    assert take_back(machine.host, machine.store) == [TakenBack("swap:active", "restored")]
+    assert restore_host(machine.host, machine.store) == [Restored("swap:active", "restored")]
     assert [call for call in machine.commands.calls if call[0] == "swapon"] == [
         ("swapon", "--", "/swapfile"),
         ("swapon", "--priority", "100", "--", "/dev/zram0"),
     ]
-    assert take_back(machine.host, machine.store) == []
+    assert restore_host(machine.host, machine.store) == []
 
 
 def test_swap_that_does_not_come_back_is_reported(machine: Machine) -> None:
     machine.put("/proc/swaps", SWAPS_HEADER + swap_row("/swapfile"))
     apply(SwapOff(), machine)
     machine.commands.statuses["swapon"] = 255
-    (taken,) = take_back(machine.host, machine.store)
-    assert (taken.outcome, taken.why) == ("left", "still in use or not ours: swap on /swapfile")
+    (taken,) = restore_host(machine.host, machine.store)
+    assert (taken.outcome, taken.why) == (
+        "left",
+        "still in use, or not created by this collection: swap on /swapfile",
+    )
 
 
 def test_swap_that_can_not_go_off_is_an_error(machine: Machine) -> None:
@@ -196,7 +202,7 @@ def test_any_fstab_comes_back_to_the_byte(before: bytes, mode: int) -> None:
         apply(FstabSwap(), machine)
         assert difference(FstabSwap(), machine) is None
         assert machine.path("/etc/fstab").read_bytes().replace(FSTAB_NOTE.encode(), b"") == before
-        take_back(machine.host, machine.store)
+        restore_host(machine.host, machine.store)
         assert machine.snapshot("/etc") == was
 
 
@@ -205,16 +211,16 @@ def test_an_fstab_that_others_edited_only_loses_our_notes(machine: Machine) -> N
     apply(FstabSwap(), machine)
     with fstab.open("a") as file:
         file.write("UUID=9 /data ext4 defaults 0 2\n")
-    take_back(machine.host, machine.store)
+    restore_host(machine.host, machine.store)
     assert fstab.read_text() == "/swapfile none swap sw 0 0\nUUID=9 /data ext4 defaults 0 2\n"
-    assert machine.host.look("/etc/fstab").mode == 0o640
+    assert machine.host.stat("/etc/fstab").mode == 0o640
 
 
 def test_swap_that_someone_entered_again_is_left(machine: Machine) -> None:
     fstab = machine.put("/etc/fstab", "/swapfile none swap sw 0 0\n")
     apply(FstabSwap(), machine)
     fstab.write_text("/other none swap sw 0 0\n")
-    (taken,) = take_back(machine.host, machine.store)
+    (taken,) = restore_host(machine.host, machine.store)
     assert (taken.outcome, fstab.read_text()) == ("left", "/other none swap sw 0 0\n")
 
 
@@ -258,5 +264,5 @@ def test_a_unit_is_not_started_by_its_own_apply_and_stopped_only_if_we_started_i
     apply(Unit("app.service"), machine)
     assert machine.commands.changing() == []
     machine.commands.units["app.service"] = "active"
-    assert take_back(machine.host, machine.store) == [TakenBack("unit:app.service", "restored")]
+    assert restore_host(machine.host, machine.store) == [Restored("unit:app.service", "restored")]
     assert machine.commands.changing() == [("systemctl", "stop", "app.service")]

@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 import pytest
 
-from ansible_collections.aks.flexnode.plugins.module_utils.node.engine.transaction import take_back
+from ansible_collections.aks.flexnode.plugins.module_utils.node.engine.restore_host import restore_host
 from ansible_collections.aks.flexnode.plugins.module_utils.node.errors import ForeignPath
 from ansible_collections.aks.flexnode.plugins.module_utils.node.resources.base import (
     HIDDEN,
@@ -81,10 +81,10 @@ def test_applied_is_converged_and_restored_is_as_before(
     apply(resource, machine)
     assert difference(resource, machine) is None
     assert resource.mark_now(machine.host, PATH) == resource.mark
-    taken = take_back(machine.host, machine.store)
+    taken = restore_host(machine.host, machine.store)
     assert [item.key for item in taken] == [key_of(resource)]
     assert machine.snapshot("/etc") == was
-    assert take_back(machine.host, machine.store) == []  # a second time there is nothing to do
+    assert restore_host(machine.host, machine.store) == []  # a second time there is nothing to do
     assert machine.snapshot("/etc") == was
 
 
@@ -114,8 +114,8 @@ def test_what_someone_changed_since_is_left_alone(machine: Machine, change: Befo
     apply(File(PATH, "ours\n", 0o600), machine)
     change(machine)
     now = path_mark(machine.host, PATH)
-    (taken,) = take_back(machine.host, machine.store)
-    assert (taken.outcome, taken.why) == ("left", "someone changed it after us")
+    (taken,) = restore_host(machine.host, machine.store)
+    assert (taken.outcome, taken.why) == ("left", "changed outside this collection")
     assert path_mark(machine.host, PATH) == now
 
 
@@ -123,7 +123,7 @@ def test_what_was_absent_and_is_gone_again_is_no_news(machine: Machine) -> None:
     absent(machine)
     apply(File(PATH, "ours\n"), machine)
     delete(machine)
-    assert take_back(machine.host, machine.store) == []
+    assert restore_host(machine.host, machine.store) == []
 
 
 def test_every_content_that_was_ours_counts_as_ours(machine: Machine) -> None:
@@ -132,7 +132,7 @@ def test_every_content_that_was_ours_counts_as_ours(machine: Machine) -> None:
     apply(File(PATH, "first\n"), machine)
     apply(File(PATH, "second\n"), machine)
     apply(File(PATH, "first\n"), machine)  # a rollback to an earlier generation
-    take_back(machine.host, machine.store)
+    restore_host(machine.host, machine.store)
     assert machine.snapshot("/etc") == was
 
 
@@ -200,21 +200,21 @@ def test_a_directory_in_the_way_is_refused_before_anything_is_touched(
 def test_a_directory_that_was_not_there_goes_with_its_content(machine: Machine) -> None:
     machine.path("/var/lib").mkdir(parents=True)
     apply(Directory("/var/lib/app", 0o700, ours=True), machine)
-    assert machine.host.look("/var/lib/app").mode == 0o700
+    assert machine.host.stat("/var/lib/app").mode == 0o700
     machine.put("/var/lib/app/deep/inside")
-    (taken,) = take_back(machine.host, machine.store)
+    (taken,) = restore_host(machine.host, machine.store)
     assert taken.outcome == "removed"
     assert not machine.path("/var/lib/app").exists()
-    take_back(machine.host, machine.store)  # a second time nothing goes wrong
+    restore_host(machine.host, machine.store)  # a second time nothing goes wrong
 
 
 def test_a_directory_that_is_not_ours_goes_only_when_empty(machine: Machine) -> None:
     apply(Directory("/opt"), machine)
     machine.put("/opt/theirs")
-    (taken,) = take_back(machine.host, machine.store)
+    (taken,) = restore_host(machine.host, machine.store)
     assert (taken.outcome, "/opt/theirs" in taken.why) == ("left", True)
     machine.path("/opt/theirs").unlink()
-    (taken,) = take_back(machine.host, machine.store)
+    (taken,) = restore_host(machine.host, machine.store)
     assert taken.outcome == "removed"
 
 
@@ -226,7 +226,7 @@ def test_a_directory_with_entries_keeps_them_and_its_access(machine: Machine) ->
     apply(Directory("/etc/app", 0o755, ours=True), machine)
     assert difference(Directory("/etc/app", 0o755), machine) is None
     machine.put("/etc/app/new/deep")
-    take_back(machine.host, machine.store)
+    restore_host(machine.host, machine.store)
     assert machine.snapshot("/etc") == was
 
 
@@ -235,8 +235,11 @@ def test_a_mount_inside_stays_and_is_named(machine: Machine) -> None:
     apply(Directory("/var/app", 0o755, ours=True), machine)
     machine.put("/var/app/volume/data", "keep me")
     machine.mount("/var/app/volume")
-    (taken,) = take_back(machine.host, machine.store)
-    assert (taken.outcome, taken.why) == ("left", "still in use or not ours: /var/app/volume")
+    (taken,) = restore_host(machine.host, machine.store)
+    assert (taken.outcome, taken.why) == (
+        "left",
+        "still in use, or not created by this collection: /var/app/volume",
+    )
     assert machine.text("/var/app/volume/data") == "keep me"
 
 
@@ -249,12 +252,12 @@ def test_a_mode_of_none_leaves_it_to_whoever_lives_there(
     assert (difference(resource, machine) is None) == (mode is None)
     if mode:
         apply(resource, machine)
-    assert machine.host.look("/data").mode == found
+    assert machine.host.stat("/data").mode == found
 
 
 def test_a_directory_is_created_with_its_own_mode(machine: Machine) -> None:
     apply(Directory("/data", created=0o700), machine)
-    assert machine.host.look("/data").mode == 0o700
+    assert machine.host.stat("/data").mode == 0o700
 
 
 def test_a_link_to_a_directory_serves_as_well(machine: Machine) -> None:
@@ -269,9 +272,9 @@ def test_something_else_where_a_directory_belongs(machine: Machine, before: Befo
     was = machine.snapshot("/etc")
     resource = Directory(PATH, 0o755, ours=True)
     assert difference(resource, machine)
-    with pytest.raises(ForeignPath, match="in the way"):
+    with pytest.raises(ForeignPath, match="something else exists"):
         apply(resource, machine)
-    take_back(machine.host, machine.store)
+    restore_host(machine.host, machine.store)
     assert machine.snapshot("/etc") == was
 
 
@@ -303,6 +306,6 @@ def test_a_directory_that_someone_replaced_is_left_alone(
     machine.put("/data/inside", "x")
     change(machine)
     now = machine.snapshot("/data", "/big"), path_mark(machine.host, "/data")
-    taken = take_back(machine.host, machine.store)
+    taken = restore_host(machine.host, machine.store)
     assert (machine.snapshot("/data", "/big"), path_mark(machine.host, "/data")) == now
     assert change is away or [item.outcome for item in taken] == ["left"]

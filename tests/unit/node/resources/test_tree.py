@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ansible_collections.aks.flexnode.plugins.module_utils.node.catalogue.artifacts import Artifact
-from ansible_collections.aks.flexnode.plugins.module_utils.node.engine.transaction import take_back
+from ansible_collections.aks.flexnode.plugins.module_utils.node.engine.restore_host import restore_host
 from ansible_collections.aks.flexnode.plugins.module_utils.node.resources.program import Program, digest_of
 from ansible_collections.aks.flexnode.plugins.module_utils.node.resources.tree import Manifest, Tree
 from tests.unit.node.fakes import Machine
@@ -108,10 +108,10 @@ def test_a_tree_goes_whatever_became_of_it(machine: Machine, manifest: str | Non
     install(machine, a_tree("two"))
     if manifest is not None:
         machine.put(f"{PATH}/.manifest.json", manifest)
-    (taken,) = take_back(machine.host, machine.store)
+    (taken,) = restore_host(machine.host, machine.store)
     assert taken.outcome == "removed"
     assert not machine.path(PATH).exists()
-    assert take_back(machine.host, machine.store) == []
+    assert restore_host(machine.host, machine.store) == []
 
 
 # -- our own program ---------------------------------------------------------------------------------------
@@ -127,14 +127,14 @@ def test_a_program_is_installed_whole_and_repaired(machine: Machine) -> None:
     machine.store.journal.record([program])
     program.apply(machine.host)
     assert program.difference(program.observe(machine.host)) is None
-    modes = {name: machine.host.look(f"{program.path}/{name}").mode for name in FILES}
+    modes = {name: machine.host.stat(f"{program.path}/{name}").mode for name in FILES}
     assert modes == {"run": 0o755, "lib/a.py": 0o644, "lib/sub/b.py": 0o644}
     assert machine.host.names("/opt/app") == (digest_of(FILES),)
     machine.put(f"{program.path}/lib/a.py", "tampered")
     assert program.observe(machine.host) == ["lib/a.py"]
     program.apply(machine.host)
     assert program.observe(machine.host) == []
-    take_back(machine.host, machine.store)
+    restore_host(machine.host, machine.store)
     assert machine.host.names("/opt/app") == ()
 
 

@@ -19,7 +19,7 @@ from typing import Any
 
 from ....node.errors import FlexNodeError, Forbidden, NodeNotReady
 from ....node.machine.clock import Clock
-from ....node.net.kube import ready_condition
+from ....node.node_object.conditions import ready_condition
 from . import objects, verdict
 from .cluster import Cluster
 from .objects import MARK, PROBE, ROLE_LABEL, SERVER, Run

@@ -51,7 +51,7 @@ class ServicePrincipal:
     client_id: str = needed("clientId", guid, "Application id.")
     client_secret: Secret | None = setting("clientSecret", secret_text, "Its secret; or one of the files.")
     client_secret_file: str | None = setting(
-        "clientSecretFile", absolute_path, "A file on the node that holds the secret."
+        "clientSecretFile", absolute_path, "A file on the node with the secret."
     )
     client_certificate_file: str | None = setting(
         "clientCertificateFile",
@@ -70,13 +70,13 @@ class ManagedIdentity:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BootstrapToken:
-    """The token the kubelet joins with, once."""
+    """The token with which the kubelet joins, once."""
 
     token: Secret = needed("token", bootstrap_token, "The bootstrap token.")
 
     @property
     def id(self) -> str:
-        """The part that is no secret, and names the token."""
+        """The part of the token that is not secret, its id."""
         return self.token.reveal().partition(".")[0]
 
 
@@ -94,7 +94,7 @@ class Arc:
     location: str | None = setting("location", location, "Region of the Arc machine; absent: the cluster's.")
     tags: Mapping[str, str] = setting("tags", tags, "Azure tags of the Arc machine.", default={})
     auto_role_assignment: bool = setting(
-        "autoRoleAssignment", boolean, "Give the machine its roles on the cluster.", default=False
+        "autoRoleAssignment", boolean, "Assign the machine its roles on the cluster.", default=False
     )
 
 
@@ -122,7 +122,7 @@ class Vpn:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Azure:
-    """Everything that concerns Azure; ids are filled in from the cluster where they are absent."""
+    """Everything about Azure; absent ids are derived from the cluster."""
 
     subscription_id: str | None = setting("subscriptionId", guid, "Subscription; absent: the cluster's.")
     tenant_id: str | None = setting("tenantId", guid, "Tenant; needed with an Azure identity.")

@@ -40,16 +40,16 @@ class Kubelet:
         "caCertData", pem_base64, "The cluster's CA.", required="join"
     )
     client_ca_file: str | None = setting(
-        "clientCAFile", absolute_path, "A file on the node with the CA of the kubelet's callers (logs, exec)."
+        "clientCAFile", absolute_path, "A file on the node with the CA of the kubelet's clients (logs, exec)."
     )
     client_ca_data: Certificates | None = setting(
         "clientCAData", pem_base64, "The same CA, inline; absent: the cluster's CA."
     )
     kube_reserved: Mapping[str, str] | None = setting(
-        "kubeReserved", quantities, "Kept for Kubernetes; absent: computed from the machine, as AKS does."
+        "kubeReserved", quantities, "Reserved for Kubernetes; absent: computed from the machine, as AKS does."
     )
     system_reserved: Mapping[str, str] = setting(
-        "systemReserved", quantities, "Kept for the system.", default={}
+        "systemReserved", quantities, "Reserved for the system.", default={}
     )
     eviction_hard: Mapping[str, str] = setting(
         "evictionHard", thresholds, "When pods are evicted.", default=EVICTION_HARD
@@ -68,7 +68,7 @@ class Kubelet:
 class Node:
     """The Node as the cluster sees it."""
 
-    max_pods: int = setting("maxPods", integer(1, 500), "Most pods on this node.", default=110)
+    max_pods: int = setting("maxPods", integer(1, 500), "Maximum number of pods on this node.", default=110)
     labels: Mapping[str, str] = setting("labels", labels, "Labels of the Node.", default={})
     taints: tuple[Taint, ...] = setting("taints", taints, "Taints of the Node.", default=())
     kubelet: Kubelet = section("kubelet", Kubelet)
@@ -111,7 +111,7 @@ class CniPaths:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Paths:
-    """Where things are on the machine."""
+    """Directories on the machine."""
 
     config_dir: str = _directory("configDir", "Our configuration.", "/etc/aks-flex-node")
     data_dir: str = _directory("dataDir", "Our state.", "/var/lib/aks-flex-node")
@@ -134,7 +134,7 @@ class Agent:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Proxy:
-    """The site's proxy, used by everything alike."""
+    """The site's proxy, for downloads, images and Azure."""
 
     http: Secret | None = setting("http", proxy_url, "Proxy of http:// URLs.")
     https: Secret | None = setting("https", proxy_url, "Proxy of https:// URLs.")

@@ -24,7 +24,7 @@ class Kubernetes:
 
     version: Version = needed("version", version, "Version of kubelet, kubectl and kubeadm.")
     url_template: str | None = setting(
-        "urlTemplate", url_template, "Directory of the programs, or a node tarball; absent: dl.k8s.io."
+        "urlTemplate", url_template, "Directory of the binaries, or a node tarball; absent: dl.k8s.io."
     )
     sha256: Mapping[str, Digest] = setting(
         "sha256", kubernetes_digests, "Digests of a version that is not in the catalogue.", default={}
@@ -59,14 +59,14 @@ class Runc:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cni:
-    """The CNI plugins, and a bridge network where the cluster brings none."""
+    """The CNI plugins, and a bridge network if the cluster provides none."""
 
     version: Version = setting("version", version, "Version of the plugins.", default=defaults.CNI_PLUGINS)
     sha256: Digest | None = setting("sha256", digest, "Digest of a version not in the catalogue.")
     mode: str = setting(
         "mode",
         choice("none", "bridge"),
-        "none: the cluster brings its network; bridge: ours.",
+        "none: the cluster provides its network; bridge: a local bridge network.",
         default="none",
     )
     pod_cidr: Network | None = setting("podCIDR", network, "Pods of this node alone; needed by mode bridge.")
@@ -74,10 +74,10 @@ class Cni:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Npd:
-    """node-problem-detector, when a version is given."""
+    """node-problem-detector, if a version is set."""
 
     version: Version | None = setting("version", version, "Version; absent: not installed.")
-    sha256: Digest | None = setting("sha256", digest, "Digest; the catalogue knows none.")
+    sha256: Digest | None = setting("sha256", digest, "Digest; the catalogue has none.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,7 +88,7 @@ class Mirror:
     catalogue: Mapping[str, Mapping[str, Mapping[str, str]]] = setting(
         "catalogue",
         own_catalogue,
-        "Digests of the mirror's own builds; replace ours for what it names.",
+        "Digests of the mirror's own builds; replace those of the catalogue for what it names.",
         default={},
     )
     ca_cert: Certificates | None = setting("caCert", pem, "CA of the mirror.")

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: (c) 2026, aks.flexnode contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-"""Kinds of addresses: IP, CIDR, URLs with and without credentials, and the CAs that vouch for them."""
+"""Kinds of addresses: IP, CIDR, URLs with and without credentials, CA certificates."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def _https(raw: str) -> str:
 
 
 def _source(raw: str) -> str:
-    # http is harmless here: nothing is used before its sha256 was checked.
+    # http is safe here: nothing is used before its sha256 was checked.
     return _plain(_split(raw, "https", "http")).geturl().rstrip("/")
 
 
@@ -112,7 +112,7 @@ def _with_credentials(raw: str) -> str:
     return _split(raw, "http", "https").geturl().rstrip("/")
 
 
-_SSH = r"ssh://[\w.-]+@[^@]+|[\w.-]+@[\w.-]+:[\w./~-]+"  # a user of ssh is no secret
+_SSH = r"ssh://[\w.-]+@[^@]+|[\w.-]+@[\w.-]+:[\w./~-]+"  # the user of an ssh URL is not secret
 
 
 def _repository(raw: str) -> str:
@@ -134,13 +134,13 @@ repository = secret(parsed("a git URL: https://, ssh:// or git@HOST:PATH", _repo
 
 
 def _certificates(raw: str) -> Certificates:
-    """Check the armour and that every body is one DER sequence: all that can be had without a parser."""
+    """Check that every PEM block is one DER sequence: as far as possible without a parser."""
     if "PRIVATE KEY" in raw:
-        raise ValueError("this holds a private key; give certificates only")
+        raise ValueError("this contains a private key; use certificates only")
     armour = r"-----BEGIN CERTIFICATE-----\s+([A-Za-z0-9+/=\s]+?)\s*-----END CERTIFICATE-----"
     bodies = re.findall(armour, raw)
     if not bodies or raw.count("-----BEGIN") != len(bodies):
-        raise ValueError("no whole -----BEGIN CERTIFICATE----- block is in it")
+        raise ValueError("it has no complete -----BEGIN CERTIFICATE----- block")
     for body in bodies:
         der = b64decode("".join(body.split()), validate=True)
         long_form = der[1] & 0x7F if len(der) > 1 and der[1] & 0x80 else 0
@@ -148,13 +148,13 @@ def _certificates(raw: str) -> Certificates:
             int.from_bytes(der[2 : 2 + long_form], "big") if long_form else der[1] if len(der) > 1 else -1
         )
         if der[:1] != b"\x30" or len(der) != 2 + long_form + length:
-            raise ValueError("a certificate in it is cut off or damaged")
+            raise ValueError("a certificate in it is truncated or damaged")
     return Certificates(raw.strip() + "\n")
 
 
 def _encoded_certificates(raw: str) -> Certificates:
     if raw.startswith("-----BEGIN"):
-        raise ValueError("this is PEM; give it base64-encoded, as in a kubeconfig")
+        raise ValueError("this is PEM; encode it as base64, as in a kubeconfig")
     try:
         decoded = b64decode("".join(raw.split()), validate=True).decode("ascii")
     except ValueError:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: (c) 2026, aks.flexnode contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-"""Kinds of the field: Azure's names, versions, digests, quantities, mirrors."""
+"""Kinds for Azure names, versions, digests, quantities, mirrors."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ _hex_digest = matching("a sha256: 64 hexadecimal digits", r"[0-9a-f]{64}")
 def _containerd(raw: str) -> Version:
     found = Version.parse(raw)
     if found < Version(1, 7, 0) or found.major > 2:
-        raise ValueError("the configuration we write is for containerd 1.7 and 2.x")
+        raise ValueError("only containerd 1.7 and 2.x are supported")
     return found
 
 
@@ -75,10 +75,10 @@ containerd_version = parsed("a release 1.7.z or 2.y.z", _containerd)
 
 
 def _read_digest(raw: object) -> Digest | None:
-    given = dict.fromkeys(ARCHES, raw) if isinstance(raw, str) else raw
-    if not isinstance(given, Mapping) or not given or set(given) - set(ARCHES):
+    by_arch = dict.fromkeys(ARCHES, raw) if isinstance(raw, str) else raw
+    if not isinstance(by_arch, Mapping) or not by_arch or set(by_arch) - set(ARCHES):
         return None
-    hashes = {arch: str(value).lower() for arch, value in given.items()}
+    hashes = {arch: str(value).lower() for arch, value in by_arch.items()}
     if not all(re.fullmatch(r"[0-9a-f]{64}", value) for value in hashes.values()):
         return None
     return Digest(hashes.get("amd64"), hashes.get("arm64"))
@@ -88,7 +88,7 @@ digest = kind("a sha256 (64 hexadecimal digits), or {amd64: ..., arm64: ...}", _
 
 
 def _read_kubernetes_digests(raw: object) -> Mapping[str, Digest]:
-    # One digest is that of the node tarball; a mapping names the three programs.
+    # A single digest is that of the node tarball; a mapping names the three binaries.
     by_program = isinstance(raw, Mapping) and raw and not set(raw) - set(KUBERNETES_BINARIES)
     return _programs.read(raw) if by_program else {"tarball": _tarball.read(raw)}
 
@@ -110,7 +110,7 @@ _QUANTITY = r"\d+(\.\d+)?(m|k|[KMGTPE]i?)?"
 
 
 def _quantity(accepts: str, pattern: str) -> Kind[str]:
-    """Return a Kind of quantities; a plain number is one, the kubelet wants it as text."""
+    """Return a Kind of quantities; plain numbers are accepted, the kubelet needs text."""
 
     def read(raw: object) -> str | None:
         written = str(raw) if isinstance(raw, (str, int)) and not isinstance(raw, bool) else ""

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: (c) 2026, aks.flexnode contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-"""Kinds that any document has: booleans, numbers, choices, lists, paths, secrets."""
+"""General kinds: booleans, numbers, choices, lists, paths, secrets."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 
 def kind(accepts: str, read: Callable[[object], T | None]) -> Kind[T]:
-    """Return a Kind from a reader that answers None for what it does not take."""
+    """Return a Kind from a reader that returns None for what it does not accept."""
 
     def checked(raw: object) -> T:
         value = read(raw)
@@ -55,7 +55,7 @@ def matching(accepts: str, pattern: str, *, limit: int = 4096) -> Kind[str]:
 
 
 def _read_boolean(raw: object) -> bool | None:
-    # Jinja hands booleans over as text.
+    # Jinja passes booleans as text.
     words = {"true": True, "false": False}
     return raw if isinstance(raw, bool) else words.get(raw.strip().lower()) if isinstance(raw, str) else None
 
@@ -66,7 +66,7 @@ line = matching("one line of text", r"[^\x00-\x1f\x7f]+")
 
 
 def integer(low: int, high: int) -> Kind[int]:
-    """Return a Kind of whole numbers; digits in quotes count, because Jinja makes them."""
+    """Return a Kind of whole numbers; quoted digits are accepted, because Jinja produces them."""
 
     def read(raw: object) -> int | None:
         if isinstance(raw, str) and re.fullmatch(r"\d{1,9}", raw.strip()):
@@ -96,7 +96,7 @@ def _read_path(raw: object) -> str | None:
 
 absolute_path = kind("an absolute path below /, without ..", _read_path)
 
-# Directories that belong to everybody: what is ours is removed with all that is in it.
+# Shared directories: a directory of this collection is removed with its content.
 _SHARED = frozenset(
     f"/{parent}/{name}"
     for parent, names in {
@@ -114,12 +114,12 @@ def _read_own_directory(raw: object) -> str | None:
 
 
 own_directory = kind(
-    "a directory of its own: an absolute path, two levels deep, of nobody else", _read_own_directory
+    "a dedicated directory: an absolute path, two levels deep, used by nothing else", _read_own_directory
 )
 
 
 def list_of(item: Kind[T], *, commas: bool = False) -> Kind[tuple[T, ...]]:
-    """Return a Kind of lists; every bad item is reported. `commas`: one text with commas counts as a list."""
+    """Return a Kind of lists; every bad item is reported. `commas`: accept text with commas as a list."""
 
     def read(raw: object) -> tuple[T, ...]:
         if commas and isinstance(raw, str):
@@ -179,7 +179,7 @@ def texts_in(raw: object) -> tuple[str, ...]:
 
 
 def secret(inner: Kind[str], find: Callable[[object], tuple[str, ...]] = texts_in) -> Kind[Secret]:
-    """Return the Kind of a text that must not be shown; the mark of a redacted document is accepted."""
+    """Return the Kind of a text that must not be shown; the placeholder of a redacted one is accepted."""
 
     def read(raw: object) -> Secret:
         if raw == REDACTED:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: (c) 2026, aks.flexnode contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-"""Kubernetes' rules for labels and taints, and which prefixes belong to someone else."""
+"""Kubernetes' rules for labels and taints, and which prefixes are reserved."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def _qualified_name(raw: str) -> tuple[str, str]:
 
 def _not_of_aks(prefix: str) -> None:
     if _within(prefix, (_AZURE,)):
-        raise ValueError(f"{_AZURE}/ belongs to AKS; what a flex node needs of it is set for you")
+        raise ValueError(f"{_AZURE}/ belongs to AKS; the labels that a flex node needs are set automatically")
 
 
 def _label_key(raw: str) -> str:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: (c) 2026, aks.flexnode contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-"""The form of a field: a Kind reads one raw value, a Setting places it in a section of the document."""
+"""The declaration of a field: a Kind reads one raw value, a Setting is a field of a section."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any, Generic, Literal, TypeVar, overload
 from ...errors import Problem, shown
 
 # pylint: disable=invalid-field-call
-# The functions of this file exist to make dataclass fields, outside of the dataclasses that use them.
+# The functions of this file create dataclass fields, outside of the dataclasses that use them.
 
 T = TypeVar("T")
 Purpose = Literal["join", "prepare"]
@@ -20,14 +20,14 @@ Required = Literal["always", "join", "no"]
 
 
 class Refused(Exception):
-    """A raw value is not of its kind; carries problems with paths relative to the value."""
+    """A raw value that a kind does not accept; its problems have paths relative to the value."""
 
     def __init__(self, *problems: Problem) -> None:
         super().__init__(*problems)
         self.problems = problems
 
     def under(self, prefix: str) -> list[Problem]:
-        """Return the problems as seen from further out."""
+        """Return the problems with their paths below another one."""
         return [problem.under(prefix) for problem in self.problems]
 
 
@@ -37,12 +37,12 @@ def _no_secrets(raw: object) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Kind(Generic[T]):
-    """What a field accepts, in words, and how it is read; `secrets` finds what must not be shown."""
+    """What a field accepts, in words, and how it is read; `secrets` returns what must not be shown."""
 
     accepts: str
     read: Callable[[object], T]
     secrets: Callable[[object], tuple[str, ...]] = _no_secrets
-    sensitive: bool = False  # may hold a secret: never quoted, and the redaction mark is accepted
+    sensitive: bool = False  # may contain a secret: never quoted, and the placeholder is accepted
 
     def refuse(self, raw: object, hint: str = "") -> Refused:
         """Return the refusal of a raw value, masked where it may be secret."""
@@ -51,7 +51,7 @@ class Kind(Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """One field of the document: its key, other spellings, kind, and when it must be there."""
+    """One field of the document: its key, other spellings, kind, and when it is required."""
 
     key: str
     kind: Kind[Any]
@@ -61,12 +61,12 @@ class Setting:
     aliases: tuple[str, ...] = ()
 
     def needed(self, purpose: Purpose) -> bool:
-        """Tell whether the field must be given for this purpose."""
+        """Whether the field is required for this purpose."""
         return self.required == "always" or self.required == purpose
 
     @property
     def keys(self) -> tuple[str, ...]:
-        """Return every spelling, the one we write first."""
+        """Return all spellings, the canonical one first."""
         return (self.key, *self.aliases)
 
 
@@ -106,7 +106,7 @@ def setting(
 
 
 def needed(key: str, kind: Kind[T], about: str, *, aliases: tuple[str, ...] = ()) -> T:
-    """Declare a field that is there whenever its section is."""
+    """Declare a field that is required in its section."""
     declared: T = field(metadata={"spec": Setting(key, kind, about, required="always", aliases=aliases)})
     return declared
 
@@ -118,7 +118,7 @@ def section(key: str, model: type[T]) -> T:
 
 
 def optional_section(key: str, model: type[T]) -> T | None:
-    """Declare a nested section whose absence means something."""
+    """Declare a nested section that is None if absent."""
     declared: T | None = field(default=None, metadata={"spec": Section(key, model, optional=True)})
     return declared
 
@@ -153,7 +153,7 @@ def table(model: type[Any], prefix: str = "") -> Iterator[Row]:
 
 
 def absent(model: type[Any], attribute: str) -> object:
-    """Return what an attribute holds when the document does not give it."""
+    """Return the value of an attribute that the document does not set."""
     declared: Field[Any] = next(item for item in fields(model) if item.name == attribute)
     if declared.default_factory is not MISSING:
         return declared.default_factory()

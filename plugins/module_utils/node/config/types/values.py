@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: (c) 2026, aks.flexnode contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-"""Value objects of the field, parsed once: versions, ARM ids, taints, digests, certificates."""
+"""Value objects, parsed once: versions, ARM ids, taints, digests, certificates."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Version:
 
     @classmethod
     def of_build(cls, text: str) -> Version:
-        """Read the release out of what a program reports, such as v1.34.4-hotfix.20260101 or v1.34.4+k3s1."""
+        """Read the release from a reported version, such as v1.34.4-hotfix.20260101 or v1.34.4+k3s1."""
         found = re.match(_NUMBERS + r"(?![\d.])", text)
         if not found:
             raise ValueError(f"{text!r} does not begin with a release such as v1.34.4")
@@ -51,7 +51,7 @@ class Version:
 
     @property
     def line(self) -> tuple[int, int]:
-        """Return (major, minor): what skew rules and drains look at."""
+        """Return (major, minor), for skew rules and drains."""
         return (self.major, self.minor)
 
     def __str__(self) -> str:
@@ -60,7 +60,7 @@ class Version:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ArmId:
-    """The ARM id of a managed cluster; equal whatever the letter case, as ARM itself treats it."""
+    """The ARM id of a managed cluster; case-insensitive, as in ARM."""
 
     subscription_id: str
     resource_group: str
@@ -74,7 +74,7 @@ class ArmId:
             raise ValueError("copy it from: az aks show --query id")
         subscription, group, name = found.groups()
         if not re.fullmatch(RESOURCE_GROUP, group) or not re.fullmatch(_CLUSTER_NAME, name, re.ASCII):
-            raise ValueError("the resource group or the cluster name is not one Azure allows")
+            raise ValueError("Azure does not allow this resource group or cluster name")
         return cls(subscription.lower(), group, name)
 
     def canonical(self) -> str:
@@ -110,7 +110,7 @@ class Taint:
 
 @dataclass(frozen=True, slots=True)
 class Digest:
-    """The sha256 of an artifact, by architecture; one digest for both where only one was given."""
+    """The sha256 of an artifact by architecture; a single digest counts for both."""
 
     amd64: str | None
     arm64: str | None
@@ -134,7 +134,7 @@ class Certificates:
 
 @dataclass(frozen=True, slots=True)
 class RegistryMirror:
-    """Where images of one registry are pulled from instead."""
+    """The mirrors of one image registry."""
 
     endpoints: tuple[str, ...]
     ca_cert: Certificates | None = None
@@ -142,7 +142,7 @@ class RegistryMirror:
 
 @dataclass(frozen=True, slots=True)
 class ApiServer:
-    """How the cluster's API server is reached and recognised."""
+    """URL and CA of the API server."""
 
     url: str
     ca: Certificates

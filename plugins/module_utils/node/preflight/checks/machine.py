@@ -14,52 +14,52 @@ from ..seen import Disk, Situation
 
 GIB = 1 << 30
 MIB = 1 << 20
-# A machine of "1 GB" has a little less: the kernel and the firmware take their part first.
+# A machine of "1 GB" has a little less: kernel and firmware reserve a part.
 LEAST_MEMORY, LITTLE_MEMORY = 900 * MIB, 1800 * MIB
-# Archives of about 400 MB are downloaded, and 700 MB of programs kept beside those of the version before.
+# About 400 MB of archives are downloaded, and 700 MB of binaries kept beside those of the previous version.
 NEEDED = {"opt": 1 * GIB, "data": 1 * GIB, "containers": 2 * GIB}
 SMALL_DISK = 20 * GIB
 CONTROLLERS = ("cpu", "memory", "pids")
-LINE_WITHOUT_V1 = (1, 35)  # from here the kubelet refuses cgroup v1 unless told otherwise
+LINE_WITHOUT_V1 = (1, 35)  # from here the kubelet refuses cgroup v1 by default
 
 
 def platform(now: Situation) -> Iterator[Outcome]:
-    """The distributions that this was made for."""
+    """Supported distributions."""
     machine = now.machine
     if (machine.os_id, machine.os_version) not in PLATFORMS:
         names = ", ".join(f"{name} {version}" for name, version in sorted(PLATFORMS))
         yield error(
             "platform",
             f"this is {machine.os_id} {machine.os_version}",
-            "nothing here was tried on it",
+            "it is not supported",
             f"install one of: {names}",
         )
 
 
 def architecture(now: Situation) -> Iterator[Outcome]:
-    """Kubernetes is published for these processors."""
+    """Supported processors."""
     if now.machine.machine not in ARCHITECTURES:
         yield error(
             "architecture",
             f"the processor is {now.machine.machine}",
-            "the programs of a node are published for amd64 and arm64 only",
+            "the binaries of a node are published for amd64 and arm64 only",
             f"use a 64-bit machine and system: {', '.join(sorted(ARCHITECTURES))} (uname -m)",
         )
 
 
 def systemd(now: Situation) -> Iterator[Outcome]:
-    """Units need systemd."""
+    """systemd runs."""
     if not now.machine.systemd:
         yield error(
             "systemd",
-            "systemd does not run here",
-            "containerd and the kubelet are units of systemd",
+            "systemd is not running",
+            "containerd and the kubelet are systemd units",
             "boot with systemd as init (apt-get install systemd-sysv, then reboot)",
         )
 
 
 def root(now: Situation) -> Iterator[Outcome]:
-    """A join writes to all of the system."""
+    """A join needs root."""
     if not now.machine.root:
         yield error(
             "root",
@@ -70,15 +70,15 @@ def root(now: Situation) -> Iterator[Outcome]:
 
 
 def cgroup(now: Situation) -> Iterator[Outcome]:
-    """cgroup v2 is what Kubernetes is made for; on v1 every new version is the last one."""
+    """cgroup v2; Kubernetes is dropping v1."""
     machine, version = now.machine, now.config.kubernetes.version
     if not machine.cgroup_v2:
-        # The kubelet's file says failCgroupV1: false, so it starts still.
-        refused = " and refuses it unless told otherwise" if version.line >= LINE_WITHOUT_V1 else ""
+        # The kubelet's configuration sets failCgroupV1: false, so it still starts.
+        refused = " and refuses it by default" if version.line >= LINE_WITHOUT_V1 else ""
         yield warning(
             "cgroup",
             "this machine runs cgroup v1",
-            f"the kubelet {version} treats it as outdated{refused}; memory limits work worse there",
+            f"the kubelet {version} treats it as deprecated{refused}; memory limits are less precise",
             "boot with systemd.unified_cgroup_hierarchy=1 on the kernel's command line",
         )
     if missing := [name for name in CONTROLLERS if name not in machine.controllers]:
@@ -92,7 +92,7 @@ def cgroup(now: Situation) -> Iterator[Outcome]:
 
 
 def memory(now: Situation) -> Iterator[Outcome]:
-    """Room for the kubelet, containerd and some pods."""
+    """Enough memory for the kubelet, containerd and some pods."""
     size = now.machine.memory
     if size < LEAST_MEMORY:
         yield error(
@@ -105,13 +105,13 @@ def memory(now: Situation) -> Iterator[Outcome]:
         yield warning(
             "memory",
             f"{size // MIB} MiB of memory",
-            "what is reserved for the system leaves little for pods",
+            "after the system's reservation little is left for pods",
             "use a machine with 2 GiB or more, or lower node.maxPods and node.kubelet.kubeReserved",
         )
 
 
 def processors(now: Situation) -> Iterator[Outcome]:
-    """One core is shared between everything."""
+    """Enough processor cores."""
     if now.machine.cpus < 2:
         yield warning(
             "processors",
@@ -122,7 +122,7 @@ def processors(now: Situation) -> Iterator[Outcome]:
 
 
 def swap(now: Situation) -> Iterator[Outcome]:
-    """Swap is switched off by the join, if there is room for what is in it."""
+    """The join turns swap off, if its content fits into memory."""
     machine = now.machine
     if not machine.swaps:
         return
@@ -131,27 +131,27 @@ def swap(now: Situation) -> Iterator[Outcome]:
         yield error(
             "swap-in-use",
             f"{used // MIB} MiB are swapped out, and {machine.memory_available // MIB} MiB are free",
-            "the join switches swap off, which would leave the machine without memory",
+            "the join turns swap off, which would leave the machine without memory",
             "stop what uses the memory, then try: swapoff --all",
         )
     else:
         yield warning(
             "swap",
             f"swap is on: {names}",
-            "the kubelet does not start with swap: the join switches it off, unbootstrap brings it back",
+            "the kubelet does not start with swap: the join turns it off, unbootstrap restores it",
             "nothing to do; to do it yourself: swapoff --all, and remove it from /etc/fstab",
         )
 
 
 def disks(now: Situation) -> Iterator[Outcome]:
-    """Room, inodes and rights on every file system that a node writes to."""
+    """Space, inodes and mount options of every file system that a node writes to."""
     seen = now.machine.disks
     if seen is None:
         yield error(
             "disk-answer",
             "a file system under /etc, /opt, /usr/local or /var/lib does not answer",
-            "whatever writes to it hangs",
-            "look for a network file system whose server is gone: findmnt --types nfs,nfs4,cifs",
+            "every process that writes to it hangs",
+            "find a network file system whose server is down: findmnt --types nfs,nfs4,cifs",
         )
         return
     for disk in seen:
@@ -159,7 +159,7 @@ def disks(now: Situation) -> Iterator[Outcome]:
             yield error(
                 "read-only",
                 f"{disk.path} is on a read-only file system",
-                "the node's files go there",
+                "the node's files are written there",
                 f"mount --options remount,rw $(findmnt --noheadings --output TARGET --target {disk.path})",
             )
     for disk in seen:
@@ -175,7 +175,7 @@ def disks(now: Situation) -> Iterator[Outcome]:
 
 
 def _space(now: Situation, seen: tuple[Disk, ...]) -> Iterator[Finding]:
-    """What a join needs, summed up where several places share a file system."""
+    """The space that a join needs, added up for directories that share a file system."""
     needs = {
         PROGRAM_DIR: NEEDED["opt"],
         now.config.paths.data_dir: NEEDED["data"],
@@ -187,11 +187,11 @@ def _space(now: Situation, seen: tuple[Disk, ...]) -> Iterator[Finding]:
             by_device.setdefault(disk.device, []).append(disk)
     for shared in by_device.values():
         needed, free = sum(needs[disk.path] for disk in shared), shared[0].free
-        if free < needed and not now.machine.joined:  # a node that works has what it needs
+        if free < needed and not now.machine.joined:  # a joined node has what it needs
             yield error(
                 "disk-space",
                 f"{free / GIB:.1f} GiB are free for {listed(disk.path for disk in shared)}",
-                f"programs and the first images need {needed / GIB:.0f} GiB",
+                f"binaries and the first images need {needed / GIB:.0f} GiB",
                 f"free some space or enlarge the disk: df -h {shared[0].path}",
             )
     for disk in seen:
@@ -199,13 +199,13 @@ def _space(now: Situation, seen: tuple[Disk, ...]) -> Iterator[Finding]:
             yield warning(
                 "disk-small",
                 f"{disk.path} is on a disk of {disk.total / GIB:.0f} GiB",
-                "images, logs and volumes of pods live there; the kubelet evicts pods when it fills up",
+                "images, logs and volumes of pods are stored there; the kubelet evicts pods when it is full",
                 "give /var (or /var/lib/containerd and the kubelet's directory) a disk of 20 GiB or more",
             )
 
 
 def _pressure(now: Situation, seen: tuple[Disk, ...]) -> Iterator[Finding]:
-    """A kubelet that starts below its own thresholds evicts at once."""
+    """A kubelet that starts below its eviction thresholds evicts pods at once."""
     limits = now.config.node.kubelet.eviction_hard
     kubelet = now.config.paths.kubernetes.kubelet_dir
     for disk in seen:
@@ -216,22 +216,22 @@ def _pressure(now: Situation, seen: tuple[Disk, ...]) -> Iterator[Finding]:
             ("nodefs.inodesFree", disk.inodes_free, disk.inodes),
         ):
             limit = limits.get(what, "")
-            # Some file systems (btrfs) count no inodes: there is no shortage of them then.
+            # Some file systems (btrfs) do not count inodes.
             if limit.endswith("%") and total and free * 100 < float(limit[:-1]) * total:
                 yield error(
                     "disk-pressure",
                     f"{what} of {disk.path} is {free * 100 // total}%, and pods are evicted below {limit}",
-                    "the Node would have DiskPressure from its first minute, and take no pods",
+                    "the Node would have DiskPressure at once, and run no pods",
                     f"free some space: df -h {disk.path}, df -i {disk.path}; see node.kubelet.evictionHard",
                 )
 
 
 def kernel_modules(now: Situation) -> Iterator[Outcome]:
-    """Modules that pods need; what the join loads itself has to be there."""
+    """Kernel modules that pods need, also those that the join loads."""
     uses = {
-        "overlay": "containers are made of it",
+        "overlay": "container file systems need it",
         "br_netfilter": "Services can't be reached from pods of the same node without it",
-        "nf_conntrack": "kube-proxy follows connections with it",
+        "nf_conntrack": "kube-proxy tracks connections with it",
     }
     for name in now.machine.modules_missing:
         finding = warning if name == "nf_conntrack" else error
@@ -240,12 +240,12 @@ def kernel_modules(now: Situation) -> Iterator[Outcome]:
             f"the running kernel has no module {name}",
             uses[name],
             "reboot, if the kernel was updated since the last boot; "
-            "else: apt-get install linux-modules-extra-$(uname -r) (Ubuntu), or another kernel",
+            "otherwise: apt-get install linux-modules-extra-$(uname -r) (Ubuntu), or another kernel",
         )
 
 
 def tools(now: Situation) -> Iterator[Outcome]:
-    """Programs that the kubelet and the pods' network call."""
+    """Tools that the kubelet and the pod network call."""
     there = now.machine.tools
     needed = [("mount", "mount", "volumes are mounted"), ("umount", "mount", "volumes are unmounted")]
     if now.machine.modules_to_load:
@@ -257,31 +257,31 @@ def tools(now: Situation) -> Iterator[Outcome]:
         if now.config.cni.mode == "bridge":
             yield error(
                 "tool-missing",
-                "neither iptables nor nft is here",
-                "the bridge of cni.mode bridge masquerades pods with one of them",
+                "neither iptables nor nft is installed",
+                "cni.mode bridge masquerades pods with one of them",
                 "apt-get install iptables",
             )
         else:
             yield warning(
                 "tool-missing",
-                "neither iptables nor nft is here",
-                "most pod networks and the kubelet's own rules need one of them",
+                "neither iptables nor nft is installed",
+                "most pod networks and the kubelet's rules need one of them",
                 "apt-get install iptables",
             )
 
 
 def records(now: Situation) -> Iterator[Outcome]:
-    """Our own records tell what is ours; without them nothing else can."""
+    """The state of this collection can be read."""
     machine = now.machine
-    if not machine.state_trouble:
+    if not machine.state_error:
         return
     if machine.root:
         yield error(
             "records",
-            f"our own records can't be read: {machine.state_trouble}",
-            "they tell what is ours on this machine, and how to give it back",
+            f"the state of aks-flex-node can't be read: {machine.state_error}",
+            "it records what was changed on this machine, and how to restore it",
             "restore the file from a backup, or remove it and run bootstrap or `aks-flex-node join` again",
         )
     else:
         for id_ in ("foreign-runtime", "token-refused"):
-            yield Unchecked(id_, "only root can read our records")
+            yield Unchecked(id_, "only root can read the state of aks-flex-node")

@@ -16,7 +16,7 @@ from ..finding import Outcome, error, listed, warning
 from ..seen import Link, Situation
 
 LEAST_MTU, SMALL_MTU = 1280, 1400
-# Interfaces that pod networks make: on a node they carry the very ranges that are asked about.
+# Interfaces of pod networks: on a node they have the ranges that are checked.
 POD_INTERFACES = (
     "cni",
     "cilium",
@@ -33,7 +33,7 @@ POD_INTERFACES = (
 
 
 def overlaps(now: Situation) -> Iterator[Outcome]:
-    """Pods and Services have addresses that nothing near this machine has."""
+    """The ranges of pods and Services do not overlap this machine's networks."""
     network = now.config.network
     ranges = [
         ("network.podCIDR", network.pod_cidr),
@@ -50,22 +50,22 @@ def overlaps(now: Situation) -> Iterator[Outcome]:
                 yield error(
                     "cidr-overlap",
                     f"{place}{link.network}, which overlaps {name} ({cidr})",
-                    "the machine would take its neighbours for pods or Services, and lose one of them",
+                    "the machine would route traffic to its neighbours into the cluster, or the reverse",
                     "renumber this machine's network, or use a cluster with other ranges",
                 )
         for server in now.machine.nameservers:
             if server in cidr and not any(server in link.network for link in links):
                 yield error(
                     "cidr-overlap",
-                    f"the name server {server} lies in {name} ({cidr})",
-                    "it can't be reached any more once the node has joined",
+                    f"the name server {server} is in {name} ({cidr})",
+                    "it can't be reached after the join",
                     "use another name server, or a cluster with other ranges",
                 )
     yield from _vnet(now, links)
 
 
 def _vnet(now: Situation, links: tuple[Link, ...]) -> Iterator[Outcome]:
-    """The cluster's own network; a machine inside of Azure may well be part of it."""
+    """The cluster's VNet; a machine in Azure may be part of it."""
     if now.config.azure_auth.method == "managedIdentity" or now.config.azure.managed_identity:
         return
     through_tunnel = now.config.azure.vpn.enabled
@@ -78,7 +78,7 @@ def _vnet(now: Situation, links: tuple[Link, ...]) -> Iterator[Outcome]:
                 yield error(
                     "cidr-overlap",
                     found,
-                    "the VPN takes this range, and cuts this machine off from its neighbours",
+                    "the VPN routes this range, and this machine loses its neighbours",
                     "renumber this machine's network",
                 )
             else:
@@ -91,7 +91,7 @@ def _vnet(now: Situation, links: tuple[Link, ...]) -> Iterator[Outcome]:
 
 
 def _own_links(now: Situation) -> tuple[Link, ...]:
-    """Networks that were there before there was a node."""
+    """Networks of the machine without those of pods."""
     if not now.machine.joined:
         return now.machine.links
     of_pods = [link.network for link in now.machine.links if link.interface.startswith(POD_INTERFACES)]
@@ -105,14 +105,16 @@ def _overlap(one: Network, other: Network) -> bool:
 
 
 def mtu(now: Situation) -> Iterator[Outcome]:
-    """Packets of pods are wrapped into packets of the machine, which have to be larger."""
+    """The MTU: pod networks encapsulate packets, which makes them larger."""
     for interface, size in sorted(now.machine.mtus.items()):
-        fix = f"ip link set dev {interface} mtu 1500, if the way to the cluster carries that (try: tracepath)"
+        fix = (
+            f"ip link set dev {interface} mtu 1500, if the path to the cluster supports that (try: tracepath)"
+        )
         if size < LEAST_MTU:
-            why = "IPv6 and many TLS handshakes need 1280: connections hang after their first bytes"
+            why = "IPv6 and many TLS handshakes need 1280: connections hang after the first bytes"
             yield error("mtu", f"the MTU of {interface} is {size}", why, fix)
         elif size < SMALL_MTU:
-            why = "pod networks wrap packets: what is left for pods is small, and large packets may get lost"
+            why = "pod networks encapsulate packets: the MTU of pods is small, and large packets may be lost"
             yield warning("mtu", f"the MTU of {interface} is {size}", why, fix)
 
 
@@ -124,7 +126,7 @@ def resolvers(now: Situation) -> Iterator[Outcome]:
             "resolver",
             "no name server is configured",
             "neither the machine nor its pods can resolve names",
-            "name one in /etc/resolv.conf, or in the network's configuration",
+            "add one to /etc/resolv.conf, or to the network's configuration",
         )
     elif all(server.is_loopback for server in servers):
         yield warning(
@@ -136,46 +138,46 @@ def resolvers(now: Situation) -> Iterator[Outcome]:
 
 
 def proxy(now: Situation) -> Iterator[Outcome]:
-    """One proxy for everything, or none for anything."""
-    given, found = now.config.proxy, now.machine.environment
+    """The configured proxy and the system's proxy agree."""
+    proxy, found = now.config.proxy, now.machine.environment
     there = found.get("https_proxy") or found.get("http_proxy")
-    if there and not (given.http or given.https):
+    if there and not (proxy.http or proxy.https):
         yield warning(
             "proxy",
             f"/etc/environment names the proxy {shown(there)}, and the configuration names none",
-            "downloads and containerd go directly, and may get nowhere",
+            "downloads and image pulls go directly, and may fail",
             "set proxy.http and proxy.https",
         )
-    if given.http and not given.https:
+    if proxy.http and not proxy.https:
         yield warning(
             "proxy",
             "proxy.http is set, and proxy.https is not",
-            "artifacts, images and Azure are all behind https: they are reached directly",
-            "set proxy.https too, to the same address if one proxy serves both",
+            "artifacts, images and Azure use https: they are reached directly",
+            "set proxy.https too, to the same URL if one proxy serves both",
         )
-    for name, address in (("https", given.https), ("http", given.http)):
+    for name, address in (("https", proxy.https), ("http", proxy.http)):
         system = found.get(f"{name}_proxy", "")
         if address and system and shown(system).rstrip("/") != shown(address.reveal()).rstrip("/"):
             yield warning(
                 "proxy",
                 f"proxy.{name} is {shown(address.reveal())}, and this machine uses {shown(system)}",
-                "one of the two is wrong, or a rest of former days",
-                "make proxy and /etc/environment say the same",
+                "one of the two is wrong or outdated",
+                "use the same URL in proxy and /etc/environment",
             )
     yield from _mirror_by_proxy(now)
 
 
 def _mirror_by_proxy(now: Situation) -> Iterator[Outcome]:
-    """A mirror on the same network is rarely meant to be reached through the site's proxy."""
-    mirror, given = now.config.mirror.url, now.config.proxy
+    """A mirror on the local network usually does not need the proxy."""
+    mirror, proxy = now.config.mirror.url, now.config.proxy
     host = urllib.parse.urlsplit(mirror).hostname or "" if mirror else ""
-    if not host or not (given.https or given.http) or bypassed(host, direct(now.config)):
+    if not host or not (proxy.https or proxy.http) or bypassed(host, direct(now.config)):
         return
     if any(_inside(host, link) for link in now.machine.links):
         yield warning(
             "proxy",
             f"the mirror {host} is on this machine's own network, and is reached through the proxy",
-            "the proxy may not find it, and every byte goes a long way round",
+            "the proxy may not reach it, and downloads are slower",
             f"add {host} to proxy.no",
         )
 

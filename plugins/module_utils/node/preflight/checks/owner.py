@@ -27,10 +27,10 @@ SOON = 600  # seconds that a join may take, with slow downloads
 
 
 def ports(now: Situation) -> Iterator[Outcome]:
-    """The node's ports are free, or its own."""
+    """The node's ports are free, or used by the node itself."""
     machine, wanted = now.machine, ports_of(now.config)
     taken: dict[int, Listener] = {}
-    # What is taken over is stopped, and its ports are ours then.
+    # A runtime that is taken over is stopped, which frees its ports.
     adopted = {path.rpartition("/")[2] for path in machine.foreign} if now.config.takeover else set()
     for listener in machine.listeners:
         ours = OURS.get(listener.owner) in machine.ours or OURS.get(listener.owner) in adopted
@@ -40,70 +40,70 @@ def ports(now: Situation) -> Iterator[Outcome]:
         owner = f"{listener.owner} (process {listener.pid})" if listener.pid else "another process"
         yield error(
             "port-in-use",
-            f"port {port} is taken by {owner} at {listener.address}",
+            f"port {port} is used by {owner} at {listener.address}",
             f"it is the port of {wanted[port]}",
-            f"stop it, or let it listen elsewhere: ss --listening --tcp --processes 'sport = :{port}'",
+            f"stop it, or move it to another port: ss --listening --tcp --processes 'sport = :{port}'",
         )
 
 
 def foreign(now: Situation) -> Iterator[Outcome]:
-    """Another owner's runtime or kubelet."""
+    """No runtime or kubelet of another owner."""
     machine = now.machine
     running = {name for name in machine.processes if OURS.get(name) not in machine.ours}
     if machine.foreign:
         found = listed(machine.foreign)
     elif running:
-        found = f"{listed(sorted(running))} runs, and not by a unit of ours"
+        found = f"{listed(sorted(running))} runs, not started by a unit of this collection"
     else:
         return
-    why = "two of them can't share a machine: they fight over sockets, cgroups and pod networks"
+    why = "two of them can't share a machine: they conflict over sockets, cgroups and pod networks"
     if now.config.takeover:
         yield warning(
             "foreign-runtime",
             f"{found}: will be taken over",
-            "takeover: true says so; its pods and containers may stop",
-            "nothing to do; unbootstrap gives its files back",
+            "takeover is true; its pods and containers may stop",
+            "nothing to do; unbootstrap restores its files",
         )
     else:
         yield error("foreign-runtime", found, why, "remove it, or set takeover: true to adopt it")
 
 
 def identity_left(now: Situation) -> Iterator[Outcome]:
-    """A certificate of another cluster."""
+    """No kubelet certificate of another cluster."""
     if path := now.machine.identity_left:
         yield error(
             "kubelet-identity",
-            f"{path} is of a kubelet that we did not start",
-            "a kubelet that has a certificate uses it, and never asks this cluster for one",
-            "take the machine out of the other cluster (kubeadm reset); if it is out already: "
+            f"{path} belongs to a kubelet that this collection did not install",
+            "a kubelet that has a certificate uses it, and requests none from this cluster",
+            "remove the machine from the other cluster (kubeadm reset); if that is done: "
             f"rm --recursive {path.rpartition('/')[0]}",
         )
 
 
 def pod_network(now: Situation) -> Iterator[Outcome]:
-    """Someone must bring the pods' network, and only one."""
+    """Exactly one pod network is configured."""
     machine, mode = now.machine, now.config.cni.mode
     if machine.joined or machine.ours & set(OURS.values()):
-        return  # what is there now is the cluster's
+        return  # the cluster's pod network has written its files
     if mode == "none" and not machine.cni_files:
         yield warning(
             "cni-none",
             "cni.mode is none, and no pod network is configured on this machine",
-            "AKS's own networks do not run on flex nodes: unless the cluster's owner brings one that does "
-            "(Cilium, Calico, ...), the Node never gets Ready",
-            "install such a network in the cluster, or set cni.mode: bridge with a cni.podCIDR of this node",
+            "the CNI plugins of AKS do not run on flex nodes: unless the cluster has one that does "
+            "(Cilium, Calico, ...), the Node never becomes Ready",
+            "install one in the cluster, or set cni.mode: bridge with a cni.podCIDR of this node",
         )
     elif mode == "bridge" and machine.cni_files:
         yield warning(
             "cni-files",
             f"pod networks are configured already: {listed(machine.cni_files)}",
-            "containerd takes the first file by name, which may not be ours (10-flexnode.conflist)",
-            "remove those that nobody needs",
+            "containerd uses the first file by name, which may not be 10-flexnode.conflist",
+            "remove those that are not needed",
         )
 
 
 def node_name(now: Situation) -> Iterator[Outcome]:
-    """A name that Kubernetes takes."""
+    """The Node's name is valid in Kubernetes."""
     name, source = now.node_name, "agent.nodeName" if now.config.node_name else "the host name"
     fix = "set agent.nodeName, or: hostnamectl set-hostname NAME"
     if not re.fullmatch(DNS_SUBDOMAIN, name) or len(name) > LABEL:
@@ -117,58 +117,59 @@ def node_name(now: Situation) -> Iterator[Outcome]:
         yield error(
             "node-name",
             f"{source} is {name!r}",
-            "two machines of this name would be one and the same Node",
+            "two machines with this name would be the same Node",
             fix,
         )
     elif not now.machine.joined:
         yield Unchecked(
             "node-name-taken",
-            f"whether another machine is Node {name} already, only a member of the cluster can see: "
+            f"only a cluster member can check whether another machine is Node {name} already: "
             f"kubectl get node {name}",
         )
 
 
 def token(now: Situation) -> Iterator[Outcome]:
-    """The bootstrap token, by what is known without using it."""
-    given = now.config.azure.bootstrap_token
-    if given is None or now.machine.joined or now.config.kubernetes_auth.method != "bootstrapToken":
+    """The bootstrap token, as far as it can be checked without using it."""
+    token = now.config.azure.bootstrap_token
+    if token is None or now.machine.joined or now.config.kubernetes_auth.method != "bootstrapToken":
         return
-    if given.id == now.machine.refused_token:
+    if token.id == now.machine.refused_token:
         yield error(
             "token-refused",
-            f"the API server has refused the bootstrap token {given.id} before",
-            "it is not tried a second time",
+            f"the API server has refused the bootstrap token {token.id} before",
+            "it is not tried again",
             ASK_AGAIN,
         )
     if now.token_expires is None:
-        if not given.token.redacted:
+        if not token.token.redacted:
             yield Unchecked(
-                "token-expired", "the document does not say when its token ends, and trying spends it"
+                "token-expired",
+                "the document does not contain the token's expiry, and testing the token would use it up",
             )
     elif now.token_expires <= now.now + SOON:
         moment = datetime.fromtimestamp(now.token_expires, timezone.utc).isoformat(timespec="seconds")
         ended = now.token_expires <= now.now
         yield error(
             "token-expired",
-            f"the bootstrap token {given.id} {'ended' if ended else 'ends'} at {moment}",
+            f"the bootstrap token {token.id} {'expired' if ended else 'expires'} at {moment}",
             "the API server refuses it" if ended else "the join may take longer than that",
             ASK_AGAIN,
         )
 
 
 def secrets(now: Situation) -> Iterator[Outcome]:
-    """A place where a secret is only marked is no secret."""
+    """All secrets are known: none is only a placeholder."""
     if now.secrets_missing and not now.machine.joined:
         yield error(
             "secrets-missing",
-            f"no secret is given for {listed(now.secrets_missing)}, and none is stored here",
-            "a secret is left out for machines that have it already; this one has not",
+            f"no secret is set for {listed(now.secrets_missing)}, and none is stored here",
+            "secrets are left out for machines that have stored them already; this one has not",
             ASK_AGAIN,
         )
 
 
 def versions(now: Situation) -> Iterator[Outcome]:
-    """Every artifact has a digest that it can be verified with."""
+    """Every artifact has a known digest."""
     arch = ARCHITECTURES.get(now.machine.machine)
     if arch is None:
         return

@@ -1,7 +1,7 @@
 # Copyright: (c) 2026, aks.flexnode contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Checks of what the network answered: the API server, downloads, clocks, Azure. Pure."""
+"""Checks of the network probes: the API server, downloads, clocks, Azure. Pure."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ..finding import Finding, Outcome, Unchecked, error, listed, warning
 from ..seen import Access, Situation, Source
 from .owner import versions
 
-SLIGHT, GRAVE = 30.0, 300.0  # seconds; Kubernetes dates certificates back by five minutes
+SLIGHT, GRAVE = 30.0, 300.0  # seconds; Kubernetes backdates certificates by five minutes
 SET_CLOCK = (
     "timedatectl set-ntp true; behind a firewall, name the site's time server in /etc/systemd/timesyncd.conf"
 )
@@ -26,12 +26,12 @@ AZURE_CHECKS = ("azure-token", "azure-role", "cluster-identity", "cluster-rights
 
 
 def api_server(now: Situation) -> Iterator[Outcome]:
-    """Name, connection, TLS, answer: the first step that fails is the finding."""
+    """DNS, TCP, TLS, HTTP: the first step that fails is the finding."""
     answer, url = now.reached.api, now.config.node.kubelet.server_url or ""
     parts = urllib.parse.urlsplit(url)
     host, where = parts.hostname or url, f"{parts.hostname}:{parts.port or 443}"
     if answer is None:
-        waits = now.reached.api_waits_for or "it was not asked"
+        waits = now.reached.api_waits_for or "it was not probed"
         yield from (Unchecked(id_, waits) for id_ in API_CHECKS)
         return
     resolved = answer.addresses and host not in answer.addresses
@@ -40,15 +40,15 @@ def api_server(now: Situation) -> Iterator[Outcome]:
         yield error(
             "api-dns",
             f"{host} can't be resolved: {answer.reason}",
-            "the kubelet finds the API server by this name",
+            "the kubelet connects to the API server by this name",
             f"check node.kubelet.serverURL, and the name servers: resolvectl query {host}. The name of a "
             "private cluster exists in its VNet only: use a VPN and the VNet's DNS",
         )
     elif answer.failed == "tcp":
         yield error(
             "api-tcp",
-            f"{at} takes no connection: {answer.reason}",
-            "the kubelet needs it all the time, and goes directly, without a proxy",
+            f"{at} does not accept a connection: {answer.reason}",
+            "the kubelet needs it all the time, directly, without a proxy",
             "open the firewall for it, and add this site to the cluster's authorized IP ranges: "
             "az aks update --api-server-authorized-ip-ranges ...",
         )
@@ -59,26 +59,26 @@ def api_server(now: Situation) -> Iterator[Outcome]:
             "the kubelet trusts the CA of node.kubelet.caCertData only",
             answer.advice
             or "compare serverURL and caCertData with the cluster's kubeconfig (az aks get-credentials); "
-            "a firewall that opens TLS has to leave this name alone",
+            "a firewall that intercepts TLS must exclude this name",
         )
     elif answer.failed or not answer.is_kubernetes:
-        found = answer.reason or f"HTTP {answer.status}, and not in the words of Kubernetes"
+        found = answer.reason or f"HTTP {answer.status}, not a Kubernetes answer"
         yield error(
             "api-answer",
-            f"what answers at {at} is no API server: {found}",
-            "a captive portal, a proxy or another program may answer in its place",
-            f"look at it: curl --insecure {url}/version",
+            f"what answers at {at} is not an API server: {found}",
+            "a captive portal, a proxy or another server may answer in its place",
+            f"check it: curl --insecure {url}/version",
         )
     else:
         yield from _version(now, answer.version)
 
 
 def _version(now: Situation, text: str) -> Iterator[Outcome]:
-    """A kubelet is never newer than its API server, nor much older."""
+    """The version skew of kubelet and API server is supported."""
     try:
         served = Version.of_build(text)
     except ValueError:
-        yield Unchecked("version-skew", "the API server does not tell its version to strangers")
+        yield Unchecked("version-skew", "the API server does not report its version to anonymous clients")
         return
     if problem := version_skew(now.config.kubernetes.version, served):
         yield error(
@@ -87,27 +87,27 @@ def _version(now: Situation, text: str) -> Iterator[Outcome]:
 
 
 def clock(now: Situation) -> Iterator[Outcome]:
-    """Our clock against those of the servers; several agree, so the median counts."""
+    """This machine's clock against the clocks of the servers: the median counts."""
     api = now.reached.api
-    given = [api.skew if api else None, *(source.skew for source in now.reached.sources)]
-    skews = [skew for skew in given if skew is not None]
+    measured = [api.skew if api else None, *(source.skew for source in now.reached.sources)]
+    skews = [skew for skew in measured if skew is not None]
     if not skews:
-        yield Unchecked("clock-skew", "no server told the time")
+        yield Unchecked("clock-skew", "no server reported the time")
         return
     skew = sorted(skews)[len(skews) // 2]
     if abs(skew) < SLIGHT:
         return
     found = f"this machine's clock is {abs(skew):.0f} s {'ahead' if skew > 0 else 'behind'}"
     if abs(skew) >= GRAVE:
-        yield error("clock-skew", found, "certificates and tokens are not valid yet, or no more", SET_CLOCK)
+        yield error("clock-skew", found, "certificates and tokens seem not valid yet, or expired", SET_CLOCK)
     else:
-        yield warning("clock-skew", found, "tokens end early, and logs of the cluster don't fit", SET_CLOCK)
+        yield warning("clock-skew", found, "tokens expire early, and log timestamps do not match", SET_CLOCK)
 
 
 def artifacts(now: Situation) -> Iterator[Outcome]:
-    """All that will be downloaded is there; one finding for each server and reason."""
+    """All artifacts can be downloaded; one finding per server and reason."""
     if any(isinstance(outcome, Finding) for outcome in versions(now)):
-        yield Unchecked("artifact-unreachable", "nothing was asked for: see artifact-unknown")
+        yield Unchecked("artifact-unreachable", "not probed: see artifact-unknown")
     grouped: dict[tuple[str, str], list[Source]] = {}
     for source in now.reached.sources:
         if source.failure:
@@ -119,26 +119,26 @@ def artifacts(now: Situation) -> Iterator[Outcome]:
         first = failed[0]
         if first.missing:
             fix = (
-                f"put the file there, or choose a version that the mirror has: {where}"
+                f"add the file to the mirror, or choose a version that it has: {where}"
                 if mirrored
-                else f"check the version and the address: curl --head --location {where}"
+                else f"check the version and the URL: curl --head --location {where}"
             )
         elif first.tls:
-            fix = first.advice or "give the CA of that server as mirror.caCert"
+            fix = first.advice or "set mirror.caCert to the CA of that server"
         elif mirrored:
-            fix = f"check that the mirror runs, and that a firewall or proxy lets this machine to {where}"
+            fix = f"check that the mirror runs, and that firewall and proxy allow {where}"
         else:
             fix = f"open the firewall for {where}, set proxy.https, or use a mirror (mirror.url)"
         yield error(
             "artifact-unreachable",
             f"{names}: {where}: {reason}",
-            "the join downloads it, and changes nothing before it has all",
+            "the join downloads it before it changes anything",
             fix,
         )
 
 
 def registries(now: Situation) -> Iterator[Outcome]:
-    """The first pod needs an image."""
+    """The pause image can be pulled."""
     for source in now.reached.registries:
         if source.failure:
             yield warning(
@@ -151,35 +151,35 @@ def registries(now: Situation) -> Iterator[Outcome]:
 
 
 def proxies(now: Situation) -> Iterator[Outcome]:
-    """A proxy that is named has to be there."""
+    """The configured proxy can be reached."""
     for source in now.reached.proxies:
         if source.failure:
             yield error(
                 "proxy-unreachable",
                 f"{listed(source.names)} {source.url}: {source.failure}",
                 "everything that goes through it fails",
-                f"check the address, and that this machine may use it: curl --proxy {source.url} --head URL",
+                f"check the URL, and that this machine may use it: curl --proxy {source.url} --head URL",
             )
 
 
 def azure(now: Situation) -> Iterator[Outcome]:
-    """The machine's own identities: a token, and every role that each lacks for what it serves."""
+    """The machine's Azure identities: that each gets a token, and which roles it lacks."""
     needed, found = needed_by(now.config), now.reached.access
     if not needed:
         return
     if found is None:
-        waits = now.reached.access_waits_for or "no identity is at hand here"
+        waits = now.reached.access_waits_for or "no identity is available here"
         yield Unchecked("azure-token", waits)
         if any(needed.values()):
             yield Unchecked("azure-role", waits)
         if "kubernetes" in needed:
             yield Unchecked("cluster-rights", waits)
         return
-    told: list[Access] = []
+    reported: list[Access] = []
     for access in found.values():
-        if any(access is one for one in told):
-            continue  # one identity that serves both
-        told.append(access)
+        if any(access is known for known in reported):
+            continue  # the same identity for both
+        reported.append(access)
         served = {role for purpose, roles in needed.items() if found[purpose] is access for role in roles}
         roles = [role for role in ROLES.values() if role in served]
         yield from _identity(now, access, roles, kubelet=found.get("kubernetes") is access)
@@ -192,17 +192,18 @@ def _identity(now: Situation, access: Access, needed: Sequence[Role], *, kubelet
         yield error(
             "azure-token",
             f"no token for the identity {method}: {access.failure}",
-            "the kubelet joins with it, or the node asks Azure with it",
-            access.advice or "check the identity's settings under azure, and the way to its token service",
+            "the kubelet joins with it, or the node uses Azure with it",
+            access.advice
+            or "check the identity's settings under azure, and the connection to its token service",
         )
         if needed:
-            yield Unchecked("azure-role", "there is no token to ask with")
+            yield Unchecked("azure-role", "there is no token to check with")
         if kubelet:
-            yield Unchecked("cluster-rights", "there is no token to ask with")
+            yield Unchecked("cluster-rights", "there is no token to check with")
         return
     if kubelet:
         yield from _in_cluster(now, access)
-    # What the API server lets the kubelet do is not asked of Azure: a binding in the cluster does as well.
+    # The kubelet's rights in the cluster are not checked in Azure: a binding in the cluster grants them too.
     wanted = [role for role in needed if role.key not in ACTS or access.lacks != ()]
     if access.granted is None:
         if wanted:
@@ -218,13 +219,13 @@ def _identity(now: Situation, access: Access, needed: Sequence[Role], *, kubelet
 
 
 def _in_cluster(now: Situation, access: Access) -> Iterator[Outcome]:
-    """What the API server says of the kubelet's identity."""
+    """The API server accepts the kubelet's identity, and it has its rights."""
     who = access.principal_id or "OBJECT_ID_OF_THE_IDENTITY"
     if access.stranger:
         yield error(
             "cluster-identity",
             f"the API server does not accept the identity {who}: {access.stranger}",
-            "the kubelet shows it there",
+            "the kubelet authenticates with it",
             "check azure.tenantId, and that the cluster has Entra ID integration: az aks show --query "
             "aadProfile",
         )
@@ -236,8 +237,8 @@ def _in_cluster(now: Situation, access: Access) -> Iterator[Outcome]:
             f"the identity {who} may not {listed(act.words for act in access.lacks)} in the cluster",
             "the kubelet does all its work with it"
             if token
-            else "the kubelet obtains its certificate with it",
-            f"give it the Azure roles that are named here or, on a cluster without Azure RBAC: {lines}"
+            else "the kubelet requests its certificate with it",
+            f"grant the Azure roles that are named here or, on a cluster without Azure RBAC: {lines}"
             if token
             else lines,
         )

@@ -1,7 +1,7 @@
 # Copyright: (c) 2026, aks.flexnode contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Ask Azure, as the machine itself: is there a token, and what may it do?"""
+"""Probe the machine's Azure identities: their tokens and permissions."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ Identify = Callable[[NodeConfig, Host, str], Identity]  # for a method such as a
 
 @dataclass(slots=True)
 class Fresh:
-    """An identity whose tokens are asked for now, and kept nowhere: one from a cache would prove nothing."""
+    """An identity without a token cache: a cached token would prove nothing."""
 
     source: Source
     clock: Clock
@@ -37,11 +37,11 @@ class Fresh:
 
     @property
     def name(self) -> str:
-        """Who, for people."""
+        """The identity in words."""
         return self.source.name
 
     def token(self, audience: str) -> AccessToken:
-        """A token, asked for once."""
+        """A token, requested once."""
         if audience not in self.tokens:
             issued = self.source.issue(audience, hurry=True)
             end = self.clock.now() + issued.seconds
@@ -50,22 +50,22 @@ class Fresh:
 
 
 def own_identity(config: NodeConfig, host: Host, method: str) -> Identity:
-    """The machine's own."""
+    """The machine's own identities."""
     return Fresh(source_of(method, config, host, os.environ), host.clock)
 
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """Whom to ask what an identity may do."""
+    """Where to query an identity's permissions."""
 
     arm: HttpClient
-    api: Callable[[str], KubeClient] | None = None  # as whoever has this token
+    api: Callable[[str], KubeClient] | None = None  # with this token
     api_waits_for: str = ""
     seconds: float = 5.0  # for the API server
 
 
 def ask_azure(config: NodeConfig, host: Host, identify: Identify, asked: Asked) -> dict[Purpose, Access]:
-    """Get the tokens that the node will live on, and read what each identity is good for."""
+    """Get the tokens that the node will use, and read the permissions of each identity."""
     served: dict[str, list[Purpose]] = {}
     for purpose in PURPOSES:
         if method := method_for(config, purpose):
@@ -91,37 +91,37 @@ def _access(
             token = identity.token(audience_for(config, purpose))
             principal = str(claims(token.value).get("oid") or "")
     except FlexNodeError as error:
-        return Access(told(error), error.fix, method=method)
+        return Access(one_line(error), error.fix, method=method)
     access = Access(principal_id=principal, method=method)
     if "kubernetes" in purposes:
         access = _with_rights(access, config, identity.token(audience_for(config, "kubernetes")), asked)
     try:
         granted = Grants(identity, config.azure.resource_manager, asked.arm).at(str(config.cluster_id))
     except FlexNodeError as error:
-        return replace(access, why_unread=told(error))
+        return replace(access, why_unread=one_line(error))
     return replace(access, granted=tuple(granted))
 
 
 def _with_rights(access: Access, config: NodeConfig, token: AccessToken, asked: Asked) -> Access:
-    """The same with what the API server says that the kubelet's identity lacks there."""
+    """The same with the rights that the kubelet's identity lacks at the API server."""
     if asked.api is None:
         return replace(access, why_unasked=asked.api_waits_for)
     acts = acts_of(config.kubernetes_auth.profile)
     try:
         client = asked.api(token.value.reveal())
-        # At once, within one limit of their own: a slow API server says nothing about the token.
+        # In parallel, with their own limit: a slow API server says nothing about the token.
         answers, late = together({act.words: partial(act.allowed, client) for act in acts}, asked.seconds)
     except FlexNodeError as error:
         if getattr(error.__cause__, "status", 0) == HTTPStatus.UNAUTHORIZED:
             return replace(access, stranger=error.why)
-        return replace(access, why_unasked=told(error))
+        return replace(access, why_unasked=one_line(error))
     if late:
-        return replace(access, why_unasked="the API server gave no answer in time")
+        return replace(access, why_unasked="the API server did not answer in time")
     return replace(access, lacks=tuple(act for act in acts if not answers[act.words]))
 
 
-def told(error: FlexNodeError) -> str:
-    """An error in one line, without the numbers that Entra ends with: they differ at every try."""
+def one_line(error: FlexNodeError) -> str:
+    """An error in one line, without Entra's trace ids, which differ in every answer."""
     place = f" ({error.where})" if error.where else ""
     why, _trace, _numbers = error.why.partition(" Trace ID: ")
     return f"{error.what}{place}: {why}"

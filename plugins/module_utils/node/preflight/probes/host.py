@@ -1,7 +1,7 @@
 # Copyright: (c) 2026, aks.flexnode contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Look at the machine: files only, no command, nothing changed. Cheap enough to run before every join."""
+"""Probe the machine: reads files, runs no command, changes nothing. Fast enough for every join."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import platform
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from ...components.exec_plugin import lives_on_tokens
+from ...components.exec_plugin import uses_tokens
 from ...config.model import NodeConfig
 from ...engine.state import Store, store_of
 from ...errors import FlexNodeError
@@ -26,18 +26,18 @@ from .parallel import together
 MODULES = ("overlay", "br_netfilter", "nf_conntrack")
 TOOLS = ("mount", "umount", "modprobe", "iptables", "nft")
 TOOL_DIRS = ("/usr/sbin", "/usr/bin", "/sbin", "/bin", "/usr/local/sbin", "/usr/local/bin")
-# Names of processes that would fight with ours, whoever started them (a snap, a script, another unit).
+# Names of processes that would conflict, however they were started (a snap, a script, another unit).
 RIVALS = frozenset(("dockerd", "containerd", "kubelet", "crio", "k3s-server", "k3s-agent", "rke2"))
 PROXY_NAMES = ("http_proxy", "https_proxy", "no_proxy")
 KUBELET_DIR, CNI_DIR = "/var/lib/kubelet", "/etc/cni/net.d"
-DISK_SECONDS = 2.0  # a network file system that hangs answers never
+DISK_SECONDS = 2.0  # a network file system that hangs never answers
 
 StatVfs = Callable[[str], os.statvfs_result]
 
 
 @dataclass(frozen=True, slots=True)
 class Ways:
-    """How to learn what is not in a file; tests have ways of their own."""
+    """Sources of what is not in a file; tests replace them."""
 
     machine: str = ""  # uname -m
     euid: int | None = None
@@ -45,8 +45,8 @@ class Ways:
     disk_seconds: float = DISK_SECONDS
 
 
-def look(host: Host, config: NodeConfig | None, ways: Ways | None = None) -> Machine:
-    """Everything the checks want to know of the machine itself."""
+def probe_machine(host: Host, config: NodeConfig | None, ways: Ways | None = None) -> Machine:
+    """Everything that the checks need to know about the machine itself."""
     ways = ways or Ways()
     root = (os.geteuid() if ways.euid is None else ways.euid) == 0
     release = os_release(host.text("/etc/os-release"))
@@ -80,7 +80,7 @@ def look(host: Host, config: NodeConfig | None, ways: Ways | None = None) -> Mac
         modules_to_load=to_load,
         environment=proxy_environment(host),
         refused_token="",
-        state_trouble="" if root else "only root can read them",
+        state_error="" if root else "only root can read them",
     )
     if root:
         machine = with_records(machine, host, config)
@@ -89,7 +89,7 @@ def look(host: Host, config: NodeConfig | None, ways: Ways | None = None) -> Mac
 
 
 def with_records(machine: Machine, host: Host, config: NodeConfig | None) -> Machine:
-    """The same with what our own records say: which of what is here is ours."""
+    """The same with the state of this collection: what it installed on this machine."""
     identity = (
         f"{config.paths.kubernetes.kubelet_dir if config else KUBELET_DIR}/pki/kubelet-client-current.pem"
     )
@@ -99,29 +99,29 @@ def with_records(machine: Machine, host: Host, config: NodeConfig | None) -> Mac
         entries = store.journal.entries()
         foreign, join = foreign_units(host, store), store.join()
         applied = store.applied_config() is not None
-    except FlexNodeError as trouble:
-        return replace(machine, state_trouble=f"{trouble.where}: {trouble.why}")
+    except FlexNodeError as failure:
+        return replace(machine, state_error=f"{failure.where}: {failure.why}")
     ours = frozenset(
         entry.name.rpartition("/")[2]
         for entry in entries
         if entry.name.endswith(".service") and entry.origin.get("is") == "absent"
     )
-    # A kubelet that lives on tokens has no certificate: that the configuration was applied tells instead.
-    has_identity = identity_there or bool(applied and config and lives_on_tokens(config))
+    # A kubelet with tokens has no certificate: that the configuration was applied shows that it joined.
+    has_identity = identity_there or bool(applied and config and uses_tokens(config))
     joined = has_identity and KUBELET in ours
     return replace(
         machine,
         foreign=tuple(foreign),
         ours=ours,
         joined=joined,
-        # A run that was cut off after the kubelet got it has a journal; a stranger's machine has none.
+        # An interrupted run of this collection has a journal; a kubelet of another owner has none.
         identity_left=identity if identity_there and not entries else "",
         refused_token=join.get("token", "") if join.get("outcome") == "refused" else "",
     )
 
 
 def controllers(host: Host) -> frozenset[str]:
-    """The cgroup controllers that are usable: the kernel can have one built in, and switched off."""
+    """The usable cgroup controllers: one that is built in can be disabled."""
     if unified := host.text("/sys/fs/cgroup/cgroup.controllers").split():
         return frozenset(unified)
     rows = (line.split() for line in host.text("/proc/cgroups").splitlines() if not line.startswith("#"))
@@ -129,42 +129,42 @@ def controllers(host: Host) -> frozenset[str]:
 
 
 def memory_available(meminfo: str) -> int:
-    """Bytes that could be had without swapping."""
+    """Bytes that are available without swapping."""
     rows = (line.split() for line in meminfo.splitlines() if line.startswith("MemAvailable:"))
     return next((int(row[1]) << 10 for row in rows), 0)
 
 
 def swaps(host: Host) -> tuple[Swap, ...]:
-    """Areas of swap in use now."""
+    """The active swap areas."""
     rows = (line.split() for line in host.text("/proc/swaps").splitlines()[1:])
     return tuple(Swap(row[0], int(row[3]) << 10) for row in rows if len(row) == 5)
 
 
 def processes(host: Host) -> frozenset[str]:
-    """Names of container software among the machine's own processes; what runs inside a container is not."""
+    """Names of container software among the machine's processes, without those inside containers."""
     found = set()
     for number in (name for name in host.names("/proc") if name.isdecimal()):
         try:
             name = host.text(f"/proc/{number}/comm").strip()
             if name in RIVALS and not contained(host.text(f"/proc/{number}/status")):
                 found.add(name)
-        except OSError:  # it has ended meanwhile
+        except OSError:  # it has exited meanwhile
             continue
     return frozenset(found)
 
 
 def contained(status: str) -> bool:
-    """Whether a process has a number of its own in a namespace below ours."""
+    """Whether a process runs in a PID namespace of its own."""
     rows = (line.split() for line in status.splitlines() if line.startswith("NSpid:"))
     return any(len(row) > 2 for row in rows)
 
 
 def cni_files(host: Host, directory: str) -> tuple[str, ...]:
-    """Pod networks that are configured already; the runtime takes the first by name."""
+    """CNI configuration files that exist already; the runtime uses the first by name."""
     endings = (".conf", ".conflist", ".json")
     try:
         names = host.names(directory)
-    except PermissionError:  # not root, which is a finding of its own
+    except PermissionError:  # not root, which has its own finding
         return ()
     return tuple(f"{directory}/{name}" for name in names if name.endswith(endings))
 
@@ -177,13 +177,13 @@ def loaded(host: Host, module: str) -> bool:
 
 
 def loadable(host: Host, module: str) -> bool:
-    """Whether a kernel module is there to be loaded."""
+    """Whether a kernel module can be loaded."""
     release = host.text("/proc/sys/kernel/osrelease").strip()
     return f"/{module}.ko" in host.text(f"/lib/modules/{release}/modules.dep")
 
 
 def proxy_environment(host: Host) -> dict[str, str]:
-    """The proxy that this machine uses for everything else."""
+    """The system's proxy settings."""
     found = {}
     for line in host.text("/etc/environment").splitlines():
         name, _equals, value = line.removeprefix("export ").partition("=")
@@ -193,7 +193,7 @@ def proxy_environment(host: Host) -> dict[str, str]:
 
 
 def disks(host: Host, config: NodeConfig | None, statvfs: StatVfs) -> tuple[Disk, ...]:
-    """The file systems of all places that a node writes to."""
+    """The file systems of all directories that a node writes to."""
     data, kubelet = (
         (config.paths.data_dir, config.paths.kubernetes.kubelet_dir)
         if config

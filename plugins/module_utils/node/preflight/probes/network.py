@@ -1,7 +1,7 @@
 # Copyright: (c) 2026, aks.flexnode contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Look at the machine's network as the kernel lists it: ports, addresses, routes, resolvers."""
+"""Probe the machine's network as the kernel lists it: ports, addresses, routes, resolvers."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ LOCAL = re.compile(r"\|-- (\S+)\n\s+/32 host LOCAL")
 
 
 def ports_of(config: NodeConfig | None) -> dict[int, str]:
-    """The ports that a node listens on, and what for."""
+    """The ports that a node listens on, and their use."""
     metrics = config.containerd.metrics_address if config else "127.0.0.1:10257"
     overrides: Mapping[str, object] = config.kubelet.config_overrides if config else {}
     wanted = {
         overrides.get("port", 10250): "the kubelet (logs, exec, metrics)",
         overrides.get("healthzPort", 10248): "the kubelet's health",
-        # Switched off by us, as it needs no login; a user's override may switch it on.
+        # Disabled by default, as it needs no login; an override may enable it.
         overrides.get("readOnlyPort", 0): "the kubelet's read-only port",
         int(metrics.rpartition(":")[2]): "containerd's metrics (containerd.metricsAddress)",
     }
@@ -36,7 +36,7 @@ def ports_of(config: NodeConfig | None) -> dict[int, str]:
 
 
 def listeners(host: Host) -> tuple[Listener, ...]:
-    """Every TCP port that is listened on."""
+    """All listening TCP ports."""
     found = []
     for file in ("/proc/net/tcp", "/proc/net/tcp6"):
         for row in (line.split() for line in host.text(file).splitlines()[1:]):
@@ -47,7 +47,7 @@ def listeners(host: Host) -> tuple[Listener, ...]:
 
 
 def owner_of(host: Host, listener: Listener) -> Listener:
-    """The same with the process behind it: a walk through all of them, for the few ports that matter."""
+    """The same with its process, found by searching all processes."""
     wanted = f"socket:[{listener.inode}]"
     for pid in (name for name in host.names("/proc") if name.isdecimal()):
         try:
@@ -55,13 +55,13 @@ def owner_of(host: Host, listener: Listener) -> Listener:
                 if os.readlink(host.path(f"/proc/{pid}/fd/{number}")) == wanted:
                     name = host.text(f"/proc/{pid}/comm").strip()
                     return replace(listener, owner=name, pid=int(pid))
-        except OSError:  # it has ended meanwhile, or is not ours to look into
+        except OSError:  # it has exited meanwhile, or may not be read
             continue
     return listener
 
 
 def links(host: Host) -> tuple[Link, ...]:
-    """Networks that are reached without a gateway, and addresses that lie in none of them."""
+    """Networks that are reached without a gateway, and addresses outside of them."""
     found = list(dict.fromkeys((*_links_4(host), *_links_6(host))))
     for text in LOCAL.findall(host.text("/proc/net/fib_trie")):
         address = IPv4Address(text)
@@ -90,7 +90,7 @@ def _routes_4(host: Host) -> Iterator[tuple[str, str, str, str]]:
 
 
 def default_mtus(host: Host) -> dict[str, int]:
-    """The largest packet of each interface that leads out."""
+    """The MTU of each interface with a default route."""
     names = {interface for interface, _to, _by, mask in _routes_4(host) if not int(mask, 16)}
     for row in (line.split() for line in host.text("/proc/net/ipv6_route").splitlines()):
         if len(row) == 10 and row[1] == "00" and row[9] != "lo" and int(row[4], 16):
@@ -100,7 +100,7 @@ def default_mtus(host: Host) -> dict[str, int]:
 
 
 def nameservers(host: Host) -> tuple[Address, ...]:
-    """The resolvers that pods will be given."""
+    """The name servers that pods will use."""
     file = next((file for file in RESOLVERS if host.exists(file)), RESOLVERS[-1])
     found: list[Address] = []
     for row in (line.split() for line in host.text(file).splitlines()):

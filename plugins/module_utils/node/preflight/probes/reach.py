@@ -1,7 +1,7 @@
 # Copyright: (c) 2026, aks.flexnode contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Ask the network: the API server, what is downloaded, the proxy, Azure. Never with the bootstrap token."""
+"""Probe the network: API server, downloads, proxy. Never with the bootstrap token."""
 
 from __future__ import annotations
 
@@ -31,30 +31,30 @@ CLOCK_ADVICE = (
 
 
 def ask_api(server: ApiServer, clock: Clock, seconds: float = PATIENCE) -> ApiAnswer:
-    """Name, connection, TLS by the configured CA, an answer: as nobody, and directly, as the kubelet goes."""
+    """DNS, TCP, TLS with the configured CA, HTTP: anonymously, and directly, as the kubelet connects."""
     parts = urllib.parse.urlsplit(server.url)
     name, port = parts.hostname or "", parts.port or 443
     try:
         found = socket.getaddrinfo(name, port, type=socket.SOCK_STREAM)
-    except (OSError, UnicodeError) as error:  # a label that is empty or too long is no name at all
-        return ApiAnswer("dns", said(error))
+    except (OSError, UnicodeError) as error:  # a DNS label that is empty or too long
+        return ApiAnswer("dns", cause(error))
     addresses = tuple(dict.fromkeys(str(item[4][0]) for item in found))
     try:
         connection = connect(addresses, port, seconds)
     except OSError as error:
-        return ApiAnswer("tcp", said(error), addresses=addresses)
+        return ApiAnswer("tcp", cause(error), addresses=addresses)
     with connection:
         try:
             context = ssl.create_default_context(cadata=server.ca.pem)
             secured = context.wrap_socket(connection, server_hostname=name)
         except (OSError, ValueError) as error:
             late = isinstance(error, ssl.SSLCertVerificationError) and error.verify_code in OUT_OF_TIME
-            return ApiAnswer("tls", said(error), CLOCK_ADVICE if late else "", addresses)
+            return ApiAnswer("tls", cause(error), CLOCK_ADVICE if late else "", addresses)
         with secured:
             try:
                 status, headers, body = get(secured, name, "/version")
             except (OSError, http.client.HTTPException) as error:
-                return ApiAnswer("http", said(error), addresses=addresses)
+                return ApiAnswer("http", cause(error), addresses=addresses)
     document = object_in(body)
     version = str(document.get("gitVersion", ""))
     return ApiAnswer(
@@ -67,21 +67,21 @@ def ask_api(server: ApiServer, clock: Clock, seconds: float = PATIENCE) -> ApiAn
 
 
 def connect(addresses: Iterable[str], port: int, seconds: float) -> socket.socket:
-    """A connection to the first address that takes one, within `seconds` for all of them."""
-    trouble, tried = OSError("it has no address"), list(addresses)[:3]
+    """A connection to the first address that accepts one, within `seconds` for all of them."""
+    failure, tried = OSError("it has no IP address"), list(addresses)[:3]
     for address in tried:
         try:
             connection = socket.create_connection((address, port), seconds / len(tried))
         except OSError as error:
-            trouble = error
+            failure = error
         else:
             connection.settimeout(seconds)
             return connection
-    raise trouble
+    raise failure
 
 
 def get(secured: ssl.SSLSocket, name: str, path: str) -> tuple[int, http.client.HTTPMessage, bytes]:
-    """One request over a connection that is open already."""
+    """One request over an open connection."""
     client = http.client.HTTPConnection(name)
     client.sock = secured
     client.request("GET", path, headers={"User-Agent": AGENT, "Accept": "application/json"})
@@ -92,7 +92,7 @@ def get(secured: ssl.SSLSocket, name: str, path: str) -> tuple[int, http.client.
 def ask_artifacts(
     artifacts: Iterable[Artifact], config: NodeConfig, clock: Clock, seconds: float = PATIENCE
 ) -> dict[str, Callable[[], Source]]:
-    """A probe for every file that is to be downloaded, by the way on which it will be."""
+    """A probe for every file that will be downloaded, through the same proxy."""
     names: dict[str, list[str]] = {}
     for artifact in artifacts:
         names.setdefault(artifact.url, []).append(artifact.name)
@@ -116,13 +116,13 @@ def ask_file(client: HttpClient, url: str, names: tuple[str, ...], clock: Clock)
             missing=400 <= failure.status < 500 and failure.status != 407,
         )
     except UnicodeError as error:
-        return Source(names, shown(url), said(error))
+        return Source(names, shown(url), cause(error))
 
 
 def ask_registries(
     config: NodeConfig, clock: Clock, seconds: float = PATIENCE
 ) -> dict[str, Callable[[], Source]]:
-    """A probe for every registry that the first pod needs."""
+    """A probe for every image registry that the first pod needs."""
     registry = config.containerd.pause_image.partition("/")[0]
     mirror = config.registry_mirrors.get(registry) or config.registry_mirrors.get("_default")
     endpoints = mirror.endpoints if mirror else (f"https://{registry}",)
@@ -133,7 +133,7 @@ def ask_registries(
 
 
 def ask_registry(client: HttpClient, url: str, image: str) -> Source:
-    """Whether a registry answers; that it wants a login first is an answer too."""
+    """Whether a registry answers; a request for a login is an answer too."""
     try:
         with client.open("GET", url):
             return Source((image,), shown(url))
@@ -141,17 +141,17 @@ def ask_registry(client: HttpClient, url: str, image: str) -> Source:
         refused = 400 <= failure.status < 500 and failure.status != 407
         return Source((image,), failure.url, "" if refused else failure.reason, failure.advice, failure.tls)
     except UnicodeError as error:
-        return Source((image,), shown(url), said(error))
+        return Source((image,), shown(url), cause(error))
 
 
 def ask_proxies(config: NodeConfig, seconds: float = PATIENCE) -> dict[str, Callable[[], Source]]:
     """A probe for each proxy that is configured."""
-    given = {"proxy.http": config.proxy.http, "proxy.https": config.proxy.https}
-    return {name: partial(ask_proxy, name, url, seconds) for name, url in given.items() if url}
+    configured = {"proxy.http": config.proxy.http, "proxy.https": config.proxy.https}
+    return {name: partial(ask_proxy, name, url, seconds) for name, url in configured.items() if url}
 
 
 def ask_proxy(name: str, address: Secret, seconds: float) -> Source:
-    """Whether someone listens at the proxy's address."""
+    """Whether the proxy accepts a connection."""
     url = shown(address.reveal())
     parts = urllib.parse.urlsplit(url)
     default = 443 if parts.scheme == "https" else 80
@@ -159,13 +159,13 @@ def ask_proxy(name: str, address: Secret, seconds: float) -> Source:
         with socket.create_connection((parts.hostname or "", parts.port or default), seconds):
             return Source((name,), url)
     except (OSError, UnicodeError) as error:
-        return Source((name,), url, said(error))
+        return Source((name,), url, cause(error))
 
 
 def skew_of(headers: object, clock: Clock) -> float | None:
-    """Seconds by which our clock is ahead of a server's; None where its answer does not tell."""
+    """Seconds by which this machine's clock is ahead of a server's; None: its answer has no date."""
     read = getattr(headers, "get", lambda _name: None)
-    if read("Age"):  # from a cache: its date is the original's
+    if read("Age"):  # from a cache: its date is that of the original answer
         return None
     try:
         return clock.now() - parsedate_to_datetime(str(read("Date"))).timestamp()
@@ -174,7 +174,7 @@ def skew_of(headers: object, clock: Clock) -> float | None:
 
 
 def object_in(body: bytes) -> dict[str, object]:
-    """A JSON object, empty where it is something else."""
+    """A JSON object; empty if it is something else."""
     try:
         document = json.loads(body)
     except ValueError:
@@ -182,8 +182,8 @@ def object_in(body: bytes) -> dict[str, object]:
     return document if isinstance(document, dict) else {}
 
 
-def said(error: Exception) -> str:
-    """What went wrong in a few words."""
+def cause(error: Exception) -> str:
+    """The cause, in short."""
     if isinstance(error, ssl.SSLCertVerificationError):
         return f"its certificate is not trusted: {error.verify_message}"
     if isinstance(error, UnicodeError):

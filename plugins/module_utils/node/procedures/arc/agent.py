@@ -1,7 +1,7 @@
 # Copyright: (c) 2026, aks.flexnode contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The azcmagent command: what it says, and the two things it does."""
+"""The azcmagent command: show, connect, disconnect, proxy settings."""
 
 from __future__ import annotations
 
@@ -12,22 +12,23 @@ from dataclasses import dataclass
 from typing import Any
 
 from ...identity.cache import HANDOVER, RUN_DIR
-from ...machine.host import Completed, Host
+from ...machine.command import Completed
+from ...machine.host import Host
 from ...resources.units import RUNNING, unit_states
 from ...secret import Secret
 from .errors import ArcFailed, ArcMissing
 
 COMMAND = "azcmagent"
-SECONDS = 600.0  # a registration takes half a minute, and several behind a slow line
+SECONDS = 600.0  # a registration takes half a minute, or several on a slow connection
 NOT_FOUND = 127
-CLOUDS = {"AzurePublicCloud": "AzureCloud"}  # the agent's own name, where it is not ours
+CLOUDS = {"AzurePublicCloud": "AzureCloud"}  # the unit's name
 METADATA, EXTENSIONS = "himdsd.service", "extd.service"
 GUEST_CONFIGURATION = ("gcad.service", "gcarcservice.service")  # its name depends on the agent's version
 MACHINE_ID = re.compile(
     r"/subscriptions/([^/]+)/resourcegroups/([^/]+)/providers/microsoft\.hybridcompute/machines/([^/]+)/?",
     re.IGNORECASE,
 )
-# The exit status is the number of the error (AZCM0042): what helps against the frequent ones.
+# The exit status is the number of the error (AZCM0042). The remedies for the frequent ones:
 REMEDIES = {
     12: "the access token is refused: get a new one for Azure Resource Manager",
     18: "run as root",
@@ -35,9 +36,9 @@ REMEDIES = {
     23: "check the options; the agent names the wrong one",
     26: "check DNS, firewall and proxy: azcmagent check --location REGION",
     41: "the credentials are refused: get a new access token, of the subscription's tenant",
-    42: "give who registers it the role `Azure Connected Machine Onboarding` on the resource group, and wait "
+    42: "grant the installer the role `Azure Connected Machine Onboarding` on the resource group, and wait "
     "some minutes",
-    43: "give who removes it the role `Azure Connected Machine Resource Administrator` on the resource group",
+    43: "grant it the role `Azure Connected Machine Resource Administrator` on the resource group",
     44: "choose another machine name, or delete the old resource: az connectedmachine delete --name NAME "
     "--resource-group GROUP",
     67: "it is registered already: azcmagent show",
@@ -47,7 +48,7 @@ REMEDIES = {
 
 @dataclass(frozen=True, slots=True)
 class Registration:
-    """A machine in Azure Arc: where it is, and as what."""
+    """A machine in Azure Arc: subscription, resource group and name."""
 
     subscription_id: str
     resource_group: str
@@ -62,19 +63,19 @@ class Registration:
         )
 
     def same(self, other: Registration) -> bool:
-        """ARM ids have no case."""
+        """ARM ids are case-insensitive."""
         return self.resource_id.lower() == other.resource_id.lower()
 
     @classmethod
     def parse(cls, resource_id: str) -> Registration | None:
-        """Read an ARM id; None: it is none of an Arc machine."""
+        """Read an ARM id; None: not the id of an Arc machine."""
         found = MACHINE_ID.fullmatch(resource_id)
         return cls(found[1], found[2], found[3]) if found else None
 
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """What `azcmagent show` says."""
+    """The output of `azcmagent show`."""
 
     installed: bool
     state: str = ""  # Connected, Disconnected, Expired, ...
@@ -84,17 +85,17 @@ class Status:
     location: str = ""
     cloud: str = ""
     version: str = ""
-    trouble: str = ""
+    error: str = ""
 
     @property
     def connected(self) -> bool:
-        """Registered, and heard of by Azure."""
+        """Registered, and connected to Azure."""
         return self.registration is not None and self.state.lower() == "connected"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Order:
-    """How this machine shall be registered."""
+    """The requested registration of this machine."""
 
     registration: Registration
     tenant_id: str
@@ -103,7 +104,7 @@ class Order:
     tags: Mapping[str, str]
 
     def options(self, token: Secret) -> dict[str, str]:
-        """The options of `azcmagent connect`, the token among them."""
+        """The options of `azcmagent connect`, including the token."""
         options = {
             "access-token": token.reveal(),
             "subscription-id": self.registration.subscription_id,
@@ -122,10 +123,10 @@ def tag_list(tags: Mapping[str, str]) -> str:
     def quoted(text: str) -> str:
         if "'" in text:
             raise ArcFailed(
-                "the Arc agent can't be told this tag",
+                "the Arc agent can't store this tag",
                 where="azure.arc.tags",
-                why="it takes single quotes as the end of a value",
-                fix="leave the quote out",
+                why="it reads a single quote as the end of a value",
+                fix="remove the quote",
             )
         return text if re.fullmatch(r"[\w.:/@+-]+", text) else f"'{text}'"
 
@@ -133,7 +134,7 @@ def tag_list(tags: Mapping[str, str]) -> str:
 
 
 def status(host: Host) -> Status:
-    """What the agent says of itself; no agent is an answer too."""
+    """The agent's status; also if no agent is installed."""
     done = host.run([COMMAND, "show", "-j"], timeout=60, check=False)
     if done.status == NOT_FOUND:
         return Status(installed=False)
@@ -142,7 +143,7 @@ def status(host: Host) -> Status:
         if not isinstance(shown, dict):
             raise ValueError("not a mapping")
     except ValueError as error:
-        raise failed("azcmagent show gives no answer", done) from error
+        raise failed("azcmagent show does not answer", done) from error
 
     def text(name: str) -> str:
         return str(shown.get(name) or "")
@@ -159,27 +160,27 @@ def status(host: Host) -> Status:
         location=text("location"),
         cloud=text("cloud"),
         version=text("agentVersion"),
-        trouble=" ".join(filter(None, (text("agentErrorCode"), text("agentErrorDetails"))))[:300],
+        error=" ".join(filter(None, (text("agentErrorCode"), text("agentErrorDetails"))))[:300],
     )
 
 
 def connect(host: Host, order: Order, token: Secret) -> None:
-    """Register. The token is in a file: arguments can be read by every user of the machine."""
-    done = handed_over(host, "connect", order.options(token))
+    """Register. The token is passed in a file: every user of the machine can read arguments."""
+    done = with_option_file(host, "connect", order.options(token))
     if done.status != 0:
         raise failed(f"this machine can't be registered as {order.registration.resource_id}", done, token)
 
 
 def disconnect(host: Host, token: Secret | None) -> None:
-    """Remove the registration in Azure and here; without a token, here alone."""
+    """Remove the registration in Azure and on this machine; without a token, on this machine only."""
     options = {"access-token": token.reveal()} if token else {"force-local-only": True}
-    done = handed_over(host, "disconnect", options)
+    done = with_option_file(host, "disconnect", options)
     if done.status != 0:
         raise failed("this machine's registration can't be removed", done, token)
 
 
-def handed_over(host: Host, command: str, options: Mapping[str, object]) -> Completed:
-    """Run a command of the agent's with its options in a file: on a tmpfs, root's alone, gone afterwards."""
+def with_option_file(host: Host, command: str, options: Mapping[str, object]) -> Completed:
+    """Run an agent command with its options in a file: on a tmpfs, for root only, removed afterwards."""
     host.make_directories(RUN_DIR, 0o700)
     try:
         host.write(HANDOVER, json.dumps(options).encode(), 0o600, durable=False)
@@ -187,7 +188,7 @@ def handed_over(host: Host, command: str, options: Mapping[str, object]) -> Comp
     finally:
         host.remove(HANDOVER)
     if done.status == NOT_FOUND:
-        raise ArcMissing("there is no azcmagent on this machine")
+        raise ArcMissing("azcmagent is not installed on this machine")
     return done
 
 
@@ -198,18 +199,18 @@ def proxy_of(host: Host) -> str:
 
 
 def set_proxy(host: Host, url: str) -> bool:
-    """Tell the agent of a proxy; True if that was news."""
+    """Set the agent's proxy; True: it changed."""
     if proxy_of(host) == url:
         return False
     argv = ["config", "set", "proxy.url", url] if url else ["config", "clear", "proxy.url"]
     done = host.run([COMMAND, *argv], timeout=60, check=False)
     if done.status != 0:
-        raise failed("the Arc agent can't be told the proxy", done)
+        raise failed("the proxy of the Arc agent can't be set", done)
     return True
 
 
 def services(host: Host) -> dict[str, str]:
-    """The agent's services and their states: guest configuration under the name it has here."""
+    """The agent's services and their states; guest configuration under its name in this version."""
     states = {
         unit: seen["ActiveState"]
         for unit, seen in unit_states(host, (METADATA, EXTENSIONS, *GUEST_CONFIGURATION)).items()
@@ -220,20 +221,20 @@ def services(host: Host) -> dict[str, str]:
 
 
 def failed(what: str, done: Completed, token: Secret | None = None) -> ArcFailed:
-    """An error in the agent's own words, with what helps."""
-    said = f"{done.stderr}\n{done.stdout}"
+    """An error that quotes the agent, with the remedy."""
+    output = f"{done.stderr}\n{done.stdout}"
     if token:
-        said = said.replace(token.reveal(), "<secret>")
-    lines = [line.strip() for line in said.splitlines() if line.strip()]
+        output = output.replace(token.reveal(), "<secret>")
+    lines = [line.strip() for line in output.splitlines() if line.strip()]
     telling = [line for line in lines if re.search(r"AZCM\d{4}|error|fail", line, re.IGNORECASE)]
-    code = re.search(r"AZCM0*(\d+)", said)
+    code = re.search(r"AZCM0*(\d+)", output)
     number = int(code[1]) if code else done.status
     return ArcFailed(
         what,
         where=" ".join(done.argv[:2]),
-        why=" / ".join((telling or lines or ["it gave no reason"])[-2:])[:500]
+        why=" / ".join((telling or lines or ["it printed no reason"])[-2:])[:500]
         + f" (exit status {done.status})",
         fix=REMEDIES.get(
-            number, "look at `azcmagent show` and `azcmagent logs`, mend the cause, then run this again"
+            number, "check `azcmagent show` and `azcmagent logs`, fix the cause, then run this again"
         ),
     )

@@ -1,7 +1,7 @@
 # Copyright: (c) 2026, aks.flexnode contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a configuration wants of Azure Arc, and who registers the machine: for someone at the machine."""
+"""The Azure Arc registration that a configuration describes, for the aks-flex-node command."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from ...machine.host import Host
 from ...secret import Secret
 from .agent import Order, Registration
 
-# Of Azure's names for regions and groups none is empty: what is absent here was refused before.
+# Absent values were refused by the parser before; Azure has no empty names.
 ABSENT = ""
 
 
-def order_of(config: NodeConfig, hostname: str) -> Order:
-    """How the configuration wants this machine registered; what it leaves out is the cluster's."""
+def requested_registration(config: NodeConfig, hostname: str) -> Order:
+    """The configured registration of this machine; defaults come from the cluster."""
     azure, cluster = config.azure, config.cluster_id
     principal = azure.service_principal
     return Order(
@@ -33,7 +33,7 @@ def order_of(config: NodeConfig, hostname: str) -> Order:
 
 
 def installer_token(config: NodeConfig, host: Host) -> Secret | None:
-    """A token to register with, of the configured service principal; None: there is none."""
+    """A token of the configured service principal for the registration; None: there is none."""
     if config.azure.service_principal is None:
         return None
     identity = identity_of("servicePrincipal", config, host)

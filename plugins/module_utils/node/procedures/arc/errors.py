@@ -1,7 +1,7 @@
 # Copyright: (c) 2026, aks.flexnode contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What can go wrong with Azure Arc."""
+"""Errors of Azure Arc."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from ...errors import FlexNodeError
 
 
 class ArcMissing(FlexNodeError):
-    code, title = "FLEX-1811", "The Azure Arc agent is not on this machine"
-    remedy = "install azcmagent, or give package_url and package_sha256 of its package"
+    code, title = "FLEX-1811", "The Azure Arc agent is not installed"
+    remedy = "install azcmagent, or set package_url and package_sha256 of its package"
 
 
 class ArcPackageFailed(FlexNodeError):
@@ -26,7 +26,7 @@ class ArcFailed(FlexNodeError):
 
 
 class ArcUnhealthy(FlexNodeError):
-    code, title = "FLEX-1815", "The Azure Arc agent does not work as it should"
+    code, title = "FLEX-1815", "The Azure Arc agent does not work"
 
 
 class RolesMissing(FlexNodeError):
@@ -34,4 +34,4 @@ class RolesMissing(FlexNodeError):
 
 
 class ArmUnusable(FlexNodeError):
-    code, title = "FLEX-1817", "Azure Resource Manager gives no usable answer"
+    code, title = "FLEX-1817", "Azure Resource Manager does not return a usable answer"

@@ -1,7 +1,7 @@
 # Copyright: (c) 2026, aks.flexnode contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The agent's package: fetched from a pinned address, verified, and removed only if it was ours."""
+"""The agent's package: downloaded from a pinned URL, verified, removed only if installed by us."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from .errors import ArcPackageFailed
 
 NAME = "azcmagent"
 SECONDS = 300.0
-LOCK_SECONDS = 120.0  # apt's own timers hold the lock for a minute and more
+LOCK_SECONDS = 120.0  # apt's timers hold the lock for a minute and more
 LOCKED = re.compile(r"(frontend|status database)[^\n]*lock|lock[^\n]*(frontend|database)", re.IGNORECASE)
 
 
 def fetch(host: Host, client: HttpClient, url: str, sha256: str, directory: str) -> str:
-    """A verified package file in a directory of ours."""
+    """A verified package file in a temporary directory."""
     target = f"{directory}/{NAME}-{sha256[:16]}.deb"
-    if host.look(target).is_ == "file" and host.sha256(target) == sha256:
+    if host.stat(target).is_ == "file" and host.sha256(target) == sha256:
         return target
     host.make_directories(directory, 0o700)
     digest, received = hashlib.sha256(), 0
@@ -38,7 +38,7 @@ def fetch(host: Host, client: HttpClient, url: str, sha256: str, directory: str)
                     received += len(block)
                     file.write(block)
         if received < announced:
-            raise _truncated(url, f"the connection ended at {received} of {announced} bytes")
+            raise _truncated(url, f"the connection closed after {received} of {announced} bytes")
         if digest.hexdigest() != sha256:
             raise DigestMismatch(
                 "digest of the Arc agent's package differs",
@@ -62,14 +62,14 @@ def fetch(host: Host, client: HttpClient, url: str, sha256: str, directory: str)
 
 
 def install(host: Host, package: str) -> None:
-    """Have dpkg install a file; it waits while somebody else installs something."""
+    """Install a package file with dpkg; wait while another process holds its lock."""
     _dpkg(host, ["dpkg", "--install", host.path(package)], "the Arc agent can't be installed")
 
 
 def purge(host: Host) -> None:
-    """Remove the package and its settings. dpkg takes /opt with it where nothing else was in there."""
+    """Remove the package and its settings. dpkg also removes an empty /opt."""
     _dpkg(host, ["dpkg", "--purge", NAME], "the Arc agent can't be removed")
-    if host.look("/opt").is_ == "absent":
+    if host.stat("/opt").is_ == "absent":
         host.make_directory("/opt", 0o755)
 
 
@@ -82,17 +82,17 @@ def _dpkg(host: Host, argv: list[str], what: str) -> None:
         if not LOCKED.search(done.stderr) or host.clock.monotonic() >= deadline:
             break
         host.clock.sleep(5)
-    said = [line.strip() for line in done.stderr.splitlines() if line.strip()] or ["it gave no reason"]
+    output = [line.strip() for line in done.stderr.splitlines() if line.strip()] or ["it printed no reason"]
     raise ArcPackageFailed(
         what,
         where=" ".join(argv[:2]),
-        why=" / ".join(said[-3:])[:500],
+        why=" / ".join(output[-3:])[:500],
         fix="if packages are missing: apt-get --fix-broken install; see `dpkg --audit`, then run this again",
     )
 
 
 def _truncated(url: str, why: str) -> ArtifactTruncated:
-    return ArtifactTruncated("the Arc agent's package arrived incomplete", where=url, why=why)
+    return ArtifactTruncated("the download of the Arc agent's package is incomplete", where=url, why=why)
 
 
 def _private(path: str, flags: int) -> int:

@@ -1,7 +1,7 @@
 # Copyright: (c) 2026, aks.flexnode contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Register a machine with Azure Arc, look at it, take it back. What we did is recorded before it is done."""
+"""Register a machine with Azure Arc, query it, unregister it. Each step is recorded before it is done."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ from .agent import Order, Status
 from .errors import ArcElsewhere, ArcFailed, ArcMissing, ArcPackageFailed, ArcUnhealthy
 from .roles import principal_of
 
-# It outlives the node's own files: who leaves the cluster may still be registered by us. So it has one place,
-# wherever paths.dataDir puts those: when they are gone, nothing tells where they were.
+# It is kept after a leave: the machine may stay registered. Its path is fixed, independent of
+# paths.dataDir: after a leave nothing records where that was.
 RECORD = f"{DATA_DIR}/arc.json"
 LOOK_EVERY = 1.0
 
@@ -33,23 +33,23 @@ Tell = Callable[[str], None]
 
 
 def silent(_sentence: str) -> None:
-    """Tell nobody."""
+    """Discard the progress."""
 
 
 @dataclass(slots=True)
 class Outcome:
-    """What was done, or would be, and what this machine now is in Azure Arc."""
+    """What was done, or would be done, and the present registration of this machine."""
 
     status: Status
     services: dict[str, str] = field(default_factory=dict)
     principal_id: str = ""
     actions: list[str] = field(default_factory=list)
     remains: list[str] = field(default_factory=list)
-    ours: bool = False  # we registered it
+    ours: bool = False  # registered by this collection
 
     @property
     def changed(self) -> bool:
-        """Whether anything is, or would be, different."""
+        """Whether anything was, or would be, changed."""
         return bool(self.actions)
 
     def as_dict(self) -> dict[str, Any]:
@@ -64,7 +64,7 @@ class Outcome:
             "tenant_id": seen.tenant_id,
             "location": seen.location,
             "agent_version": seen.version,
-            "agent_error": seen.trouble,
+            "agent_error": seen.error,
             "principal_id": self.principal_id,
             "services": self.services,
             "registered_by_us": self.ours,
@@ -72,17 +72,17 @@ class Outcome:
 
 
 class Record:
-    """What we did to Arc on this machine; others' agents and registrations are none of our business."""
+    """The record of this collection's Arc changes; other agents and registrations are not touched."""
 
     def __init__(self, host: Host) -> None:
         self._host = host
         self._directory, self._path = DATA_DIR, RECORD
 
     def read(self) -> dict[str, Any]:
-        """What we did.
+        """The recorded changes.
 
-        `package`: digest of the package we installed; `registration` and `vm_id`: the resource we made;
-        `proxy`: the one we told the agent, `proxy_before`: what it had before.
+        `package`: digest of the installed package; `registration` and `vm_id`: the created resource;
+        `proxy`: the proxy that was set, `proxy_before`: the previous one.
         """
         content = self._host.read(self._path)
         try:
@@ -94,22 +94,22 @@ class Record:
                 "the record of the Arc registration can't be read",
                 where=self._path,
                 why=str(error),
-                fix=f"remove it (rm {self._path}): the registration then counts as somebody else's",
+                fix=f"remove it (rm {self._path}): the registration then counts as created by someone else",
             ) from error
         return found
 
     def note(self, **values: str | None) -> None:
-        """Remember; None forgets. With nothing left to remember the file goes."""
+        """Update the record; None removes a key. An empty record is removed."""
         record = {name: value for name, value in {**self.read(), **values}.items() if value is not None}
         if not record:
             self._host.remove(self._path)
-            self._host.remove_directory(self._directory)  # only if nothing else is in it
+            self._host.remove_directory(self._directory)  # only if it is empty
             return
         self._host.make_directories(self._directory, 0o700)
         self._host.write(self._path, (json.dumps(record, indent=1, sort_keys=True) + "\n").encode(), 0o600)
 
     def made(self, seen: Status) -> bool:
-        """Whether we made this registration: the same name may have been given to another one since."""
+        """Whether this collection created this registration: the name may belong to a newer one."""
         did = self.read()
         ours, vm_id = str(did.get("registration", "")), str(did.get("vm_id", ""))
         named = seen.registration is not None and seen.registration.resource_id.lower() == ours.lower()
@@ -118,7 +118,7 @@ class Record:
 
 @dataclass(frozen=True, slots=True)
 class Package:
-    """Where the agent's package is, and what it must be."""
+    """URL and digest of the agent's package."""
 
     url: str
     sha256: str
@@ -126,7 +126,7 @@ class Package:
 
 
 def query(host: Host) -> Outcome:
-    """What this machine is in Azure Arc."""
+    """The present state of this machine in Azure Arc."""
     seen = agent.status(host)
     outcome = Outcome(seen, ours=Record(host).made(seen))
     if seen.installed:
@@ -146,14 +146,14 @@ def register(
     check: bool = False,
     tell: Tell = silent,
 ) -> Outcome:
-    """Have the agent, registered as ordered and at work. Registered as something else is an error."""
-    # One that is only marked has a user and password: those are what is left out.
+    """Install the agent, register it as requested, wait until it works. Another registration is an error."""
+    # A redacted proxy URL has a user and password: those are what was redacted.
     if proxy and (REDACTED in proxy or urllib.parse.urlsplit(proxy).username):
         raise ArcFailed(
             "the Arc agent can't use this proxy",
             where="proxy",
-            why="it does not support a user and password",
-            fix="let the proxy know this machine by its address, and leave user and password out",
+            why="it does not support proxies with user and password",
+            fix="allow this machine by its IP address in the proxy, and remove user and password",
         )
     record, outcome = Record(host), query(host)
     known = outcome.status.registration
@@ -161,21 +161,22 @@ def register(
         raise ArcElsewhere(
             f"this machine is registered as {known.resource_id}",
             where=f"wanted: {order.registration.resource_id}",
-            why="a machine has one registration" + (", and this one is ours" if outcome.ours else ""),
-            fix="set azure.arc.machineName, resourceGroup and the subscription to those, or remove that "
+            why="a machine has one registration"
+            + (", and this collection created this one" if outcome.ours else ""),
+            fix="set azure.arc.machineName, resourceGroup and the subscription to match it, or remove that "
             "registration: azcmagent disconnect",
         )
     if not outcome.status.installed:
         if package_ is None:
-            raise ArcMissing("there is no azcmagent on this machine")
+            raise ArcMissing("azcmagent is not installed on this machine")
         _do(outcome, tell, f"install the Arc agent from {package_.url}")
     if known is None:
         _do(outcome, tell, f"register this machine as {order.registration.resource_id}")
         if token is None and not check:
             raise ArcFailed(
-                "there is no access token to register this machine with",
+                "an access token is needed to register this machine",
                 where=order.registration.resource_id,
-                fix="give access_token: az account get-access-token --query accessToken",
+                fix="pass access_token: az account get-access-token --query accessToken",
             )
     if check:
         return outcome
@@ -185,15 +186,17 @@ def register(
         try:
             package.install(host, file)
         except ArcPackageFailed:
-            if not there(host):  # whoever installs it now is somebody else
+            if not there(host):  # a package installed later is not ours
                 record.note(package=None)
             raise
         host.remove(file)
-    if proxy is not None and (known is None or outcome.ours):  # else it is of who registered it
+    if proxy is not None and (
+        known is None or outcome.ours
+    ):  # otherwise it belongs to the existing registration
         _tell_proxy(host, record, proxy, outcome, tell)
     if known is None and token is not None:
         record.note(registration=order.registration.resource_id, vm_id=None)
-        forget_tokens(host)  # of whoever this machine was before
+        forget_tokens(host)  # of the previous identity
         try:
             agent.connect(host, order, token)
         except FlexNodeError:
@@ -207,7 +210,7 @@ def register(
 
 
 def there(host: Host) -> bool:
-    """Whether there is an agent; one that can't answer is one."""
+    """Whether an agent is installed, working or not."""
     try:
         return agent.status(host).installed
     except ArcFailed:
@@ -215,13 +218,13 @@ def there(host: Host) -> bool:
 
 
 def _shown(proxy: str) -> str:
-    """A proxy without the user and password that somebody else may have set."""
+    """A proxy URL without user and password."""
     user, at, _address = urllib.parse.urlsplit(proxy).netloc.rpartition("@")
     return proxy.replace(f"{user}{at}", "", 1) or "none" if at else proxy or "none"
 
 
 def _tell_proxy(host: Host, record: Record, proxy: str, outcome: Outcome, tell: Tell) -> None:
-    """Tell the agent our proxy; what it had before is noted first."""
+    """Set the agent's proxy; the previous one is recorded first."""
     now = agent.proxy_of(host)
     if now == proxy:
         return
@@ -229,32 +232,34 @@ def _tell_proxy(host: Host, record: Record, proxy: str, outcome: Outcome, tell: 
     before = did.get("proxy_before", now) if did.get("proxy") == now else now
     record.note(proxy=proxy, proxy_before=before)
     agent.set_proxy(host, proxy)
-    _do(outcome, tell, f"tell the Arc agent its proxy: {_shown(proxy)}")
+    _do(outcome, tell, f"set the Arc agent's proxy: {_shown(proxy)}")
 
 
 def healthy(host: Host, seconds: float, tell: Tell = silent) -> Outcome:
     """Wait until the agent is connected and its services run."""
     deadline = host.clock.monotonic() + seconds
-    told = False
+    reported = False
     while True:
         outcome = query(host)
         idle = [name for name, state in outcome.services.items() if state not in RUNNING]
         if outcome.status.connected and not idle:
             return outcome
-        why = f"{', '.join(idle)} not running" if idle else f"it says {outcome.status.state or 'nothing'}"
+        why = (
+            f"{', '.join(idle)} not running" if idle else f"its status is {outcome.status.state or 'unknown'}"
+        )
         if host.clock.monotonic() >= deadline:
-            trouble = f"; {outcome.status.trouble}" if outcome.status.trouble else ""
+            agent_error = f"; {outcome.status.error}" if outcome.status.error else ""
             raise ArcUnhealthy(
-                "the Arc agent is not at work",
+                "the Arc agent does not work",
                 where=outcome.status.registration.resource_id if outcome.status.registration else "azcmagent",
-                why=why + trouble,
+                why=why + agent_error,
                 fix=f"systemctl restart {' '.join(idle)}; see journalctl -u {idle[0]}"
                 if idle
                 else "see `azcmagent show` and `azcmagent check`",
             )
-        if not told:
-            tell(f"wait for the Arc agent: {why}")
-            told = True
+        if not reported:
+            tell(f"waiting for the Arc agent: {why}")
+            reported = True
         host.clock.sleep(LOOK_EVERY)
 
 
@@ -266,30 +271,32 @@ def unregister(
     check: bool = False,
     tell: Tell = silent,
 ) -> Outcome:
-    """Take back what we did, and only that: the registration that we made, the package we installed."""
+    """Undo the recorded changes only: the registration, the proxy, the package."""
     record, outcome = Record(host), query(host)
     did, known = record.read(), outcome.status.registration
     if known and not outcome.ours:
-        outcome.remains.append(f"{known.resource_id}: somebody else registered it")
+        outcome.remains.append(f"{known.resource_id}: registered by someone else")
     if known and outcome.ours:
         if token is None and not local_only:
             raise ArcFailed(
-                "there is no access token to remove the registration with",
+                "an access token is needed to remove the registration",
                 where=known.resource_id,
-                fix="give access_token (az account get-access-token --query accessToken), or local_only: "
+                fix="pass access_token (az account get-access-token --query accessToken), or local_only: "
                 "then the resource stays in Azure",
             )
         _do(outcome, tell, f"remove the registration {known.resource_id}")
         if token is None:
-            outcome.remains.append(f"{known.resource_id}: removed on this machine only; delete it in Azure")
+            outcome.remains.append(
+                f"{known.resource_id}: removed on this machine only; delete the resource in Azure"
+            )
         if not check:
             agent.disconnect(host, token)
             forget_tokens(host)
-    # Whoever registered this machine with our agent since needs it.
+    # A newer registration by someone else still needs the agent.
     if outcome.status.installed and (outcome.ours or known is None) and "proxy" in did:
         before = str(did.get("proxy_before", ""))
         if not did.get("package") and before != did["proxy"] == agent.proxy_of(host):
-            _do(outcome, tell, f"give the Arc agent its proxy back: {_shown(before)}")
+            _do(outcome, tell, f"restore the Arc agent's proxy: {_shown(before)}")
             if not check:
                 agent.set_proxy(host, before)
     ours_to_remove = bool(did.get("package")) and outcome.status.installed and (outcome.ours or known is None)
@@ -311,12 +318,12 @@ def unregister(
 
 
 def own_identity(host: Host) -> Cached:
-    """This machine, as Azure Arc knows it."""
+    """The Arc identity of this machine."""
     return Cached(ArcMetadata(host), host)
 
 
 def own_principal(host: Host, resource_manager: str) -> str:
-    """The object id of this machine's identity, from its own token."""
+    """The object id of this machine's identity, from its token."""
     return principal_of(own_identity(host), f"{resource_manager.rstrip('/')}/")
 
 

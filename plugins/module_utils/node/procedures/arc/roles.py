@@ -1,9 +1,9 @@
 # Copyright: (c) 2026, aks.flexnode contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the machine's own identity may do at the cluster, asked as that identity and nobody else.
+"""The permissions of the machine's own identity on the cluster, queried with that identity.
 
-An assignment takes minutes to be effective, and the installer's rights say nothing about the machine's.
+An assignment takes minutes to be effective, and the installer's permissions say nothing about the machine's.
 """
 
 from __future__ import annotations
@@ -34,16 +34,16 @@ Tell = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class Role:
-    """A role of Azure's, and a permission that only it (or a wider one) gives: how its absence is seen."""
+    """An Azure role, and a permission that only it (or a wider one) grants: shows whether it is missing."""
 
     key: str
     name: str
     id: str
     permission: str
-    data: bool = False  # a permission on what is in the cluster, not on the resource
+    data: bool = False  # a data action: on objects in the cluster, not on the resource
 
     def command(self, principal: str, scope: str) -> str:
-        """The line that grants it."""
+        """The command that grants it."""
         return (
             f"az role assignment create --assignee-object-id {principal} --assignee-principal-type "
             f"ServicePrincipal --role {self.id} --scope {scope}"
@@ -70,8 +70,8 @@ ROLES = {
     )
 }
 PROFILES = ("certificate", "token")
-# The seeds' three roles let the kubelet live on its Azure identity. With a certificate it needs none of them:
-# what obtains one is bound in the cluster. Reader lets the node follow its configuration.
+# Three roles let the kubelet authenticate with its Azure identity. With a certificate it needs none of them:
+# requesting one is a binding in the cluster. Reader lets the node poll its configuration.
 FOLLOWS = ("reader",)
 ACTS = ("rbac-cluster-admin", "cluster-admin")
 
@@ -79,9 +79,9 @@ ACTS = ("rbac-cluster-admin", "cluster-admin")
 def needed(
     profile: str, *, monitored: bool = True, purposes: Iterable[str] = ("azure", "kubernetes")
 ) -> tuple[str, ...]:
-    """The roles of an identity on the cluster, by what it serves: the node itself, the kubelet, or both.
+    """The roles that an identity needs on the cluster, by its use: for the node, the kubelet, or both.
 
-    A kubelet with a certificate needs none, and then the node asks Azure only where it is monitored.
+    A kubelet with a certificate needs none, and the node then needs Azure only for monitoring.
     """
     lives = profile == "token"
     roles = {"azure": FOLLOWS if lives or monitored else (), "kubernetes": ACTS if lives else ()}
@@ -90,15 +90,15 @@ def needed(
 
 @dataclass(frozen=True, slots=True)
 class Missing:
-    """A role that is not there yet, in Azure or in the cluster, and the line that gives it."""
+    """A role that is missing, in Azure or in the cluster, and the command that grants it."""
 
     role: str
     scope: str
     command: str
-    role_id: str = ""  # of Azure's; empty for a ClusterRole
+    role_id: str = ""  # of an Azure role; empty for a ClusterRole
 
     def as_dict(self) -> dict[str, str]:
-        """For programs."""
+        """As data."""
         return {
             "kind": "azure" if self.role_id else "kubernetes",
             "role": self.role,
@@ -109,7 +109,7 @@ class Missing:
 
 
 def allowed(granted: Iterable[Mapping[str, Any]], permission: str, *, data: bool = False) -> bool:
-    """Whether any of the grants gives a permission and does not take it away itself; `*` is any text."""
+    """Whether any grant includes a permission and does not exclude it; `*` matches any text."""
     give, take = ("dataActions", "notDataActions") if data else ("actions", "notActions")
     return any(
         _matches(grant.get(give), permission) and not _matches(grant.get(take), permission)
@@ -125,12 +125,12 @@ def _matches(patterns: Any, permission: str) -> bool:
 
 
 def principal_of(identity: Identity, audience: str) -> str:
-    """The object id of an identity, as its own token says."""
+    """The object id of an identity, from its token."""
     return str(claims(identity.token(audience).value).get("oid") or "")
 
 
 class Grants:
-    """What Azure Resource Manager grants an identity at a scope."""
+    """The permissions of an identity at a scope, from Azure Resource Manager."""
 
     def __init__(self, identity: Identity, resource_manager: str, client: HttpClient) -> None:
         self._identity = identity
@@ -139,11 +139,11 @@ class Grants:
 
     @property
     def audience(self) -> str:
-        """Who the token is for."""
+        """The audience of the token."""
         return f"{self._arm}/"
 
     def at(self, scope: str) -> list[dict[str, Any]]:
-        """All grants; none is an answer too."""
+        """All grants; may be empty."""
         url: str = f"{self._arm}/{scope.strip('/')}/{PERMISSIONS}"
         found: list[dict[str, Any]] = []
         for _page in range(PAGES):
@@ -154,16 +154,16 @@ class Grants:
                 found += answer["value"]
                 url = answer.get("nextLink") or ""
             except HttpFailure as failure:
-                if failure.status == 403:  # who has no role at all may not even ask
+                if failure.status == 403:  # an identity without any role may not query either
                     return found
                 raise self._explained(failure, scope) from failure
             except (ValueError, KeyError, TypeError, AttributeError) as error:
                 raise ArmUnusable(
-                    "something answers that is not Azure Resource Manager",
+                    "what answers is not Azure Resource Manager",
                     where=self._arm,
                     why="not its JSON",
                 ) from error
-            if not url.startswith(f"{self._arm}/"):  # the token goes nowhere else
+            if not url.startswith(f"{self._arm}/"):  # the token is sent nowhere else
                 break
         return found
 
@@ -191,9 +191,9 @@ class Grants:
 def missing_roles(
     grants: Grants, identity: Identity, cluster_id: str, needed: Iterable[str]
 ) -> list[Missing]:
-    """The roles that the machine's own identity does not have at the cluster."""
+    """The roles that the machine's own identity lacks on the cluster."""
     wanted = list(needed)
-    have = grants.at(cluster_id) if wanted else []  # who needs nothing there does not depend on it
+    have = grants.at(cluster_id) if wanted else []  # no role needed: no query
     lacking = [ROLES[key] for key in wanted if not allowed(have, ROLES[key].permission, data=ROLES[key].data)]
     if not lacking:
         return []
@@ -204,10 +204,10 @@ def missing_roles(
 def missing_bindings(
     client: KubeClient, identity: Identity, audience: str, profile: str, node: str, *, waiting: bool = False
 ) -> list[Missing]:
-    """The ClusterRoles that the machine's own identity would need.
+    """The ClusterRoles that the machine's own identity lacks.
 
-    An API server that can't be asked misses nothing: a VPN may come later, and preflight tells of it in
-    better words. Whoever waits for roles has asked it before, and asks again.
+    An unreachable API server counts as nothing missing: a VPN may come up later, and preflight reports it
+    better. A wait for roles queries it again.
     """
     try:
         lacks = [act for act in acts_of(profile) if not act.allowed(client)]
@@ -219,42 +219,44 @@ def missing_bindings(
     return [Missing(role, "the cluster", binding_command(role, user, node)) for role in roles_of(lacks)]
 
 
-def wait_for_roles(look: Callable[[], list[Missing]], clock: Clock, seconds: float, tell: Tell) -> None:
-    """Wait until nothing is missing; say what is, when that changes and once a minute. Ends with the list."""
+def wait_for_roles(
+    query_missing: Callable[[], list[Missing]], clock: Clock, seconds: float, tell: Tell
+) -> None:
+    """Wait until nothing is missing; report what is, on change and once a minute. Returns what is missing."""
     start = clock.monotonic()
-    pause, told, told_at = PAUSE, "", start
+    pause, reported, reported_at = PAUSE, "", start
     while True:
         try:
-            missing = look()
-        except (ApiUnreachable, ArmUnusable, TokenSourceUnreachable) as trouble:  # it may pass
+            missing = query_missing()
+        except (ApiUnreachable, ArmUnusable, TokenSourceUnreachable) as failure:  # may be transient
             if clock.monotonic() - start >= seconds:
                 raise
-            if str(trouble.what) != told:
-                tell(f"{trouble.what}: {trouble.why}")
-            told = str(trouble.what)
+            if str(failure.what) != reported:
+                tell(f"{failure.what}: {failure.why}")
+            reported = str(failure.what)
             clock.sleep(min(pause, max(seconds - (clock.monotonic() - start), 0.1)))
             pause = min(pause * 1.5, LONGEST_PAUSE)
             continue
         if not missing:
             return
-        names = ", ".join(one.role for one in missing)
+        names = ", ".join(role.role for role in missing)
         now = clock.monotonic()
         if now - start >= seconds:
             raise lacking_roles(missing, seconds)
-        if names != told or now - told_at >= TELL_EVERY:
+        if names != reported or now - reported_at >= TELL_EVERY:
             tell(f"waiting for {names} at {missing[0].scope} ({now - start:.0f} of {seconds:g} s)")
-            for one in missing if names != told else ():
-                tell(f"grant it: {one.command}")
-            told, told_at = names, now
+            for role in missing if names != reported else ():
+                tell(f"grant it: {role.command}")
+            reported, reported_at = names, now
         clock.sleep(min(pause, max(seconds - (now - start), 0.1)))
         pause = min(pause * 1.5, LONGEST_PAUSE)
 
 
 def lacking_roles(missing: list[Missing], seconds: float) -> RolesMissing:
-    """The list, with the line that mends each."""
-    commands = "\n  ".join(one.command for one in missing)
+    """The list of missing roles, with the command that grants each."""
+    commands = "\n  ".join(role.command for role in missing)
     return RolesMissing(
-        f"this machine's identity lacks {', '.join(one.role for one in missing)}",
+        f"this machine's identity lacks {', '.join(role.role for role in missing)}",
         where=missing[0].scope,
         why=f"not granted, or not effective, after {seconds:g} s"
         if seconds

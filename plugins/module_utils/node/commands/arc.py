@@ -1,0 +1,69 @@
+# Copyright: (c) 2026, aks.flexnode contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The command `arc`: this machine in Azure Arc."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+from ..config.parse import parse
+from ..engine.lease import held, new_operation
+from ..errors import FlexNodeError
+from ..machine.facts import gather
+from ..machine.host import Host
+from ..machine.program import COMMAND
+from ..operations.obtain import Obtained, stored_config
+from ..procedures.arc.choice import installer_token, requested_registration
+from ..procedures.arc.registration import Outcome, Record, query, register, unregister
+from ..secret import Secret
+from .output import Say, progress, show
+
+
+def arc(options: argparse.Namespace, host: Host) -> int:
+    """Exit status 0: registered, connected, and all services run."""
+    if options.action == "register":
+        obtained = stored_config(host, pollable=True)
+        say = (lambda _: None) if options.json else progress(host)
+        with held(host, new_operation(), f"{COMMAND} arc register"):
+            outcome = register_machine(obtained, say, from_stdin=options.access_token_stdin)
+    else:
+        outcome = query(host)
+    found = outcome.as_dict()
+    if options.json:
+        show(json.dumps(found, indent=2))
+    else:
+        show(f"agent     {found['agent_version'] or 'not installed'}  {found['agent_status']}".rstrip())
+        show(f"machine   {found['resource_id'] or '-'}")
+        show(f"services  {', '.join(f'{name} {state}' for name, state in found['services'].items()) or '-'}")
+    healthy = found["connected"] and all(state == "active" for state in found["services"].values())
+    return 0 if healthy else 3
+
+
+def register_machine(obtained: Obtained, say: Say, *, from_stdin: bool = False) -> Outcome:
+    """Register with Azure Arc as configured."""
+    host, config = obtained.node.host, obtained.node.config
+    token = Secret(sys.stdin.readline().strip()) if from_stdin else None
+    registered = query(host).status.registration is not None
+    token = token or (None if registered else installer_token(config, host))
+    return register(
+        host, obtained.store, requested_registration(config, gather(host).hostname), token, tell=say
+    )
+
+
+def unregister_machine(
+    host: Host, document: Mapping[str, Any] | None, say: Say, token: Secret | None = None
+) -> list[str]:
+    """Remove the registration with Azure Arc if this collection created it; returns what remains, and why."""
+    try:
+        if "registration" not in Record(host).read() or not query(host).ours:
+            return []
+        config = parse(document, purpose="prepare", pollable=True) if document else None
+        token = token or (installer_token(config, host) if config else None)
+        return unregister(host, token, tell=say).remains
+    except FlexNodeError as error:
+        return [f"registration with Azure Arc: {error.what}: {error.why}. {error.fix}"]

@@ -1,0 +1,82 @@
+# Copyright: (c) 2026, aks.flexnode contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Commands that only read: status, token, version."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from ..config.document import loads
+from ..config.parse import parse
+from ..identity.choice import audience_for, identity_for
+from ..identity.token import claims, exec_credential
+from ..machine.host import Host
+from ..machine.program import COMMAND, VERSION
+from ..operations.obtain import stored_document
+from ..operations.status import status_of
+from .output import show
+from .source import open_text
+
+SHOWN = 10  # items of drift in a status
+
+
+def status(options: argparse.Namespace, host: Host) -> int:
+    """Exit status 0: the Node is Ready, and the machine has no drift."""
+    found = status_of(host)
+    if options.json:
+        show(json.dumps(found, indent=2))
+    else:
+        node, config = found["node"], found["config"]
+        show(f"phase    {found['phase']}")
+        show(f"node     {node['status']}  {node.get('name', '')}  {node.get('kubeletVersion', '')}".rstrip())
+        show(f"config   version {config['version'] or '-'}, applied {config['appliedVersion'] or '-'}")
+        show(f"monitor  {monitoring_line(found['monitoring'])}")
+        show(f"drift    {len(found['drift'])} item(s)")
+        for sentence in found["drift"][:SHOWN]:
+            show(f"         would {sentence}")
+        if len(found["drift"]) > SHOWN:
+            show(f"         and {len(found['drift']) - SHOWN} more: {COMMAND} plan")
+        show(f"reason   {found['reason']}  {found['message']}".rstrip())
+    return 0 if found["node"]["ready"] and not found["drift"] else 3
+
+
+def monitoring_line(monitoring: dict[str, Any]) -> str:
+    """How the configuration is polled, in one line."""
+    if monitoring["status"] == "NotConfigured":
+        return "off"
+    if monitoring["ok"]:
+        return f"Ok  {monitoring['url']}"
+    blocked = f"version {monitoring['blockedVersion']}, " if monitoring["blockedVersion"] else ""
+    since = f"since {monitoring['since']}"
+    return f"{monitoring['status']}  {blocked}{monitoring['code']} {since}: {monitoring['message']}"
+
+
+def token(options: argparse.Namespace, host: Host) -> int:
+    """Print an ExecCredential: the kubelet's exec plugin."""
+    document: Mapping[str, Any]
+    if options.identity:
+        document = loads(open_text(options.identity), where=options.identity)
+    else:
+        _store, document = stored_document(host, None)
+    config = parse(document, purpose="prepare", pollable=True)
+    identity = identity_for(config, host, options.purpose)
+    issued = identity.token(audience_for(config, options.purpose))
+    if not options.check:
+        show(exec_credential(issued))
+        return 0
+    who = claims(issued.value)
+    show(f"identity  {identity.name}")
+    show(f"object    {who.get('oid', '-')}  tenant {who.get('tid', '-')}")
+    show(f"audience  {who.get('aud', '-')}")
+    show(f"valid     {issued.expires_on - host.clock.now():.0f} s more")
+    return 0
+
+
+def version(options: argparse.Namespace, host: Host) -> int:
+    """Print the version, and nothing else."""
+    show(VERSION)
+    return 0

@@ -1,0 +1,110 @@
+# Copyright: (c) 2026, aks.flexnode contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Commands about the node: join, plan, preflight, poll, unbootstrap."""
+
+from __future__ import annotations
+
+import argparse
+import difflib
+import json
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+from ..engine.lease import held, new_operation
+from ..engine.state import store_of
+from ..errors import FlexNodeError
+from ..follow.tick import tick
+from ..machine.host import Host
+from ..machine.program import COMMAND
+from ..operations.leave import leave
+from ..operations.obtain import obtain, stored_config
+from ..operations.reconcile import EVERYTHING, Reconciled, reconcile
+from ..secret import Secret
+from ..sources.source import Source, Stored
+from .arc import register_machine, unregister_machine
+from .output import complain, progress, show
+from .source import has_source, named_source
+
+
+def join(options: argparse.Namespace, host: Host) -> int:
+    """Fetch the configuration and apply it, until the Node is Ready."""
+    say, start = progress(host), host.clock.monotonic()
+    source = named_source(options, host)
+    with held(host, new_operation(), f"{COMMAND} join"):
+        obtained = obtain(host, source, {}, durable=options.durable)
+        say("configuration is valid")
+        if obtained.node.config.azure.arc.enabled:
+            register_machine(obtained, say)
+        run = reconcile(obtained, EVERYTHING, tell=say)
+    for warning in (*obtained.warnings, *run.warnings):
+        complain(f"warning: {warning}")
+    show(joined(run, host.clock.monotonic() - start))
+    return 0
+
+
+def joined(run: Reconciled, seconds: float) -> str:
+    """The result in one line."""
+    node, spent = run.node, run.timings
+    parts = ", ".join(f"{part} {spent.get(part, 0):.1f}" for part in ("fetch", "apply", "start", "gate"))
+    verb = "joined" if run.changed else "unchanged"
+    versions = f"v{node['kubeletVersion']}  {node['containerRuntime']}"
+    return f"{node['name']}  Ready  {versions}  {verb} in {seconds:.1f} s  ({parts})"
+
+
+def plan(options: argparse.Namespace, host: Host) -> int:
+    """Print the plan, one line per change."""
+    if has_source(options):
+        obtained = obtain(host, named_source(options, host), {}, check=True, durable=options.durable)
+    else:
+        obtained = stored_config(host, pollable=True)
+    run = reconcile(obtained, EVERYTHING, check=True)
+    for step in run.plan.diff if options.diff else ():
+        before, after = step["before"].splitlines(), step["after"].splitlines()
+        name = step["before_header"]
+        show("\n".join(difflib.unified_diff(before, after, f"{name} (now)", f"{name} (then)", lineterm="")))
+    for sentence in run.actions:
+        show(sentence)
+    show(f"{len(run.actions)} change(s)" if run.actions else "nothing to do")
+    return 0
+
+
+def preflight(options: argparse.Namespace, host: Host) -> int:
+    """Print all problems at once; exit status 0: this machine can join."""
+    from ..preflight.document import fetched  # not needed by any other command
+    from ..preflight.run import run_preflight
+
+    named = has_source(options)
+    source: Source = named_source(options, host) if named else Stored(store_of(host))
+    document = fetched(host, source, {}, pollable=options.durable or not named)
+    report = run_preflight(host, document, options.stage, options.skip)
+    show(json.dumps(report.as_dict(), indent=2) if options.json else "\n".join(report.lines()))
+    return 0 if report.ok else 1
+
+
+def poll(options: argparse.Namespace, host: Host) -> int:
+    """Exit status 3: there is a new configuration, and it was refused or failed."""
+    return tick(host, show, show, hand_over=options.hand_over)
+
+
+def unbootstrap(options: argparse.Namespace, host: Host) -> int:
+    """Leave the cluster and restore the host; exit status 1: something could not be removed."""
+    say = progress(host)
+    token = Secret(sys.stdin.readline().strip()) if options.access_token_stdin else None
+    with held(host, new_operation(), f"{COMMAND} unbootstrap"):
+        document = readable_document(host)  # before it is deleted
+        report = leave(host, drain_seconds=options.drain_seconds, tell=say)
+        report.remains += unregister_machine(host, document, say, token)
+    for line in report.complaints:
+        complain(line)
+    show("this machine was not a node" if not report.changed else "this machine is no longer a node")
+    return 1 if report.complaints else 0
+
+
+def readable_document(host: Host) -> Mapping[str, Any] | None:
+    """The stored configuration, if it can be read: unbootstrap must not depend on it."""
+    try:
+        return store_of(host).current_config()
+    except FlexNodeError:
+        return None

@@ -1,0 +1,25 @@
+# Copyright: (c) 2026, aks.flexnode contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Temporary files of runs that were killed."""
+
+from __future__ import annotations
+
+from ..machine.host import Host
+from .state import Store
+
+
+def clear_leftovers(host: Host, store: Store) -> None:
+    """Remove half-written files beside the items of the journal and in the data directory."""
+    journaled: dict[str, set[str]] = {}
+    for entry in store.journal.entries():
+        directory, _slash, name = entry.name.rpartition("/")
+        if directory:
+            journaled.setdefault(directory, set()).add(name)
+    for directory, names in journaled.items():
+        for leftover, name in host.leftovers(directory).items():
+            if name in names:
+                host.remove(f"{directory}/{leftover}")
+    for directory in store.directories:
+        for leftover in host.leftovers(directory):
+            host.remove(f"{directory}/{leftover}")

@@ -1,0 +1,135 @@
+# Copyright: (c) 2026, aks.flexnode contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The plan: every item that differs from the configuration, in the order in which it is applied."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from ..machine.host import Host
+from ..resources.base import Change, Item, Ownership, Resource, key_of
+from ..resources.paths import Directory
+from ..resources.tree import Tree
+from ..resources.units import Unit
+from .orphans import Orphan, find_orphans
+from .state import Store
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One item that differs, and how."""
+
+    resource: Item
+    change: Change
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """All differences between the machine and its configuration, in the order in which they are applied."""
+
+    steps: tuple[Step, ...]
+    restarts: tuple[str, ...] = ()  # still to be done for an earlier run that was interrupted
+    reload: bool = False
+    touched: tuple[Resource, ...] = ()  # to be journaled: what differs, and the directories that we will own
+    owners: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    left: tuple[str, ...] = ()  # no longer in the configuration, but changed outside this collection
+    settled: tuple[str, ...] = ()  # keys of items that have their original state again
+
+    @property
+    def changed(self) -> bool:
+        """Whether there is anything to do."""
+        return bool(self.steps or self.restarts)
+
+    @property
+    def sentences(self) -> list[str]:
+        """The plan in words, one line per change."""
+        owed = [f"restart {unit} (an earlier run was interrupted)" for unit in self.restarts]
+        return [step.change.sentence for step in self.steps] + owed
+
+    @property
+    def diff(self) -> list[dict[str, str]]:
+        """Before and after of every item, as Ansible shows them."""
+        return [
+            {
+                "before_header": key_of(step.resource),
+                "after_header": key_of(step.resource),
+                "before": step.change.before,
+                "after": step.change.after,
+            }
+            for step in self.steps
+        ]
+
+    @property
+    def trees(self) -> list[Tree]:
+        """The artifacts that must be fetched first."""
+        return [step.resource for step in self.steps if isinstance(step.resource, Tree)]
+
+
+def make_plan(
+    resources: Sequence[Resource], host: Host, store: Store, ownership: Ownership | None = None
+) -> Plan:
+    """Observe every item and keep those that differ. Changes nothing.
+
+    With an `ownership`, items that its components no longer contain are restored, before anything else.
+    """
+    ownership = ownership or Ownership()
+    listed = with_parents(resources)
+    orphans = find_orphans(host, store.journal, listed, ownership.components)
+    steps = [Step(orphan, orphan.change) for orphan in orphans.found]
+    touched = []
+    for resource in listed:
+        change = resource.difference(resource.observe(host))
+        if change is not None:
+            steps.append(Step(resource, change))
+        # A directory that exists already is journaled too: unbootstrap removes what is created in it.
+        if change is not None or (isinstance(resource, Directory) and resource.ours):
+            touched.append(resource)
+    unfinished = store.transaction() or {}
+    # Units that this plan starts or stops anyway.
+    known = {step.resource.name for step in steps if isinstance(step.resource, (Unit, Orphan))}
+    known |= {key.partition(":")[2] for key in orphans.settled}
+    owed = tuple(unit for unit in unfinished.get("restarts", ()) if unit not in known)
+    return Plan(
+        tuple(steps),
+        owed,
+        bool(unfinished.get("reload")),
+        tuple(touched),
+        _with_parents_owned(ownership.of),
+        orphans.left,
+        orphans.settled,
+    )
+
+
+def _with_parents_owned(owners: Mapping[str, frozenset[str]]) -> dict[str, frozenset[str]]:
+    """The same with parent directories: they belong to every component that has something below them."""
+    owned = dict(owners)
+    for key, of in owners.items():
+        parent = os.path.dirname(key.partition(":")[2])
+        while len(parent) > 1:
+            above = f"directory:{parent}"
+            owned[above] = owned.get(above, frozenset()) | of
+            parent = os.path.dirname(parent)
+    return owned
+
+
+def with_parents(resources: Sequence[Resource]) -> list[Resource]:
+    """The same list with every parent directory before its first child, so that it is journaled too."""
+    explicit = {resource.name: resource for resource in resources if isinstance(resource, Directory)}
+    listed: list[Resource] = []
+    placed = {"/"}
+    for resource in resources:
+        above: list[Resource] = []
+        parent = os.path.dirname(resource.name) if resource.name.startswith("/") else "/"
+        while parent not in placed:
+            placed.add(parent)
+            above.append(explicit.get(parent) or Directory(parent))
+            parent = os.path.dirname(parent)
+        listed += reversed(above)
+        if resource.name not in placed or not isinstance(resource, Directory):
+            listed.append(resource)
+        if isinstance(resource, Directory):
+            placed.add(resource.name)
+    return listed

@@ -1,0 +1,41 @@
+# Copyright: (c) 2026, aks.flexnode contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What a Node object reports: its Ready condition and its versions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+Node = Mapping[str, Any]
+
+
+def ready_condition(node: Node) -> tuple[bool, str]:
+    """Whether a Node is Ready, and the message of that condition."""
+    for condition in node.get("status", {}).get("conditions", ()):
+        if condition.get("type") == "Ready":
+            return condition.get("status") == "True", str(condition.get("message", ""))
+    return False, "the kubelet has not reported yet"
+
+
+def kubelet_version(node: Node) -> str:
+    """The kubelet version that a Node reports."""
+    return str(node.get("status", {}).get("nodeInfo", {}).get("kubeletVersion", "")).lstrip("v")
+
+
+def container_runtime(node: Node) -> str:
+    """The container runtime that a Node reports, e.g. containerd 2.3.4."""
+    info = node.get("status", {}).get("nodeInfo", {})
+    return str(info.get("containerRuntimeVersion", "")).replace("://", " ")
+
+
+def summary(name: str, node: Node) -> dict[str, Any]:
+    """A Ready Node in short, as modules and the command report it."""
+    return {
+        "name": name,
+        "ready": True,
+        "kubeletVersion": kubelet_version(node),
+        "containerRuntime": container_runtime(node),
+        "addresses": [address["address"] for address in node.get("status", {}).get("addresses", ())],
+    }

@@ -1,0 +1,116 @@
+# Copyright: (c) 2026, aks.flexnode contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The kubelet's log: the cause of a join that fails, as the error that names it."""
+
+from __future__ import annotations
+
+import re
+
+from ..errors import ApiUnreachable, CaMismatch, FlexNodeError, Forbidden, TokenRefused, UnitFailed
+from ..machine.host import Host
+from ..machine.layout import KUBELET
+from .rights import GET_CERTIFICATE, binding_command, roles_of
+
+# A bootstrap token is valid for one join. Each way to a new one is named, by who can issue it.
+RENEW = (
+    "get a new token. For a configuration of a flexNodeConfig resource: ansible-playbook "
+    "aks.flexnode.config_tokens, then bootstrap or `aks-flex-node join` with the new URL. With the "
+    "sources cluster and blob: run bootstrap again, it creates one. Otherwise put one into "
+    "azure.bootstrapToken.token and run bootstrap or `aks-flex-node join` again"
+)
+ERROR_LINE = re.compile(r"(?i)error|fail|fatal|panic|\bE\d{4}\b")
+# Every cluster refuses anonymous requests, which kubelets also send: those say nothing about its identity.
+FORBIDDEN = re.compile(
+    r"User \\*\"(?!system:anonymous)([^\"\\]+)\\*\" cannot (\w+) resource \\*\"([^\"\\]+)\\*\""
+)
+UNREACHABLE = re.compile(
+    r"dial tcp:? [^\"]*?(?:connection refused|i/o timeout|no such host|no route to host|unreachable)"
+)
+# A kubelet without a certificate got an answer: it has sent its request, and so used its token.
+ANSWERED = re.compile(r"system:anonymous|CertificateSigningRequest")
+
+
+def unit_log(host: Host, unit: str, since: float, lines: int = 1000) -> list[str]:
+    """The last lines that a unit logged, none older than `since`: old errors are not the cause now."""
+    argv = ["journalctl", "-u", unit, "-n", str(lines), "-o", "cat", "--no-pager", f"--since=@{int(since)}"]
+    return host.run(argv, check=False).stdout.splitlines()
+
+
+def unit_failed(host: Host, unit: str, since: float) -> UnitFailed:
+    """An error that quotes the last error line of a unit."""
+    log = [line for line in unit_log(host, unit, since) if ERROR_LINE.search(line)]
+    own = [line for line in log if not line.startswith(f"{unit}: ")] or log  # the others are systemd's
+    return UnitFailed(
+        f"{unit} does not run",
+        where=unit,
+        why=(own or ["its log has no error"])[-1][-400:],
+        fix=f"read `journalctl -u {unit} -n 50`, fix the cause, then run this again",
+    )
+
+
+def refused(host: Host, node: str, since: float, azure: str = "") -> FlexNodeError | None:
+    """A refusal in the kubelet's log that waiting can't change."""
+    log = "\n".join(unit_log(host, KUBELET, since))
+    if azure and re.search(r"certificate signing request: Unauthorized|bootstrap.*Unauthorized", log):
+        return Forbidden(
+            "the API server does not accept the kubelet's Azure identity",
+            where=f"{node}, {azure}",
+            why="it answers Unauthorized: it does not accept tokens of this tenant",
+            fix="check azure.tenantId, and that the cluster has Entra ID integration: az aks show --query "
+            "aadProfile",
+        )
+    if re.search(r"certificate signing request: Unauthorized|bootstrap.*Unauthorized", log):
+        return TokenRefused(
+            "the API server refuses the bootstrap token",
+            where=node,
+            why="it is unknown, expired or was deleted",
+            fix=RENEW,
+        )
+    if re.search(r"x509: certificate signed by unknown authority|x509: certificate is valid for", log):
+        return CaMismatch(
+            "the kubelet does not trust the API server",
+            where=node,
+            why=(re.findall(r"x509: [^\"\\]*", log) or [""])[-1],
+            fix="check node.kubelet.serverURL and node.kubelet.caCertData against the cluster's kubeconfig",
+        )
+    return None
+
+
+def explained_log(host: Host, node: str, since: float, azure: str = "") -> FlexNodeError | None:
+    """The cause that the kubelet's log names, once the wait is over."""
+    if error := refused(host, node, since, azure):
+        return error
+    log = "\n".join(unit_log(host, KUBELET, since))
+    if azure and (reasons := re.findall(r"FLEX-18\d\d: [^\"\\]*", log)):
+        return Forbidden(
+            "the kubelet gets no token",
+            where=f"{node}, {azure}",
+            why=reasons[-1],
+            fix="aks-flex-node token --check",
+        )
+    if azure and (denied := dict.fromkeys(FORBIDDEN.findall(log))):
+        return not_allowed(node, azure, list(denied))
+    # The kubelet also probes pods; a failed probe says nothing about the API server.
+    without_probes = "\n".join(line for line in log.splitlines() if "prober.go" not in line)
+    if failures := UNREACHABLE.findall(without_probes):
+        return ApiUnreachable("the kubelet can't reach the API server", where=node, why=failures[-1])
+    return None
+
+
+def not_allowed(node: str, azure: str, denied: list[tuple[str, str, str]]) -> Forbidden:
+    """Names the identity and what it may not do; for the first certificate also the missing bindings."""
+    user = denied[-1][0]
+    acts = list(dict.fromkeys(f"{verb} {resource}" for who, verb, resource in denied if who == user))
+    fix = "grant what docs/permissions.md lists for this method and profile, then run this again"
+    if any(act.endswith("certificatesigningrequests") for act in acts):
+        lines = [binding_command(role, user, node) for role in roles_of(GET_CERTIFICATE)]
+        fix = "allow it to request a certificate, then run this again:" + "".join(
+            f"\n  {line}" for line in lines
+        )
+    return Forbidden(
+        "the kubelet's Azure identity lacks permissions in the cluster",
+        where=f"{node}, {azure}",
+        why=f"User {user} may not {', '.join(acts)}",
+        fix=fix,
+    )

@@ -1,0 +1,74 @@
+# Copyright: (c) 2026, aks.flexnode contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""This machine as a node: its name, its credential and its API client, created once per run and passed on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from ..components.exec_plugin import identity_method, uses_tokens
+from ..components.kubelet import kubelet_identity
+from ..components.labels import node_name
+from ..config.model import NodeConfig
+from ..identity.choice import kubernetes_token
+from ..machine.facts import hostname
+from ..machine.host import Host, PathState
+from ..net.kube import Json, KubeClient
+
+
+@dataclass(frozen=True, slots=True)
+class ThisNode:
+    """The node that a configuration describes, on this machine."""
+
+    host: Host
+    config: NodeConfig
+    name: str
+    identity: str  # file that exists once the kubelet has joined: its certificate, or its token kubeconfig
+    azure_method: str  # the Azure identity that the kubelet authenticates with; empty: a bootstrap token
+    uses_tokens: bool  # the kubelet authenticates with Entra tokens only, it has no certificate
+    _clients: dict[int, tuple[str | PathState, KubeClient]] = field(
+        default_factory=dict, init=False, repr=False, compare=False
+    )
+
+    @classmethod
+    def of(cls, host: Host, config: NodeConfig) -> ThisNode:
+        """The node of this machine with this configuration."""
+        return cls(
+            host,
+            config,
+            node_name(config, hostname(host)),
+            kubelet_identity(config),
+            identity_method(config) or "",
+            uses_tokens(config),
+        )
+
+    @property
+    def has_credential(self) -> bool:
+        """Whether the file that the kubelet authenticates with exists."""
+        return self.host.exists(self.identity)
+
+    def api(self, attempts: int = 3) -> KubeClient:
+        """The API server, as the kubelet of this machine.
+
+        The client is reused until the credential changes: a kubelet renews its certificate, tokens expire.
+        """
+        credential = (
+            kubernetes_token(self.config, self.host) if self.uses_tokens else self.host.stat(self.identity)
+        )
+        known = self._clients.get(attempts)
+        if known is None or known[0] != credential:
+            known = credential, self._connect(credential, attempts)
+            self._clients[attempts] = known
+        return known[1]
+
+    def read(self, attempts: int = 3) -> Json | None:
+        """The Node object; None: it does not exist."""
+        return self.api(attempts).node(self.name)
+
+    def _connect(self, credential: str | PathState, attempts: int) -> KubeClient:
+        server, clock = self.config.api_server, self.host.clock
+        if isinstance(credential, str):
+            return KubeClient(server.url, server.ca.pem, token=credential, clock=clock, attempts=attempts)
+        certificate = self.host.path(self.identity)
+        return KubeClient(server.url, server.ca.pem, certificate=certificate, clock=clock, attempts=attempts)

@@ -1,0 +1,104 @@
+# Copyright: (c) 2026, aks.flexnode contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Checks before anything is changed: secrets, token, name, cluster version, identity."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ..catalogue.artifacts import skew
+from ..components.labels import node_name
+from ..config.document import placeholders
+from ..config.parse import parse
+from ..config.types.values import Version
+from ..engine.state import Store, store_of
+from ..errors import ConfigInvalid, ConfigMissing, Forbidden, Problem, TokenRefused, shown
+from ..identity.choice import kubernetes_token
+from ..machine.facts import hostname
+from ..machine.host import Host
+from ..machine.layout import KUBELET, UNIT_DIR
+from ..net.kube import KubeClient
+from ..node_object.kubelet_log import RENEW
+from ..node_object.this_node import ThisNode
+
+
+def has_joined(host: Host, document: Mapping[str, Any]) -> bool:
+    """Whether the kubelet of a stored document has a certificate, or has authenticated with its tokens."""
+    try:
+        node = ThisNode.of(host, parse(document, purpose="prepare", pollable=True))
+    except ConfigInvalid:
+        return False
+    store = store_of(host, node.config.paths.data_dir)
+    if node.uses_tokens:  # its kubeconfig is written by this collection, before the join
+        return store.applied_if_intact() is not None
+    return installed_kubelet(store) and node.has_credential
+
+
+def installed_kubelet(store: Store) -> bool:
+    """Whether this collection installed the kubelet: a certificate on disk may belong to another cluster."""
+    return any(entry.name == f"{UNIT_DIR}/{KUBELET}" for entry in store.journal.entries())
+
+
+def check_secrets(document: Mapping[str, Any], store: Store) -> None:
+    """Refuse a document in which placeholders stand for secrets."""
+    if missing := placeholders(document):
+        raise ConfigMissing(
+            "the configuration has no secrets, and none are stored on this machine",
+            where=f"{', '.join(missing)}; {store.directory}",
+            why="secrets are left out for machines that have stored them already",
+            fix=RENEW,
+        )
+
+
+def check_token(node: ThisNode, store: Store) -> None:
+    """Refuse a token that the API server refused before. A kubelet with a certificate uses no token."""
+    token = node.config.azure.bootstrap_token
+    refused = {"token": token.id, "outcome": "refused"} if token else {}
+    if token and store.join() == refused and not node.has_credential:
+        raise TokenRefused(
+            "this bootstrap token was refused by the API server, and is not tried again",
+            where=f"token {token.id}",
+            why="it is unknown, expired or was deleted; a token is valid for one join",
+            fix=RENEW,
+        )
+
+
+def check_name(node: ThisNode, store: Store, stored: Mapping[str, Any] | None) -> None:
+    """Refuse to rename a Node: the kubelet's certificate and its pods are bound to the name."""
+    document: Mapping[str, Any] | None = store.applied_if_intact()
+    if document is None and stored and has_joined(node.host, stored):
+        document = stored
+    if document is None:
+        return
+    try:
+        joined = parse(document, purpose="prepare", pollable=True)
+    except ConfigInvalid:
+        return
+    name = node_name(joined, hostname(node.host))
+    if name != node.name:
+        accepted = f"{name}, as long as this machine is that Node; unbootstrap first to rename it"
+        raise ConfigInvalid([Problem("agent.nodeName", shown(node.name), accepted)])
+
+
+def check_cluster(node: ThisNode) -> None:
+    """The API server answers, has the configured CA, and its version supports this kubelet.
+
+    Asked anonymously: the bootstrap token is reserved for the kubelet's join. A cluster that refuses
+    anonymous requests is not checked here; the kubelet will find out.
+    """
+    server = node.config.api_server
+    try:
+        answer = KubeClient(server.url, server.ca.pem, clock=node.host.clock).version()
+        error = skew(node.config.kubernetes.version, Version.of_build(answer))
+    except (Forbidden, ValueError):
+        return
+    if error:
+        raise error
+
+
+def check_identity(node: ThisNode) -> None:
+    """The Azure identity that the kubelet is about to use gets a token."""
+    if node.azure_method:
+        kubernetes_token(node.config, node.host)

@@ -1,0 +1,68 @@
+# Copyright: (c) 2026, aks.flexnode contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What state.json records of a join: phase, token, outcome. Written before and after the kubelet starts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ..engine.state import Phase, Store
+from ..errors import FlexNodeError, TokenRefused
+from ..machine.layout import KUBELET, enabled
+from ..node_object.this_node import ThisNode
+
+
+@dataclass(frozen=True, slots=True)
+class JoinRecord:
+    """One run that starts the kubelet."""
+
+    node: ThisNode
+    store: Store
+    had_certificate: bool  # before this run
+    unfinished_leave: bool  # an unbootstrap was interrupted; its cordon stays recorded until it is undone
+
+    @classmethod
+    def of(cls, node: ThisNode, store: Store, *, had_certificate: bool) -> JoinRecord:
+        """The record of a run that begins now."""
+        state = store.state()
+        leaving = Phase.RESETTING.value == state["phase"] or bool(state.get("leaving"))
+        return cls(node, store, had_certificate, leaving)
+
+    def begin(self) -> None:
+        """Changes begin."""
+        self.store.enter(Phase.NODE_BOOTSTRAPPING, **self._leaving)
+
+    def kubelet_starts(self) -> None:
+        """From here on the kubelet may have used its token."""
+        token = self.node.config.azure.bootstrap_token
+        if token and not self.had_certificate:
+            self.store.set_join(token.id, "attempted")
+
+    def failed(self, error: FlexNodeError) -> None:
+        """The run failed; a refused token is recorded, and the kubelet stopped."""
+        token = self.node.config.azure.bootstrap_token
+        spent = isinstance(error, TokenRefused) and not self.node.has_credential
+        outcome = {"join": {"token": token.id, "outcome": "refused"}} if spent and token else {}
+        self.store.enter(Phase.NODE_FAILED, code=error.code, message=error.what, **self._leaving, **outcome)
+        if spent:
+            self._stop_kubelet()
+
+    def joined(self) -> None:
+        """The Node is Ready. A kubelet that had a certificate has joined with the token recorded then."""
+        token = self.node.config.azure.bootstrap_token
+        used = self.store.join().get("token") if self.had_certificate else None
+        used = used or (token.id if token else None)
+        outcome = {"join": {"token": used, "outcome": "joined"}} if used else {}
+        self.store.enter(Phase.NODE_JOINED, **outcome)
+
+    @property
+    def _leaving(self) -> dict[str, bool]:
+        return {"leaving": True} if self.unfinished_leave else {}
+
+    def _stop_kubelet(self) -> None:
+        """Do not retry a refused token, not after a reboot either. The next run enables the unit again."""
+        host, link = self.node.host, enabled(KUBELET)[0]
+        host.run(["systemctl", "stop", KUBELET], timeout=120, check=False)
+        if any(entry.name == link and entry.was == "absent" for entry in self.store.journal.entries()):
+            host.remove(link)

@@ -1,0 +1,153 @@
+# Copyright: (c) 2026, aks.flexnode contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Obtain a configuration: fetch, merge, check, store. Every source ends here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+from ..config.available import check_available
+from ..config.document import canonical, layered, merge, redact, restore_secrets
+from ..config.parse import parse
+from ..config.types.setting import Purpose
+from ..engine.state import Store, store_of
+from ..errors import ConfigInvalid, ConfigMissing, ConfigUnreachable, Problem, shown
+from ..machine.host import Host
+from ..net.proxy import proxies
+from ..node_object.this_node import ThisNode
+from ..secret import REDACTED
+from ..sources.source import Fetched, Seen, Source, Stored, Url
+from ..sources.watched import Watched
+from .checks import check_name, check_secrets, check_token, has_joined
+
+
+@dataclass(frozen=True, slots=True)
+class Obtained:
+    """A checked configuration, the node that it describes, and where its state is stored."""
+
+    node: ThisNode
+    store: Store
+    document: Mapping[str, Any]
+    version: str | None = None
+    changed: bool = False
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def public(self) -> dict[str, Any]:
+        """The document without its secrets."""
+        return redact(self.document)
+
+
+def obtain(
+    host: Host,
+    source: Source,
+    overrides: Mapping[str, Any],
+    *,
+    purpose: Purpose = "join",
+    check: bool = False,
+    durable: bool = False,
+    review: Callable[[Mapping[str, Any]], None] | None = None,
+) -> Obtained:
+    """Fetch a document, merge `overrides` over it, check it and store it. In check mode nothing is stored.
+
+    durable: the URL of the source stays valid, and can be polled.
+    review: called with the document before it is stored; it may refuse it.
+    """
+    known = store_of(host)
+    stored, intact = known.remembered()  # a damaged document is replaced from its source
+    warnings: list[str] = []
+    try:
+        fetched = source.fetch()
+    except ConfigUnreachable as error:
+        if not intact or stored is None or not has_joined(host, stored):
+            raise
+        # A joined node does not need its source: the URL may have expired after the join.
+        why = f"{error.what} ({error.where}): {error.why}"
+        warnings.append(f"{why}. This machine has joined and keeps its stored configuration")
+        source = Stored(known)
+        fetched = source.fetch()
+    document = merge(fetched.document, overrides)
+    if stored and REDACTED in canonical(document):
+        document = restore_secrets(document, stored)
+    if not check:  # in check mode secrets have not been created yet
+        check_secrets(document, known)
+    watched = watched_source(known, source, fetched, overrides, durable=durable)
+    config = parse(document, purpose=purpose, pollable=watched is not None)
+    check_available(config, pollable=watched is not None)
+    if known.directory != config.paths.data_dir and (known.journal.entries() or stored):
+        accepted = f"{known.directory}, as long as this machine is a node; unbootstrap first to move it"
+        raise ConfigInvalid([Problem("paths.dataDir", shown(config.paths.data_dir), accepted)])
+    node, store = ThisNode.of(host, config), store_of(host, config.paths.data_dir)
+    if purpose != "prepare":
+        check_token(node, store)
+        check_name(node, store, stored)
+    changed = not intact or stored is None or canonical(stored) != canonical(document)
+    if review:
+        review(document)
+    if not check:
+        store.set_current_config(document, fetched.version)
+        # After the document: source.json must never describe a document that is not stored.
+        proxy = asdict(proxies(config)) if config.proxy.http or config.proxy.https else {}
+        store.set_source(replace(watched, proxy=proxy).as_dict() if watched else None)
+    return Obtained(node, store, document, fetched.version, changed, tuple(warnings))
+
+
+def stored_config(
+    host: Host,
+    document: Mapping[str, Any] | None = None,
+    *,
+    purpose: Purpose = "join",
+    pollable: bool = False,
+) -> Obtained:
+    """The stored configuration; on a machine without one (check mode on a fresh host) `document`.
+
+    pollable: accept continuousMonitoring even if no durable URL is stored.
+    """
+    store, document = stored_document(host, document)
+    config = parse(document, purpose=purpose, pollable=pollable or store.source() is not None)
+    return Obtained(ThisNode.of(host, config), store, document)
+
+
+def stored_document(host: Host, document: Mapping[str, Any] | None) -> tuple[Store, Mapping[str, Any]]:
+    """The store of this machine and its document, unless `document` is passed.
+
+    A document that is passed as a module option has no secrets: they are read from the stored one.
+    """
+    data_dir = ((document or {}).get("paths") or {}).get("dataDir")
+    store = store_of(host, data_dir)
+    if document is None:
+        stored = store.current_config()
+        if stored is None:
+            raise ConfigMissing("no configuration is stored on this machine", where=store.directory)
+        return store, stored
+    stored, _intact = store.remembered()
+    return store, restore_secrets(document, stored) if stored else document
+
+
+def watched_source(
+    known: Store, source: Source, fetched: Fetched, overrides: Mapping[str, Any], *, durable: bool
+) -> Watched | None:
+    """The URL that is polled from now on; None: the source has no durable one."""
+    watched = Watched.of(known.source())
+    if isinstance(source, Seen):
+        return source.watched
+    if isinstance(source, Stored):
+        now = watched and replace(watched, over=layered(watched.over, overrides))
+    elif durable and isinstance(source, Url):
+        now = Watched(
+            source.url,
+            source.ca,
+            overrides,
+            watched.proxy if watched else {},
+            fetched.etag,
+            fetched.digest,
+            fetched.version,
+            settled=True,
+        )
+    else:
+        return None
+    # An unchanged source keeps its `settled`; a changed one is settled only after it has been applied.
+    return now if now == watched or now is None else replace(now, settled=False)

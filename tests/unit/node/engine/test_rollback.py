@@ -1,0 +1,204 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: (c) 2026, aks.flexnode contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""Rollback and crashes: the previous generation, and runs that are killed anywhere."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pytest
+
+from ansible_collections.aks.flexnode.plugins.module_utils.node.engine.fetch import clear_staging
+from ansible_collections.aks.flexnode.plugins.module_utils.node.engine.plan import (
+    make_plan,
+)
+from ansible_collections.aks.flexnode.plugins.module_utils.node.engine.restore_host import restore_host
+from ansible_collections.aks.flexnode.plugins.module_utils.node.engine.transaction import (
+    Timings,
+    execute,
+)
+from ansible_collections.aks.flexnode.plugins.module_utils.node.errors import (
+    ForeignPath,
+    KernelLacks,
+    NodeNotReady,
+)
+from ansible_collections.aks.flexnode.plugins.module_utils.node.machine.host import Host
+from ansible_collections.aks.flexnode.plugins.module_utils.node.resources.base import Resource
+from ansible_collections.aks.flexnode.plugins.module_utils.node.resources.kernel import KernelModule, Sysctl
+from ansible_collections.aks.flexnode.plugins.module_utils.node.resources.paths import Directory, File
+from tests.unit.node.engine.an_app import (
+    APP,
+    Killed,
+    Stager,
+    Watching,
+    an_app,
+    refuse,
+    run,
+)
+from tests.unit.node.fakes import Machine
+
+
+@pytest.fixture
+def host(machine: Machine) -> Host:
+    machine.path("/etc/systemd/system").mkdir(parents=True)
+    return machine.host
+
+
+def test_a_failure_in_the_middle_rolls_back_to_the_byte(machine: Machine, host: Host) -> None:
+    machine.put("/etc/app/config", b"theirs \xff", 0o751)
+    machine.put("/etc/app/second", "theirs")
+    machine.put("/proc/sys/kernel/panic", "0\n")
+    before = machine.snapshot("/etc", "/proc")
+    machine.commands.statuses["modprobe"] = 1
+    with pytest.raises(KernelLacks) as caught:
+        run(machine, [Sysctl("kernel.panic", "10"), *an_app(), Directory("/etc/new"), KernelModule("x")])
+    assert "all changes of this run were rolled back" in caught.value.why
+    after = machine.snapshot("/etc", "/proc")
+    assert after.pop("proc/sys/kernel/panic")[0] == (b"0", 0)
+    before.pop("proc/sys/kernel/panic")
+    assert after == before
+    assert machine.commands.times("systemctl", "restart") == 0
+    assert machine.store.transaction() is None
+
+
+@pytest.mark.parametrize("obstacle", ["file", "link"])
+def test_an_obstacle_is_named_and_what_came_before_it_is_rolled_back(
+    machine: Machine, host: Host, obstacle: str
+) -> None:
+    if obstacle == "file":
+        machine.put("/etc/blocked", "theirs")
+    else:
+        machine.path("/etc/blocked").symlink_to("/nowhere")
+    before = machine.snapshot("/etc")
+    with pytest.raises(ForeignPath, match="something else exists"):
+        run(machine, [File("/etc/first", "x"), Directory("/etc/blocked", 0o755, ours=True)])
+    assert machine.snapshot("/etc") == before
+
+
+def test_a_failed_gate_leaves_all_in_place_for_the_next_run(machine: Machine, host: Host) -> None:
+    with pytest.raises(NodeNotReady):
+        run(machine, an_app(), [Watching(refuse)])
+    assert machine.text("/etc/app/config") == "one"
+    assert machine.commands.units[APP] == "active"
+    assert machine.store.transaction() is not None
+    machine.commands.calls.clear()
+    plan, _ = run(machine, an_app())
+    assert (plan.changed, machine.commands.changing()) == (False, [])
+
+
+def test_a_failed_gate_of_an_update_rolls_back_and_restarts(machine: Machine, host: Host) -> None:
+    run(machine, an_app("one"))
+    before = machine.snapshot("/etc", "/opt", "/usr")
+    machine.commands.calls.clear()
+    with pytest.raises(NodeNotReady):
+        run(machine, an_app("two"), [Watching(refuse)], roll_back=True)
+    assert machine.snapshot("/etc", "/opt", "/usr") == before
+    assert machine.commands.times("systemctl", "restart", APP) == 2
+    assert machine.store.transaction() is None
+    plan, _ = run(machine, an_app("one"))
+    assert not plan.changed
+
+
+def test_a_rollback_never_empties_a_directory(machine: Machine, host: Host) -> None:
+    def pod_starts_then_gate_fails() -> None:
+        machine.put("/etc/pods/pod", "alive")
+        refuse()
+
+    gate = Watching(pod_starts_then_gate_fails)
+    with pytest.raises(NodeNotReady):
+        run(machine, [Directory("/etc/pods", 0o755, ours=True)], [gate], roll_back=True)
+    assert machine.text("/etc/pods/pod") == "alive"
+
+
+@dataclass(frozen=True)
+class Deadly:
+    """A resource whose application kills the run."""
+
+    resource: Resource
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.resource, name)
+
+    def apply(self, host: Host) -> None:
+        raise Killed
+
+
+def killed_before(machine: Machine, resources: Sequence[Resource], place: int) -> None:
+    """Run, and die before this step is applied."""
+    plan = make_plan(resources, machine.host, machine.store)
+    steps = list(plan.steps)
+    steps[place] = replace(steps[place], resource=Deadly(steps[place].resource))  # type: ignore[arg-type]
+    deadly = replace(plan, steps=tuple(steps))
+    with pytest.raises(Killed):
+        execute(deadly, machine.host, machine.store, Stager(machine), [], timings=Timings(machine.host))
+
+
+def killed_at_restart(machine: Machine, resources: Sequence[Resource]) -> None:
+    """Run, and die when all is applied and nothing restarted."""
+
+    def tell(sentence: str) -> None:
+        if sentence.startswith("start "):
+            raise Killed
+
+    plan = make_plan(resources, machine.host, machine.store)
+    with pytest.raises(Killed):
+        execute(
+            plan, machine.host, machine.store, Stager(machine), [], timings=Timings(machine.host), tell=tell
+        )
+
+
+def test_killed_between_apply_and_restart_the_next_plan_owes_the_restart(
+    machine: Machine, host: Host
+) -> None:
+    run(machine, an_app("one"))
+    machine.commands.calls.clear()
+    killed_at_restart(machine, an_app("two"))
+    plan = make_plan(an_app("two"), host, machine.store)
+    assert (plan.steps, plan.restarts) == ((), (APP,))
+    assert plan.sentences == [f"restart {APP} (an earlier run was interrupted)"]
+    run(machine, an_app("two"))
+    assert machine.commands.changing() == [("systemctl", "restart", APP)]
+    assert machine.store.transaction() is None
+    assert not make_plan(an_app("two"), host, machine.store).changed
+
+
+def test_an_owed_restart_survives_a_run_that_fails(machine: Machine, host: Host) -> None:
+    run(machine, an_app("one"))
+    killed_at_restart(machine, an_app("two"))
+    machine.commands.statuses["modprobe"] = 1
+    with pytest.raises(KernelLacks):
+        run(machine, [*an_app("two"), KernelModule("x")])
+    del machine.commands.statuses["modprobe"]
+    machine.commands.calls.clear()
+    run(machine, an_app("two"))
+    assert machine.commands.times("systemctl", "restart", APP) == 1
+
+
+def test_killed_anywhere_the_next_run_completes_and_all_can_be_taken_back(
+    machine: Machine, host: Host
+) -> None:
+    machine.put("/etc/app/config", "theirs", 0o640)
+    untouched = machine.snapshot("/etc", "/opt", "/usr")
+    for place in range(len(make_plan(an_app(), host, machine.store).steps)):
+        killed_before(machine, an_app(), place)
+        run(machine, an_app())
+        assert machine.commands.units[APP] == "active"
+        assert not make_plan(an_app(), host, machine.store).changed
+        restore_host(host, machine.store)
+        assert machine.snapshot("/etc", "/opt", "/usr") == untouched, place
+        machine.store.forget()
+
+
+def test_killed_anywhere_what_was_done_can_be_taken_back_at_once(machine: Machine, host: Host) -> None:
+    machine.put("/etc/app/config", "theirs", 0o640)
+    untouched = machine.snapshot("/etc", "/opt", "/usr")
+    for place in range(len(make_plan(an_app(), host, machine.store).steps)):
+        killed_before(machine, an_app(), place)
+        clear_staging(host)
+        restore_host(host, machine.store)
+        restore_host(host, machine.store)
+        assert machine.snapshot("/etc", "/opt", "/usr") == untouched, place
+        machine.store.forget()

@@ -1,0 +1,138 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: (c) 2026, aks.flexnode contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""Leave: the Node is deleted and the host is as before."""
+
+from __future__ import annotations
+
+import pytest
+
+from ansible_collections.aks.flexnode.plugins.module_utils.node.config.document import merge
+from ansible_collections.aks.flexnode.plugins.module_utils.node.engine.state import DATA_DIR
+from ansible_collections.aks.flexnode.plugins.module_utils.node.operations.leave import leave
+from tests.unit.node.fake_api import a_node, a_pod
+from tests.unit.node.fakes import Machine
+from tests.unit.node.sites import CONTAINERD, KUBELET, Site
+
+PLACES = ("/etc", "/opt", "/usr", "/var", "/proc")
+
+
+def test_after_joining_and_leaving_the_machine_is_as_before(site: Site) -> None:
+    site.machine.put("/etc/containerd/config.toml", "theirs", 0o640)
+    site.machine.put("/var/lib/kubelet/theirs", "keep me")
+    site.machine.put("/etc/default/kubelet", "THEIRS=1\n")
+    before = site.machine.snapshot(*PLACES)
+    site.join()
+    site.machine.put("/var/lib/kubelet/pods/1/volumes/x", "a pod's")
+    site.machine.put("/var/lib/containerd/io.containerd/x", "an image")
+    site.machine.put("/run/containerd/containerd.sock")
+    report = leave(site.machine.host)
+    assert (report.remains, report.node, report.node_remains) == ([], "edge-1", "")
+    after = site.machine.snapshot(*PLACES)
+    assert {name for name in after if before.get(name) != after[name] and "proc/sys" not in name} == set()
+    assert set(before) == set(after)
+    assert {
+        name: what[0] for name, what in after.items() if "proc/sys" in name and what[0] != "directory"
+    } == {
+        name: ((what[0][0].strip(), 0) if after[name][0][0] != what[0][0] else what[0])  # type: ignore[index]
+        for name, what in before.items()
+        if "proc/sys" in name and what[0] != "directory"
+    }
+    assert (site.api.nodes, site.machine.commands.units[KUBELET]) == ({}, "inactive")
+    assert not site.machine.path(DATA_DIR).exists()
+    again = leave(site.machine.host)
+    assert (again.changed, again.remains) == (False, [])
+    site.join()  # and it can join again
+    assert site.machine.store.state()["phase"] == "NodeJoined"
+
+
+def test_leaving_drains_stops_deletes_and_unmounts_in_this_order(site: Site) -> None:
+    site.join()
+    site.api.pods = [a_pod("a")]
+    site.machine.commands.calls.clear()
+    site.machine.commands.answers["ctr", "-n", "k8s.io", "tasks", "ls", "-q"] = "task1 task2\n"
+    site.machine.mount(
+        "/",
+        "/var/lib/kubelet/pods/1/v",
+        "/var/lib/kubelet/pods/1/v/deep",
+        "/run/containerd/io.containerd.grpc.v1.cri/x",
+    )
+    site.machine.put("/var/lib/kubelet/pods/1/v/deep/file", "keep me")
+    site.machine.put("/run/netns/cni-1")
+    site.machine.put("/run/netns/theirs")
+    told: list[str] = []
+    report = leave(site.machine.host, tell=told.append)
+    assert told[:4] == ["drain edge-1", "stop kubelet", "delete Node edge-1", "stop all pods"]
+    assert site.api.pods == []
+    calls = site.machine.commands.changing()
+    order = [
+        ("systemctl", "stop", KUBELET),
+        ("ctr", "-n", "k8s.io", "tasks", "rm", "-f", "task1", "task2"),
+        ("systemctl", "stop", CONTAINERD),
+        ("umount", "--", "/var/lib/kubelet/pods/1/v/deep"),
+        ("umount", "--", "/var/lib/kubelet/pods/1/v"),
+        ("umount", "--", "/run/containerd/io.containerd.grpc.v1.cri/x"),
+        ("umount", "--", "/run/netns/cni-1"),
+        ("systemctl", "daemon-reload"),
+    ]
+    assert [call for call in calls if call in order] == order
+    assert site.machine.host.names("/run/netns") == ("theirs",)
+    # The fake does not really unmount: what is still mounted is kept and named.
+    assert any("/var/lib/kubelet/pods/1/v" in line for line in report.remains)
+    assert site.machine.text("/var/lib/kubelet/pods/1/v/deep/file") == "keep me"
+
+
+def test_without_an_api_server_the_machine_is_given_back_all_the_same(site: Site) -> None:
+    before = site.machine.snapshot("/etc", "/opt", "/usr")
+    site.join()
+    site.api.refuse[""] = 503
+    report = leave(site.machine.host)
+    assert report.node_remains
+    assert site.machine.snapshot("/etc", "/opt", "/usr") == before
+
+
+def test_leaving_goes_by_what_the_machine_is_not_by_what_it_was_told_last(site: Site) -> None:
+    site.join()
+    told = merge(site.document, {"agent": {"nodeName": "edge-2"}})
+    told["node"]["kubelet"]["serverURL"] = "https://127.0.0.1:1"
+    site.machine.store.set_current_config(told, None)  # and never applied
+    site.api.nodes["edge-2"] = a_node("edge-2")
+    report = leave(site.machine.host)
+    assert (report.node, report.node_remains) == ("edge-1", "")
+    assert set(site.api.nodes) == {"edge-2"}
+
+
+@pytest.mark.parametrize("damage", [b"{", b'{"unknown": 1}'])
+def test_a_damaged_configuration_does_not_stop_the_way_back(site: Site, damage: bytes) -> None:
+    before = site.machine.snapshot("/etc", "/opt", "/usr")
+    site.join()
+    for name in ("current", "applied"):
+        site.machine.put(f"{DATA_DIR}/{name}-config.json", damage)
+    report = leave(site.machine.host)
+    assert any("Node may still exist" in line for line in report.remains)
+    assert site.machine.snapshot("/etc", "/opt", "/usr") == before
+
+
+def test_leaving_in_check_mode_only_tells(site: Site) -> None:
+    site.join()
+    before, calls = site.machine.snapshot("/"), site.machine.commands.changing()
+    report = leave(site.machine.host, check=True)
+    assert report.actions[0] == "leave the cluster"
+    assert "restore /etc/default/kubelet" in report.actions
+    assert site.machine.snapshot("/") == before
+    assert site.machine.commands.changing() == calls
+
+
+def test_leaving_a_machine_that_was_never_a_node(debian: Machine) -> None:
+    before = debian.snapshot("/")
+    report = leave(debian.host)
+    assert (report.changed, report.remains) == (False, [])
+    assert debian.snapshot("/") == before
+
+
+def test_what_someone_changed_since_is_reported(site: Site) -> None:
+    site.join()
+    site.machine.put("/etc/default/kubelet", "edited by hand")
+    report = leave(site.machine.host)
+    assert "file:/etc/default/kubelet: changed outside this collection" in report.remains
+    assert site.machine.text("/etc/default/kubelet") == "edited by hand"

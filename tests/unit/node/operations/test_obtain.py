@@ -1,0 +1,198 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: (c) 2026, aks.flexnode contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""Obtain a configuration: what is stored, what is refused, which document is used."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from ansible_collections.aks.flexnode.plugins.module_utils.node.config.document import redact
+from ansible_collections.aks.flexnode.plugins.module_utils.node.engine.state import DATA_DIR, POINTER
+from ansible_collections.aks.flexnode.plugins.module_utils.node.errors import (
+    ConfigInvalid,
+    ConfigMissing,
+    FlexNodeError,
+    NodeNotReady,
+    NotAvailable,
+    StateCorrupt,
+    UnsupportedPlatform,
+)
+from ansible_collections.aks.flexnode.plugins.module_utils.node.operations.checks import has_joined
+from ansible_collections.aks.flexnode.plugins.module_utils.node.operations.leave import leave
+from ansible_collections.aks.flexnode.plugins.module_utils.node.operations.obtain import (
+    obtain,
+    stored_config,
+    stored_document,
+)
+from ansible_collections.aks.flexnode.plugins.module_utils.node.operations.reconcile import (
+    EVERYTHING,
+    reconcile,
+)
+from ansible_collections.aks.flexnode.plugins.module_utils.node.operations.status import status_of
+from ansible_collections.aks.flexnode.plugins.module_utils.node.secret import REDACTED
+from ansible_collections.aks.flexnode.plugins.module_utils.node.sources.source import Inline, Stored
+from tests.unit.node.fakes import Machine
+from tests.unit.node.sites import IDENTITY, KUBELET, TOKEN, Site
+
+# -- obtain -------------------------------------------------------------------------------------------------
+
+
+def test_a_document_is_checked_stored_and_shown_without_its_secrets(site: Site) -> None:
+    bundle = {"config": site.document, "configVersion": "17"}
+    got = obtain(site.machine.host, Inline(bundle), {"node": {"maxPods": 50}})
+    assert (got.changed, got.version) == (True, "17")
+    stored = site.machine.store.current_config() or {}
+    assert stored["azure"]["bootstrapToken"]["token"] == TOKEN
+    assert stored["node"]["maxPods"] == 50
+    assert got.public["azure"]["bootstrapToken"]["token"] == REDACTED
+    assert TOKEN not in json.dumps(got.public)
+    assert site.machine.host.stat(f"{DATA_DIR}/current-config.json").mode == 0o600
+    assert not obtain(site.machine.host, Inline(bundle), {"node": {"maxPods": 50}}).changed
+
+
+def test_check_mode_stores_nothing(site: Site) -> None:
+    before = site.machine.snapshot("/")
+    assert obtain(site.machine.host, Inline(site.document), {}, check=True).changed
+    assert site.machine.snapshot("/") == before
+
+
+@pytest.mark.parametrize(
+    ("change", "error"),
+    [
+        ({"node": {"maxPods": 0}}, ConfigInvalid),
+        ({"unknown": 1}, ConfigInvalid),
+        ({"writeAdminConf": True}, NotAvailable),
+    ],
+)
+def test_a_bad_document_is_refused_and_the_old_one_stays(
+    site: Site, change: dict[str, Any], error: type[FlexNodeError]
+) -> None:
+    obtain(site.machine.host, Inline(site.document), {})
+    before = site.machine.snapshot("/var")
+    with pytest.raises(error):
+        obtain(site.machine.host, Inline(site.document), change)
+    assert site.machine.snapshot("/var") == before
+
+
+def test_preparing_needs_no_cluster(site: Site) -> None:
+    document = {"kubernetes": {"version": "1.34.4"}}
+    with pytest.raises(ConfigInvalid):
+        obtain(site.machine.host, Inline(document), {})
+    assert obtain(site.machine.host, Inline(document), {}, purpose="prepare").changed
+
+
+@pytest.mark.parametrize("applied", ["", "{"], ids=["applied", "both"])
+def test_a_damaged_document_is_healed_from_its_source(site: Site, applied: str) -> None:
+    site.join()
+    host, path = site.machine.host, f"{DATA_DIR}/current-config.json"
+    whole = site.machine.text(path)
+    site.machine.put(path, whole[:100], 0o600)
+    if applied:
+        site.machine.put(f"{DATA_DIR}/applied-config.json", applied, 0o600)
+    with pytest.raises(StateCorrupt):
+        obtain(host, Stored(site.machine.store), {})
+    public = obtain(host, Inline(site.document), {}, check=True).public
+    assert stored_document(host, public)[1]["kubernetes"] == site.document["kubernetes"]
+    assert obtain(host, Inline(site.document), {}).changed
+    assert site.machine.text(path) == whole
+
+
+def test_a_marked_secret_of_a_damaged_document_is_taken_from_what_was_applied(site: Site) -> None:
+    site.join()
+    site.machine.put(f"{DATA_DIR}/current-config.json", "{", 0o600)
+    obtain(site.machine.host, Inline(redact(site.document)), {})
+    assert (site.machine.store.current_config() or {})["azure"]["bootstrapToken"]["token"] == TOKEN
+
+
+@pytest.mark.parametrize("ready", [True, False])
+def test_a_node_keeps_its_name(site: Site, ready: bool) -> None:
+    host, other = site.machine.host, {"agent": {"nodeName": "edge-2"}}
+    if ready:
+        site.join()
+    else:  # its certificate has the name already
+        site.machine.commands.on_start[KUBELET] = lambda: site.machine.put(IDENTITY)
+        with pytest.raises(NodeNotReady):
+            site.join()
+    before = site.machine.snapshot("/var")
+    for check in (True, False):
+        with pytest.raises(ConfigInvalid, match="edge-1, as long as this machine is that Node; unbootstrap"):
+            obtain(host, Inline(site.document), other, check=check)
+    assert site.machine.snapshot("/var") == before
+    assert obtain(host, Inline(site.document), {"agent": {"nodeName": "edge-1"}}).changed
+    assert obtain(host, Inline(site.document), other, purpose="prepare").changed
+
+
+def test_a_certificate_of_another_clusters_kubelet_is_no_join(site: Site) -> None:
+    site.machine.put(IDENTITY)
+    assert not has_joined(site.machine.host, site.document)
+    site.machine.path(IDENTITY).unlink()
+    site.join()
+    assert has_joined(site.machine.host, site.document)
+
+
+def test_a_document_that_is_refused_is_not_stored(site: Site) -> None:
+    before = site.machine.snapshot("/var")
+
+    def look(document: Mapping[str, Any]) -> None:
+        assert document["azure"]["bootstrapToken"]["token"] == TOKEN
+        raise UnsupportedPlatform("no")
+
+    with pytest.raises(UnsupportedPlatform):
+        obtain(site.machine.host, Inline(site.document), {}, review=look)
+    assert site.machine.snapshot("/var") == before
+
+
+def test_before_the_join_a_name_may_change(site: Site) -> None:
+    obtain(site.machine.host, Inline(site.document), {})
+    assert obtain(site.machine.host, Inline(site.document), {"agent": {"nodeName": "edge-2"}}).changed
+
+
+# -- which document counts ----------------------------------------------------------------------------------
+
+
+def test_no_document_anywhere(machine: Machine) -> None:
+    with pytest.raises(ConfigMissing):
+        stored_document(machine.host, None)
+
+
+def test_a_redacted_document_gets_its_secrets_back_from_the_stored_one(site: Site) -> None:
+    host = site.machine.host
+    public = obtain(host, Inline(site.document), {}).public
+    _, document = stored_document(host, public)
+    assert document["azure"]["bootstrapToken"]["token"] == TOKEN
+    _, document = stored_document(host, None)
+    assert document["azure"]["bootstrapToken"]["token"] == TOKEN
+
+
+def test_on_a_fresh_host_the_redacted_document_is_enough_to_plan(site: Site) -> None:
+    public = redact(site.document)
+    before = site.machine.snapshot("/")
+    planned = stored_config(site.machine.host, public, pollable=True)
+    run = reconcile(planned, EVERYTHING, check=True, machine="x86_64")
+    assert run.changed
+    assert "create /var/lib/kubelet/bootstrap-kubeconfig" in run.actions
+    assert f"start {KUBELET}" in run.actions
+    assert TOKEN not in json.dumps(run.plan.diff)
+    assert site.machine.snapshot("/") == before
+    assert (site.mirror.requests, site.machine.commands.changing()) == ([], [])
+
+
+def test_a_document_without_its_secrets_is_never_applied(site: Site) -> None:
+    before = site.machine.snapshot("/etc", "/opt")
+    with pytest.raises(ConfigMissing):
+        reconcile(stored_config(site.machine.host, redact(site.document)), EVERYTHING, machine="x86_64")
+    assert site.machine.snapshot("/etc", "/opt") == before
+
+
+def test_a_moved_data_directory_is_followed(site: Site) -> None:
+    site.join({"paths": {"dataDir": "/srv/flexnode"}})
+    assert site.machine.text(POINTER) == "/srv/flexnode\n"
+    assert status_of(site.machine.host, "x86_64")["phase"] == "NodeJoined"
+    leave(site.machine.host)
+    assert not site.machine.path("/srv/flexnode").exists()
+    assert not site.machine.path(POINTER).exists()
