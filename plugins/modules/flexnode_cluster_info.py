@@ -113,7 +113,7 @@ from ansible_collections.aks.flexnode.plugins.module_utils.controller.azure.aks.
 )
 from ansible_collections.aks.flexnode.plugins.module_utils.controller.azure.arguments import AZURE, login_of
 from ansible_collections.aks.flexnode.plugins.module_utils.controller.azure.arm import ARM_ERROR
-from ansible_collections.aks.flexnode.plugins.module_utils.controller.parallel import FAILURES, each
+from ansible_collections.aks.flexnode.plugins.module_utils.controller.parallel import FAILURES, in_parallel
 
 
 def main() -> None:
@@ -129,7 +129,7 @@ def main() -> None:
     try:
         ids = cluster_ids_of(module.params["cluster_ids"])
         clusters = Clusters(login_of(module, packages))
-        found = each(lambda cluster: described(clusters, cluster), ids, str)
+        found = in_parallel(lambda cluster: described(clusters, cluster), ids, str)
     except FAILURES as error:
         module.fail_json(msg=str(error), error=error.as_dict())
     else:

@@ -23,12 +23,9 @@ extends_documentation_fragment:
   - aks.flexnode.attributes
   - aks.flexnode.azure
   - aks.flexnode.azure.preview
+  - aks.flexnode.nodes
 options:
   nodes:
-    description:
-      - The nodes.
-    type: list
-    elements: dict
     required: true
     suboptions:
       name:
@@ -44,10 +41,6 @@ options:
             and the settings of the Node and its kubelet. The rest is the machine's own matter.
         type: dict
         default: {}
-  cluster_id:
-    description:
-      - Resource id of the AKS cluster of all nodes that name none.
-    type: str
   state:
     description:
       - V(present) for resources that are as their documents say.

@@ -181,7 +181,7 @@ from ansible_collections.aks.flexnode.plugins.module_utils.controller.azure.modu
     require,
 )
 from ansible_collections.aks.flexnode.plugins.module_utils.controller.members import node_names
-from ansible_collections.aks.flexnode.plugins.module_utils.controller.parallel import FAILURES, each
+from ansible_collections.aks.flexnode.plugins.module_utils.controller.parallel import FAILURES, in_parallel
 from ansible_collections.aks.flexnode.plugins.module_utils.node.errors import ConfigInvalid
 from ansible_collections.aks.flexnode.plugins.module_utils.node.machine.clock import SystemClock
 
@@ -236,7 +236,7 @@ def main() -> None:
             ca_bundle=given["ca_bundle"] or "",
         )
         clock = SystemClock()
-        outcomes = each(
+        outcomes = in_parallel(
             lambda pair: keep(
                 storage,
                 pair[0],

@@ -129,7 +129,7 @@ from ansible_collections.aks.flexnode.plugins.module_utils.controller.azure.flex
     described,
 )
 from ansible_collections.aks.flexnode.plugins.module_utils.controller.members import members_of
-from ansible_collections.aks.flexnode.plugins.module_utils.controller.parallel import FAILURES, each
+from ansible_collections.aks.flexnode.plugins.module_utils.controller.parallel import FAILURES, in_parallel
 from ansible_collections.aks.flexnode.plugins.module_utils.node.config.types.values import ArmId
 
 
@@ -152,7 +152,7 @@ def main() -> None:
         nodes = FlexNodes(
             Arm(login, given["api_version"], given["poll_interval"], given["operation_timeout"]), cluster
         )
-        found = each(nodes.get, names, str) if names else list(nodes.list())
+        found = in_parallel(nodes.get, names, str) if names else list(nodes.list())
     except FAILURES as error:
         module.fail_json(msg=str(error), error=error.as_dict())
     else:

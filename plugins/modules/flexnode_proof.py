@@ -18,12 +18,14 @@ description:
   - Everything it makes has the label C(aks.flexnode/proof) and is removed in any case. What a killed run left
     is removed by the next one.
   - The pods run as C(nobody), without any right, within the C(restricted) pod security standard.
+  - The user of the kubeconfig needs to create and delete pods, Services and (without O(namespace))
+    namespaces, and pods/log and pods/exec. With the right to list pods and Services of all namespaces, causes
+    are named more precisely.
 author:
   - aks.flexnode contributors (@aks-flexnode)
 extends_documentation_fragment:
   - aks.flexnode.attributes
-requirements:
-  - kubernetes (Python package), where the module runs
+  - aks.flexnode.kubernetes
 options:
   names:
     description:
@@ -31,18 +33,6 @@ options:
     type: list
     elements: str
     required: true
-  kubeconfig:
-    description:
-      - A kubeconfig file. Its user needs to create and delete pods, Services and (without O(namespace))
-        namespaces, and pods/log and pods/exec. With the right to list pods and Services of all namespaces,
-        causes are named more precisely.
-    type: path
-    required: true
-  context:
-    description:
-      - Context of O(kubeconfig), instead of its current one.
-    type: str
-    default: ""
   namespace:
     description:
       - An existing namespace to use. Without it, the proof makes one of its own and removes it.
@@ -83,7 +73,7 @@ actions:
   returned: success
   type: list
   elements: str
-  sample: ["try a pod on Node edge-1: pod, dns, service, logs, exec"]
+  sample: ["test pods on Node edge-1: pod, dns, service, logs, exec"]
 nodes:
   description: What was tried on every Node, and how it went.
   returned: when not in check mode
@@ -124,10 +114,16 @@ remains:
   sample: []
 """
 
-from ansible.module_utils.basic import AnsibleModule, missing_required_lib
+from ansible.module_utils.basic import AnsibleModule
 
+from ansible_collections.aks.flexnode.plugins.module_utils.controller.azure.module import require
+from ansible_collections.aks.flexnode.plugins.module_utils.controller.cluster.client import signed_in
+from ansible_collections.aks.flexnode.plugins.module_utils.controller.cluster.options import (
+    KUBERNETES,
+    kubernetes_access,
+)
 from ansible_collections.aks.flexnode.plugins.module_utils.controller.cluster.proof.cluster import (
-    KUBERNETES_ERROR,
+    STREAM_ERROR,
     connector,
 )
 from ansible_collections.aks.flexnode.plugins.module_utils.controller.cluster.proof.run import new_run, prove
@@ -139,26 +135,24 @@ from ansible_collections.aks.flexnode.plugins.module_utils.node.machine.clock im
 def main() -> None:
     module = AnsibleModule(
         argument_spec={
+            **KUBERNETES,
             "names": {"type": "list", "elements": "str", "required": True},
-            "kubeconfig": {"type": "path", "required": True},
-            "context": {"type": "str", "default": ""},
             "namespace": {"type": "str", "default": ""},
             "image": {"type": "str", "default": "mcr.microsoft.com/azurelinux/busybox:1.36"},
             "timeout": {"type": "int", "default": 120},
         },
         supports_check_mode=True,
     )
-    given, clock = module.params, SystemClock()
-    names = list(dict.fromkeys(given["names"]))
-    actions = [f"try a pod on Node {name}: {', '.join(ORDER)}" for name in names]
+    params, clock = module.params, SystemClock()
+    names = list(dict.fromkeys(params["names"]))
+    actions = [f"test pods on Node {name}: {', '.join(ORDER)}" for name in names]
     if module.check_mode or not names:
         module.exit_json(changed=False, actions=actions)
-    if KUBERNETES_ERROR:
-        module.fail_json(msg=missing_required_lib("kubernetes"), exception=KUBERNETES_ERROR)
-    run = new_run(given["image"], given["timeout"], given["namespace"], clock)
+    require(module, {"kubernetes": STREAM_ERROR})
+    run = new_run(params["image"], params["timeout"], params["namespace"], clock)
     try:
-        connect = connector(given["kubeconfig"], given["context"])
-        proofs, remains = prove(connect, run, names, not given["namespace"], clock)
+        with signed_in(kubernetes_access(module)) as session:
+            proofs, remains = prove(connector(session), run, names, not params["namespace"], clock)
     except FlexNodeError as error:
         module.fail_json(msg=str(error), error=error.as_dict())
     else:

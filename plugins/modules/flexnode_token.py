@@ -20,6 +20,7 @@ extends_documentation_fragment:
   - aks.flexnode.attributes
   - aks.flexnode.azure
   - aks.flexnode.azure.preview
+  - aks.flexnode.nodes
 attributes:
   diff_mode:
     support: none
@@ -29,19 +30,7 @@ attributes:
     description: Every run issues new tokens, which is its purpose.
 options:
   nodes:
-    description:
-      - The nodes, where they belong to several clusters.
-    type: list
-    elements: dict
     default: []
-    suboptions:
-      name:
-        description: Name of the Node.
-        type: str
-        required: true
-      cluster_id:
-        description: Resource id of its AKS cluster, instead of O(cluster_id).
-        type: str
   names:
     description:
       - Names of nodes of O(cluster_id).
@@ -50,8 +39,7 @@ options:
     default: []
   cluster_id:
     description:
-      - Resource id of the AKS cluster of O(names), and of all O(nodes) that name none.
-    type: str
+      - Resource id of the AKS cluster of O(names), and of all O(nodes) that do not name one.
 requirements:
   - azure-mgmt-core
 seealso:

@@ -64,7 +64,8 @@ class FakeCluster:
 
     def answer(self, request: Request) -> Answer:
         """One request."""
-        self.bearers.add(request.headers.get("Authorization", ""))
+        headers = {name.lower(): value for name, value in request.headers.items()}
+        self.bearers.add(headers.get("authorization", ""))
         path = urlsplit(request.path).path
         for start, status in self.refuse.items():
             if f"{request.method} {path}".startswith(start):

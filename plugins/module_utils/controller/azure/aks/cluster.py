@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import base64
-import os
 import traceback
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,7 +13,7 @@ from typing import Any
 
 from ....node.config.types.values import ArmId
 from ....node.errors import ConfigInvalid, FlexNodeError, Problem
-from ...cluster.kubeconfig import Access, access_of, usable
+from ...cluster.kubeconfig import Access, access_of
 from ..arm import Json, explaining
 from ..clouds import AKS_SCOPE, Endpoints
 from ..errors import AzureRefuses, ClusterUnusable, PermissionMissing
@@ -129,12 +128,13 @@ class Clusters:
         refused: list[FlexNodeError] = []
         for kind in kubeconfig_order(local_accounts=local_accounts, admin=admin):
             try:
-                access = access_of(self._kubeconfig(cluster, kind), "", context)
+                access = access_of(self._kubeconfig(cluster, kind), "", context, str(cluster))
             except (PermissionMissing, AzureRefuses) as error:
-                refused.append(error)  # not this way: local accounts are disabled, or we have the other role
+                # Local accounts are disabled, or the login has the role for the other kubeconfig.
+                refused.append(error)
             else:
                 if admin and not (access.certificate or access.token):
-                    # People sign in by a plugin (kubelogin), which is asked nothing here: we have a login.
+                    # The kubeconfig names kubelogin; the Azure login gets the same token without it.
                     return access.with_token(self.login.token(AKS_SCOPE))
                 return access
         raise refused[0]
@@ -184,14 +184,6 @@ def described(clusters: Clusters, cluster: ArmId) -> Json:
     login = clusters.login
     document = cluster_document(found, access, login.endpoints, login.settings.tenant)
     return {"id": document["azure"]["targetCluster"]["resourceId"], **about, "document": document}
-
-
-def read_kubeconfig(path: str, context: str) -> Access:
-    """One context of a file, which must not need a program to sign in."""
-    with open(path, encoding="utf-8") as file:
-        found = yaml.safe_load(file)
-    folder = os.path.dirname(os.path.abspath(path))
-    return usable(access_of(found if isinstance(found, dict) else {}, folder, context), context)
 
 
 def kubeconfig_in(answer: Mapping[str, Any], cluster: ArmId) -> Mapping[str, Any]:

@@ -13,7 +13,7 @@ from ....node.config.document import redact
 from ....node.config.types.values import ArmId
 from ....node.secret import REDACTED
 from ...members import Member, by_cluster
-from ...parallel import each
+from ...parallel import in_parallel
 from ..arm import Json
 from ..errors import NotInAzure
 from .api import Issued
@@ -87,7 +87,7 @@ def existing_of(nodes: Nodes, names: Iterable[str], *, details: bool) -> dict[st
     found = {node.name: node for node in map(FlexNode.of, nodes.list()) if node.name in wanted}
     if details:
         unclear = [name for name, node in found.items() if node.known is None]
-        for name, resource in each(lambda name: (name, nodes.get(name)), unclear, str):
+        for name, resource in in_parallel(lambda name: (name, nodes.get(name)), unclear, str):
             if resource is None:
                 del found[name]
             else:
@@ -151,7 +151,7 @@ def keep_present(
             after=shown(plan.wanted) if kind in ("created", "updated") else {},
         )
 
-    return each(act, [plans[member.key] for member in members], lambda plan: plan.member.name)
+    return in_parallel(act, [plans[member.key] for member in members], lambda plan: plan.member.name)
 
 
 def _told(issued: Issued, existing: FlexNode | None) -> Issued:
@@ -188,7 +188,7 @@ def keep_absent(
             before = {"configVersion": found.config_version} if found else {}
             return Outcome(member, action, joined=bool(found and found.joined), before=before)
 
-        outcomes += each(act, belonging, lambda member: member.name)
+        outcomes += in_parallel(act, belonging, lambda member: member.name)
     return outcomes
 
 
@@ -217,7 +217,7 @@ def regenerate(connect: Callable[[ArmId], Nodes], members: Sequence[Member], *, 
         issued = Issued(known.config_version, REDACTED) if check else nodes.regenerate(member.name)
         return Outcome(member, action, _told(issued, known), joined=known.joined)
 
-    return each(act, members, lambda member: member.name)
+    return in_parallel(act, members, lambda member: member.name)
 
 
 def described(resource: Mapping[str, Any], cluster: ArmId) -> Json:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from ....node.machine.clock import Clock
-from ...parallel import FAILURES, each
+from ...parallel import FAILURES, in_parallel
 from ..errors import NotInAzure, PermissionMissing, PrincipalUnknown
 from .assignments import Existing, Grant, Order, Outcome, Role, decide, decide_absent, found_again, known_role
 
@@ -50,7 +50,7 @@ def owners_of(
 ) -> dict[str, str]:
     """The identity of each Arc machine, asked once; who takes things back may meet one that is gone."""
     machines = list(dict.fromkeys(machine_ids))
-    owners = dict(zip(machines, each(principal_of, machines, str), strict=True))
+    owners = dict(zip(machines, in_parallel(principal_of, machines, str), strict=True))
     gone = [machine for machine, owner in owners.items() if not owner]
     if gone and not absent:
         raise NotInAzure(
@@ -66,7 +66,7 @@ def plan_of(azure: Azure, orders: Sequence[Order], *, absent: bool = False) -> P
     owners = owners_of(azure.principal_of, unknown, absent=absent)
     scopes = list(dict.fromkeys(order.scope for order in orders if not order.below))
     try:
-        lists = each(azure.at, scopes, str)
+        lists = in_parallel(azure.at, scopes, str)
     except FAILURES as error:
         raise may_not(error, [] if absent else certain(orders, owners)) from error
     existing = {scope: list(found) for scope, found in zip(scopes, lists, strict=True)}
@@ -124,7 +124,7 @@ def give(azure: Azure, plan: Plan, clock: Clock, *, seconds: float, check: bool)
 
     wanted = plan.decided(decide)
     try:
-        return each(act, wanted, lambda one: f"{one.grant.who}: {one.grant.role.label}")
+        return in_parallel(act, wanted, lambda one: f"{one.grant.who}: {one.grant.role.label}")
     except FAILURES as error:
         raise may_not(error, [one.grant for one in wanted if one.changes]) from error
 
@@ -151,7 +151,9 @@ def take(azure: Azure, plan: Plan, *, check: bool) -> list[Outcome]:
             azure.delete(outcome.grant)
         return outcome
 
-    return each(act, plan.decided(decide_absent), lambda one: f"{one.grant.who}: {one.grant.role.label}")
+    return in_parallel(
+        act, plan.decided(decide_absent), lambda one: f"{one.grant.who}: {one.grant.role.label}"
+    )
 
 
 def may_not(error: Exception, grants: Sequence[Grant]) -> Exception:

@@ -322,7 +322,7 @@ def test_the_bindings_of_the_docs_let_a_kubelet_ask_for_its_certificate_and_noth
         right.role for right in rbac.RIGHTS if right.subject == "system:bootstrappers"
     ]
     assert {subject["kind"] for item in own for subject in item["subjects"]} == {"User"}
-    assert renewal == rbac.STAYS[0].binding, "of all nodes, the same as in rbac.yaml"
+    assert renewal == rbac.AFTER_JOIN[0].binding, "of all nodes, the same as in rbac.yaml"
 
 
 # -- least privilege ----------------------------------------------------------------------------------------
