@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A kubeconfig whose user signs in to the emulated Entra through an exec plugin, as with the real kubelogin."""
+"""A kubeconfig whose user signs in to the emulated Entra through an exec plugin, as with kubelogin."""
 
 from __future__ import annotations
 

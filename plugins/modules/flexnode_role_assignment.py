@@ -67,8 +67,9 @@ options:
           - With O(state=absent) and O(nodes[].machine_id) it may be left out. Roles are then looked for all
             over the subscription of the machine, which needs the right to read role assignments there.
         type: str
-      profile:
-        description: What its kubelet lives on, instead of O(profile).
+      auth_profile:
+        description: The C(kubernetesAuth.profile) of its configuration, instead of O(auth_profile).
+        aliases: [profile]
         type: str
         choices: [certificate, token]
       roles:
@@ -79,7 +80,7 @@ options:
     description:
       - Resource id of the AKS cluster of all nodes that name none.
     type: str
-  profile:
+  auth_profile:
     description:
       - What the kubelets of O(nodes) live on, which decides about O(roles). V(certificate) needs C(reader),
         V(token) needs C(reader), C(rbac-cluster-admin) and C(cluster-admin).
@@ -88,8 +89,8 @@ options:
     default: certificate
   roles:
     description:
-      - The roles of O(nodes), instead of those of O(profile). Each is a name, a GUID, a resource id, or a
-        short name.
+      - The roles of O(nodes), instead of those of O(auth_profile). Each is a name, a GUID, a resource id, or
+        a short name.
       - The short names are C(reader), C(rbac-cluster-admin) and C(cluster-admin).
       - Without it, O(state=absent) takes back all that this module gave them on their clusters.
     type: list
@@ -128,7 +129,7 @@ EXAMPLES = r"""
   aks.flexnode.flexnode_role_assignment:
     cluster_id: "{{ flexnode_cluster_id }}"
     nodes: [{name: edge-1, principal_id: 99999999-8888-7777-6666-555555555555}]
-    profile: token
+    auth_profile: token
     state: query
   register: found
   delegate_to: localhost
@@ -268,7 +269,7 @@ def main() -> None:
         "principal_id": text,
         "machine_id": text,
         "cluster_id": text,
-        "profile": {"type": "str", "choices": list(PROFILES)},
+        "auth_profile": {"type": "str", "choices": list(PROFILES), "aliases": ["profile"]},
         "roles": roles,
     }
     module = AnsibleModule(
@@ -277,7 +278,7 @@ def main() -> None:
             "assignments": {"type": "list", "elements": "dict", "default": [], "options": single},
             "nodes": {"type": "list", "elements": "dict", "default": [], "options": node},
             "cluster_id": {"type": "str"},
-            "profile": {"type": "str", "choices": list(PROFILES), "default": "certificate"},
+            "auth_profile": {"type": "str", "choices": list(PROFILES), "default": "certificate"},
             "roles": roles,
             "state": {"type": "str", "choices": ["present", "absent", "query"], "default": "present"},
             "principal_seconds": {"type": "int", "default": 300},

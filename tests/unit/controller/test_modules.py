@@ -319,3 +319,16 @@ def test_a_bundle_that_can_not_be_written(tmp_path: Path, arguments: dict[str, A
     nodes = [{"name": "edge-1", "document": TOKEN_JOIN}]
     answer = run("flexnode_config_blob", tmp_path, **{"nodes": nodes, **arguments})
     assert answer["error"]["code"] == code
+
+
+def test_a_secret_of_the_credential_file_is_masked(azure: FakeAzure, tmp_path: Path) -> None:
+    names = ("AZURE_TENANT", "AZURE_CLIENT_ID", "AZURE_SECRET")
+    variables = {name: value for name, value in azure.environment.items() if name not in names}
+    (tmp_path / ".azure").mkdir()
+    lines = f"[site]\ntenant = {TENANT}\nclient_id = {CLIENT}\nsecret = {SECRET}\n"
+    (tmp_path / ".azure" / "credentials").write_text(lines)
+    options: dict[str, Any] = {"cluster_id": CLUSTER, "profile": "site"}
+    assert run("flexnode_config_info", tmp_path, variables, **options)["nodes"] == []
+    answer = run("flexnode_config_info", tmp_path, variables, cluster_id=CLUSTER, profile="lab")
+    assert answer["error"]["code"] == "FLEX-1701"
+    assert "it has: site" in answer["msg"]

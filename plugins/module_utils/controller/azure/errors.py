@@ -16,8 +16,9 @@ from ...node.errors import FlexNodeError
 class SignInFailed(FlexNodeError):
     code, title = "FLEX-1701", "The sign-in to Azure fails"
     remedy = (
-        "export AZURE_TENANT, AZURE_CLIENT_ID and AZURE_SECRET (or give them as options); "
-        "or `az login`; or auth_source: msi on a machine with a managed identity"
+        "export AZURE_TENANT, AZURE_CLIENT_ID and AZURE_SECRET (or set tenant, client_id and secret); or "
+        "write a profile to ~/.azure/credentials; or run `az login`; or use auth_source: msi on a machine with a "
+        "managed identity"
     )
 
 

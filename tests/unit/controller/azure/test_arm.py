@@ -20,9 +20,9 @@ from ansible_collections.aks.flexnode.plugins.module_utils.controller.azure.flex
 )
 from ansible_collections.aks.flexnode.plugins.module_utils.controller.azure.login import (
     Login,
-    settings_of,
     sign_in,
 )
+from ansible_collections.aks.flexnode.plugins.module_utils.controller.azure.settings import settings_of
 from ansible_collections.aks.flexnode.plugins.module_utils.node.config.types.values import ArmId
 from tests.unit.controller.fake_azure import CLIENT, CLUSTER, OBJECT, VERSION, FakeAzure, Fault, refusal
 from tests.unit.node.servers import Answer, answer_json

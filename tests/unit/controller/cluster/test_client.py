@@ -113,8 +113,9 @@ def test_nodes_are_changed_as_the_nodes_own_client_does(pki: Pki, access: Access
     certificate, _, key = pki.client.read_text().partition("-----BEGIN PRIVATE KEY-----")
     nodes, pods = {"edge-1": a_node()}, [a_pod("a"), a_pod("b")]
     with FakeApi(nodes=nodes, pods=pods, protected={"b"}).running(pki, client_needed=True) as api:
-        user = {"certificate": certificate, "key": Secret(f"-----BEGIN PRIVATE KEY-----{key}")}
-        with connected(replace(access, server=api.server.url, **user), NodeClient) as client:
+        secret = Secret(f"-----BEGIN PRIVATE KEY-----{key}")
+        user = replace(access, server=api.server.url, certificate=certificate, key=secret)
+        with connected(user, NodeClient) as client:
             patched = client.patch_node("edge-1", {"metadata": {"labels": {"site": "lab"}}})
             assert patched is not None
             assert api.nodes["edge-1"]["metadata"]["labels"] == {"site": "lab"}

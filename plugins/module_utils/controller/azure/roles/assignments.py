@@ -257,7 +257,7 @@ def _roles(node: Mapping[str, Any], options: Mapping[str, Any]) -> Sequence[str]
         if given is not None:
             return list(given)
     # What is taken back is all that we gave: the profile may have been another one then.
-    return [""] if options["state"] == "absent" else needed(node["profile"] or options["profile"])
+    return [""] if options["state"] == "absent" else needed(node["auth_profile"] or options["auth_profile"])
 
 
 def _assignment(given: Mapping[str, Any], at: str, problems: list[Problem]) -> list[Order]:

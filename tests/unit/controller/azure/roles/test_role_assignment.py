@@ -56,13 +56,13 @@ GROUP = f"/subscriptions/{SUBSCRIPTION}/resourceGroups/rg"
 MACHINE = f"{GROUP}/providers/Microsoft.HybridCompute/machines/edge-1"
 OTHER = "22222222-8888-7777-6666-555555555555"
 OWN_ROLE = "33333333-8888-7777-6666-555555555555"
-NODE = {"principal_id": None, "machine_id": None, "cluster_id": None, "profile": None, "roles": None}
+NODE = {"principal_id": None, "machine_id": None, "cluster_id": None, "auth_profile": None, "roles": None}
 OPTIONS: dict[str, Any] = {
     "assignments": [],
     "nodes": [],
     "cluster_id": CLUSTER,
     "roles": None,
-    "profile": "certificate",
+    "auth_profile": "certificate",
 }
 
 
@@ -124,9 +124,9 @@ def test_a_role_of_ones_own_making_must_be_asked_for() -> None:
     ("node", "options", "roles"),
     [
         ({}, {}, list(needed("certificate"))),
-        ({}, {"profile": "token"}, ["reader", "rbac-cluster-admin", "cluster-admin"]),
-        ({"profile": "token"}, {}, ["reader", "rbac-cluster-admin", "cluster-admin"]),
-        ({}, {"roles": ["AKS Flex Node"], "profile": "token"}, ["AKS Flex Node"]),
+        ({}, {"auth_profile": "token"}, ["reader", "rbac-cluster-admin", "cluster-admin"]),
+        ({"auth_profile": "token"}, {}, ["reader", "rbac-cluster-admin", "cluster-admin"]),
+        ({}, {"roles": ["AKS Flex Node"], "auth_profile": "token"}, ["AKS Flex Node"]),
         ({"roles": []}, {"roles": ["reader"]}, []),
         ({}, {"state": "absent"}, [""]),
         ({}, {"state": "absent", "roles": ["reader"]}, ["reader"]),
@@ -211,8 +211,8 @@ def test_the_life_of_roles() -> None:
     two = ({"principal_id": OBJECT}, {"principal_id": OTHER})
     assert act(azure, *two, check=True) == ["created", "created"]
     assert azure.existing == []
-    assert act(azure, *two, profile="token") == ["created"] * 6
-    assert act(azure, *two, profile="token") == ["unchanged"] * 6
+    assert act(azure, *two, auth_profile="token") == ["created"] * 6
+    assert act(azure, *two, auth_profile="token") == ["unchanged"] * 6
     assert [one.action for one in looked(plan_of(azure, orders(*two)))] == ["present"] * 2
     # All that we gave goes, whatever the profile is now; what others gave and have stays.
     azure.existing.append(of_others())
@@ -253,14 +253,14 @@ def test_somebody_else_is_faster() -> None:
 def test_who_may_not_give_roles_is_told_all_commands() -> None:
     azure = FakeAuthorization(forbidden=forbidden())
     with pytest.raises(PermissionMissing) as caught:
-        act(azure, {"principal_id": OBJECT}, {"principal_id": OTHER}, profile="token")
+        act(azure, {"principal_id": OBJECT}, {"principal_id": OTHER}, auth_profile="token")
     assert caught.value.fix.count("az role assignment create --assignee-object-id") == 6
 
 
 def test_who_may_not_even_look_at_roles_is_told_all_commands() -> None:
     azure = FakeAuthorization(unseen=forbidden("read"), machines={MACHINE: OTHER})
     with pytest.raises(PermissionMissing, match="roleAssignments/read") as caught:
-        act(azure, {"principal_id": OBJECT}, {"machine_id": MACHINE}, profile="token")
+        act(azure, {"principal_id": OBJECT}, {"machine_id": MACHINE}, auth_profile="token")
     for principal in (OBJECT, OTHER):
         assert caught.value.fix.count(f"az role assignment create --assignee-object-id {principal} ") == 3
     with pytest.raises(PermissionMissing) as caught:
@@ -270,7 +270,7 @@ def test_who_may_not_even_look_at_roles_is_told_all_commands() -> None:
 
 def test_a_machine_of_arc_instead_of_its_principal() -> None:
     azure = FakeAuthorization(machines={MACHINE: OBJECT})
-    assert act(azure, {"machine_id": MACHINE}, profile="token") == ["created"] * 3
+    assert act(azure, {"machine_id": MACHINE}, auth_profile="token") == ["created"] * 3
     assert azure.asked.count("machine") == 1
     azure.machines = {}
     with pytest.raises(NotInAzure, match="edge-1"):
@@ -281,7 +281,7 @@ def test_a_machine_of_arc_instead_of_its_principal() -> None:
 @pytest.mark.parametrize("principal", [None, OBJECT])
 def test_roles_are_taken_back_where_nobody_knows_the_cluster(principal: str | None) -> None:
     azure = FakeAuthorization(machines={MACHINE: OBJECT})
-    act(azure, {"principal_id": OBJECT}, {"principal_id": OTHER}, profile="token")
+    act(azure, {"principal_id": OBJECT}, {"principal_id": OTHER}, auth_profile="token")
     azure.existing.append(of_others())
     node = {"machine_id": MACHINE, "principal_id": principal}
     assert undo(azure, node, cluster_id=None) == ["deleted"] * 3
@@ -353,7 +353,7 @@ def test_the_role_of_the_docs_is_enough_and_no_more() -> None:
 def test_all_machines_lose_their_roles_where_nobody_knows_the_cluster() -> None:
     other = f"{MACHINE}2"
     azure = FakeAuthorization(machines={MACHINE: OBJECT, other: OTHER})
-    act(azure, {"principal_id": OBJECT}, {"principal_id": OTHER}, profile="token")
+    act(azure, {"principal_id": OBJECT}, {"principal_id": OTHER}, auth_profile="token")
     nodes = ({"machine_id": MACHINE}, {"machine_id": other})
     assert undo(azure, *nodes, cluster_id=None) == ["deleted"] * 6
     assert azure.existing == []
