@@ -7,7 +7,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 name: arc_by_hand
 short_description: What a machine lacks and nobody gives it in this run
-version_added: 0.2.0
+version_added: 0.1.0
 description:
   - Picks from the C(missing_roles) of M(aks.flexnode.arc_register) those that role C(arc) does not give, by
     what the inventory says.

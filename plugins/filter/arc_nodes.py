@@ -7,7 +7,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 name: arc_nodes
 short_description: The machines whose Azure roles are ours to give, or to take back
-version_added: 0.2.0
+version_added: 0.1.0
 description:
   - Collects what role C(arc) has found out about each host, for one call of
     M(aks.flexnode.flexnode_role_assignment).

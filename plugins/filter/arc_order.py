@@ -7,7 +7,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 name: arc_order
 short_description: What a configuration wants of Azure Arc
-version_added: 0.2.0
+version_added: 0.1.0
 description:
   - Reads from a configuration document what M(aks.flexnode.arc_register) is to be told. What the document
     leaves out is the cluster's.

@@ -7,7 +7,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 name: arc_proxy
 short_description: The proxy that a configuration wants the Azure Arc agent to use
-version_added: 0.2.0
+version_added: 0.1.0
 description:
   - Kept apart from P(aks.flexnode.arc_order#filter), as a proxy may have a password.
 options:

@@ -8,7 +8,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: flexnode_access_token
 short_description: An access token of Azure for a program that can't sign in by itself
-version_added: 0.2.0
+version_added: 0.1.0
 description:
   - Signs in as all modules of this collection do and returns the access token, for example for
     M(aks.flexnode.arc_register) to register machines with. So no credential but a token of an hour leaves the

@@ -8,7 +8,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: flexnode_identity_binding
 short_description: Let machines join a cluster with their Azure identities
-version_added: 0.2.0
+version_added: 0.1.0
 description:
   - Binds the Azure identity of each machine, in the cluster, to what obtains a kubelet's certificate and to
     nothing else. It is what C(kubernetesAuth.profile=certificate) needs, once.

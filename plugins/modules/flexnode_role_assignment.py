@@ -8,7 +8,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: flexnode_role_assignment
 short_description: Azure roles of machines on their AKS clusters
-version_added: 0.2.0
+version_added: 0.1.0
 description:
   - Gives the identities of machines the roles that they need on their clusters, and takes them back. All
     machines of a run share one login, and the assignments at each cluster are listed once.

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: (c) 2026, aks.flexnode contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-"""Every way to sign in that the emulated Entra knows: secret, certificate, signed assertion, credential file."""
+"""Every way to sign in that the emulated Entra knows: secret, certificate, assertion, credential file."""
 
 from __future__ import annotations
 

@@ -81,6 +81,9 @@ class FakeCluster:
         if request.method == "DELETE":
             found = self.objects.pop(path, None)
             return answer_json(found or {"message": "not found"}, 200 if found else 404)
+        if path.startswith("/api/v1/nodes/"):
+            node = self.nodes.get(path.rpartition("/")[2])
+            return answer_json(node or {"kind": "Status", "message": "not found"}, 200 if node else 404)
         if path in self.objects:
             return answer_json(self.objects[path])
         if path.startswith(f"{RBAC}/clusterrole") and path.count("/") > 4:

@@ -17,8 +17,8 @@ class SignInFailed(FlexNodeError):
     code, title = "FLEX-1701", "The sign-in to Azure fails"
     remedy = (
         "export AZURE_TENANT, AZURE_CLIENT_ID and AZURE_SECRET (or set tenant, client_id and secret); or "
-        "write a profile to ~/.azure/credentials; or run `az login`; or use auth_source: msi on a machine with a "
-        "managed identity"
+        "write a profile to ~/.azure/credentials; or run `az login`; or set auth_source: msi where there "
+        "is a managed identity"
     )
 
 

@@ -69,7 +69,7 @@ def test_several_files_are_one_and_the_first_counts(tmp_path: Path) -> None:
         ("{}", "no current context"),
         ("current-context: nowhere\n", "no context 'nowhere'"),
         ("a: [", "not YAML"),
-        (document("lab", **{"auth-provider": {"name": "azure"}}), "kubelogin convert-kubeconfig"),
+        (document("lab", SERVER, **{"auth-provider": {"name": "azure"}}), "kubelogin convert-kubeconfig"),
         (document(exec={"args": []}), "no command"),
         (document(**{"client-certificate-data": "%"}), "not base64"),
         (document(**{"client-certificate": "gone.pem"}), "gone.pem can't be read"),
