@@ -105,15 +105,15 @@ def main() -> None:
         required_if=NEEDED,
         supports_check_mode=True,
     )
-    given, host = module.params, Host()
-    operation = given["operation"] or new_operation()
+    params, host = module.params, Host()
+    operation = params["operation"] or new_operation()
     try:
         require_root()
         if module.check_mode:
-            obtained = obtain_given(module, host, purpose=given["purpose"])
+            obtained = obtain_given(module, host, purpose=params["purpose"])
         else:
             with held(host, operation, "Ansible", keep=True):
-                obtained = obtain_given(module, host, purpose=given["purpose"])
+                obtained = obtain_given(module, host, purpose=params["purpose"])
     except FlexNodeError as error:
         module.fail_json(msg=str(error), error=error.as_dict())
     else:

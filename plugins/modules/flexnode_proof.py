@@ -7,16 +7,16 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: flexnode_proof
-short_description: Prove that pods work on nodes
+short_description: Test that pods work on nodes
 version_added: 0.1.0
 description:
   - Being Ready says that a kubelet talks to the cluster. It does not say that a pod on the node can resolve a
     name, reach a Service, or that the cluster can reach the kubelet for logs and exec.
-  - This module tries it. On every node a pod is placed, resolves the name of a Service and reaches the
+  - This module tests it. On every node a pod is placed, resolves the name of a Service and reaches the
     Service. Then its log is read and a command is run in it through the API server. All nodes at once.
-  - A failure is told in one sentence, with its cause as far as the cluster shows it.
-  - Everything it makes has the label C(aks.flexnode/proof) and is removed in any case. What a killed run left
-    is removed by the next one.
+  - A failure is reported in one sentence, with its cause as far as the cluster shows it.
+  - Everything it creates has the label C(aks.flexnode/proof) and is removed in any case. What a killed run
+    left is removed by the next one.
   - The pods run as C(nobody), without any right, within the C(restricted) pod security standard.
   - The user of the kubeconfig needs to create and delete pods, Services and (without O(namespace))
     namespaces, and pods/log and pods/exec. With the right to list pods and Services of all namespaces, causes
@@ -35,7 +35,7 @@ options:
     required: true
   namespace:
     description:
-      - An existing namespace to use. Without it, the proof makes one of its own and removes it.
+      - An existing namespace to use. Without it, the proof creates one and removes it.
     type: str
     default: ""
   image:
@@ -51,7 +51,7 @@ options:
 """
 
 EXAMPLES = r"""
-- name: Prove that two nodes work
+- name: Test that two nodes work
   aks.flexnode.flexnode_proof:
     names: [edge-1, edge-2]
     kubeconfig: ~/.kube/config
@@ -75,7 +75,7 @@ actions:
   elements: str
   sample: ["test pods on Node edge-1: pod, dns, service, logs, exec"]
 nodes:
-  description: What was tried on every Node, and how it went.
+  description: The tests of every Node, and their results.
   returned: when not in check mode
   type: list
   elements: dict
@@ -98,7 +98,7 @@ nodes:
       type: float
       sample: 3.4
     summary:
-      description: One line for a person.
+      description: One line of text.
       type: str
       sample: edge-1  proven  pod, dns, service, logs, exec  in 3.4 s
     error:

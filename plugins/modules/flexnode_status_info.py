@@ -7,7 +7,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: flexnode_status_info
-short_description: The status of a node
+short_description: Show the status of a node
 version_added: 0.1.0
 description:
   - Looks at a machine, its configuration and its Node, and gives one document with one reason.
@@ -21,7 +21,7 @@ options: {}
 """
 
 EXAMPLES = r"""
-- name: How is this machine doing?
+- name: Read the status of this machine
   aks.flexnode.flexnode_status_info:
   register: result
 

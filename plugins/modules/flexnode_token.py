@@ -7,13 +7,13 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: flexnode_token
-short_description: New bootstrap tokens and addresses for flexNodeConfig resources
+short_description: Issue new bootstrap tokens and URLs for flexNodeConfig resources
 version_added: 0.1.0
 description:
-  - Has Azure issue a new bootstrap token for nodes, and a new address to fetch their configuration from. The
-    old token and the old address are void.
-  - For a machine whose token was consumed by a join that failed. A node that has joined needs none, and is
-    not disturbed by it.
+  - Lets Azure issue a new bootstrap token for nodes, and a new URL to fetch their configuration from. The old
+    token and the old URL become invalid.
+  - For a machine whose token was consumed by a join that failed. A joined node does not need one, and is not
+    affected.
 author:
   - aks.flexnode contributors (@aks-flexnode)
 extends_documentation_fragment:
@@ -47,12 +47,12 @@ seealso:
 """
 
 EXAMPLES = r"""
-- name: Let a machine try to join again
+- name: Issue a new token, so that a machine can try to join again
   aks.flexnode.flexnode_token:
     cluster_id: "{{ flexnode_cluster_id }}"
     names: [edge-1]
   register: tokens
-  no_log: true # it returns addresses that are secrets
+  no_log: true # it returns URLs that are secrets
   delegate_to: localhost
   run_once: true
 """
@@ -63,7 +63,7 @@ actions:
   returned: success
   type: list
   elements: str
-  sample: [issue a new address for flexNodeConfig edge-1 (it was asked for)]
+  sample: [issue a new configuration URL for flexNodeConfig edge-1 (requested)]
 nodes:
   description: The nodes, with what was issued for each.
   returned: success
@@ -86,9 +86,9 @@ nodes:
       description: Why.
       type: list
       elements: str
-      sample: [it was asked for]
+      sample: [requested]
     joined:
-      description: Whether it had joined before. It has, too, where its Node is not Ready at the moment.
+      description: Whether it had joined before, even if its Node is not Ready at the moment.
       type: bool
       sample: false
     config_version:
@@ -100,11 +100,11 @@ nodes:
       type: str
       sample: Succeeded
     config_url:
-      description: Address of the configuration, a secret. In check mode V(<minted at apply>).
+      description: URL of the configuration, a secret. In check mode V(<minted at apply>).
       type: str
       sample: https://aksconfigs.blob.core.windows.net/configs/edge-1-config-v2.json?sv=...
     config_url_expires:
-      description: When the address ends, unless the join ends it sooner.
+      description: When the URL expires, unless the join makes it invalid sooner.
       type: str
       sample: "2026-02-27T11:00:00Z"
   sample: [{name: edge-1, action: regenerated, config_version: "1708127890"}]
@@ -145,12 +145,12 @@ def main() -> None:
         },
         supports_check_mode=True,
     )
-    given = module.params
+    params = module.params
     try:
-        named = [{"name": name} for name in given["names"]]
-        members = members_of([*given["nodes"], *named], given["cluster_id"] or "")
+        named = [{"name": name} for name in params["names"]]
+        members = members_of([*params["nodes"], *named], params["cluster_id"] or "")
         login = login_of(module, {"azure-mgmt-core": ARM_ERROR})
-        arm = Arm(login, given["api_version"], given["poll_interval"], given["operation_timeout"])
+        arm = Arm(login, params["api_version"], params["poll_interval"], params["operation_timeout"])
         outcomes = regenerate(lambda cluster: FlexNodes(arm, cluster), members, check=module.check_mode)
     except FAILURES as error:
         module.fail_json(msg=str(error), error=error.as_dict())

@@ -110,7 +110,7 @@ def test_assignments_are_made_listed_and_deleted(roles: FakeRoles, authorization
     assert roles.assignments[grant().name]["properties"]["principalType"] == "ServicePrincipal"
     found = authorization.at(CLUSTER)
     assert [one.ours for one in found] == [True, True]
-    assert found[0].gives(grant())
+    assert found[0].grants(grant())
     authorization.delete(grant())
     authorization.delete(grant())
     assert len(authorization.at(CLUSTER)) == 1

@@ -25,19 +25,19 @@ from ansible_collections.aks.flexnode.plugins.module_utils.controller.azure.role
     KNOWN,
     Existing,
     Grant,
-    Order,
+    Request,
     Role,
     decide,
     decide_absent,
     known_role,
     name_of,
-    orders_of,
+    requests_of,
 )
 from ansible_collections.aks.flexnode.plugins.module_utils.controller.azure.roles.granting import (
-    give,
-    looked,
+    assign_roles,
+    inspect_roles,
     plan_of,
-    take,
+    remove_roles,
 )
 from ansible_collections.aks.flexnode.plugins.module_utils.controller.cluster import rbac
 from ansible_collections.aks.flexnode.plugins.module_utils.node.errors import ConfigInvalid
@@ -66,9 +66,9 @@ OPTIONS: dict[str, Any] = {
 }
 
 
-def orders(*nodes: dict[str, Any], state: str = "present", **options: Any) -> list[Order]:
+def orders(*nodes: dict[str, Any], state: str = "present", **options: Any) -> list[Request]:
     given = [{**NODE, "name": f"edge-{index}", **node} for index, node in enumerate(nodes, 1)]
-    return orders_of({**OPTIONS, "state": state, "nodes": given, **options})
+    return requests_of({**OPTIONS, "state": state, "nodes": given, **options})
 
 
 def grant(role: str = "reader", principal: str = OBJECT, scope: str = CLUSTER) -> Grant:
@@ -87,12 +87,12 @@ def ours(wanted: Grant) -> Existing:
 
 def act(azure: FakeAuthorization, *nodes: dict[str, Any], check: bool = False, **options: Any) -> list[str]:
     plan = plan_of(azure, orders(*nodes, **options))
-    return [one.action for one in give(azure, plan, FakeClock(), seconds=30, check=check)]
+    return [one.action for one in assign_roles(azure, plan, FakeClock(), seconds=30, check=check)]
 
 
 def undo(azure: FakeAuthorization, *nodes: dict[str, Any], check: bool = False, **options: Any) -> list[str]:
     plan = plan_of(azure, orders(*nodes, state="absent", **options), absent=True)
-    return [one.action for one in take(azure, plan, check=check)]
+    return [one.action for one in remove_roles(azure, plan, check=check)]
 
 
 # -- what is ordered ----------------------------------------------------------------------------------------
@@ -213,7 +213,7 @@ def test_the_life_of_roles() -> None:
     assert azure.existing == []
     assert act(azure, *two, auth_profile="token") == ["created"] * 6
     assert act(azure, *two, auth_profile="token") == ["unchanged"] * 6
-    assert [one.action for one in looked(plan_of(azure, orders(*two)))] == ["present"] * 2
+    assert [one.action for one in inspect_roles(plan_of(azure, orders(*two)))] == ["present"] * 2
     # All that we gave goes, whatever the profile is now; what others gave and have stays.
     azure.existing.append(of_others())
     assert undo(azure, two[0], check=True) == ["deleted"] * 3
@@ -235,18 +235,18 @@ def test_each_question_is_asked_once() -> None:
 def test_a_principal_so_new_that_azure_has_not_heard_of_it() -> None:
     azure, clock = FakeAuthorization(unheard=3), FakeClock()
     plan = plan_of(azure, orders({"principal_id": OBJECT}))
-    assert [one.action for one in give(azure, plan, clock, seconds=60, check=False)] == ["created"]
+    assert [one.action for one in assign_roles(azure, plan, clock, seconds=60, check=False)] == ["created"]
     assert clock.naps == [2.0, 3.0, 4.5]
     azure.existing, azure.unheard = [], 100
     with pytest.raises(PrincipalUnknown, match=OBJECT):
-        give(azure, plan, clock, seconds=60, check=False)
+        assign_roles(azure, plan, clock, seconds=60, check=False)
     assert sum(clock.naps[3:]) == pytest.approx(60)
 
 
 def test_somebody_else_is_faster() -> None:
     azure = FakeAuthorization(raced=True)
     plan = plan_of(azure, orders({"principal_id": OBJECT}))
-    (one,) = give(azure, plan, FakeClock(), seconds=0, check=False)
+    (one,) = assign_roles(azure, plan, FakeClock(), seconds=0, check=False)
     assert (one.action, one.ours) == ("unchanged", False)
 
 
@@ -294,12 +294,12 @@ def test_roles_are_taken_back_where_nobody_knows_the_cluster(principal: str | No
 
 def test_what_is_told_of_a_change() -> None:
     created = decide(grant(), [])
-    assert created.sentence() == f"give edge-1 the role Reader at {CLUSTER}"
+    assert created.sentence() == f"assign role Reader to edge-1 at {CLUSTER}"
     assert created.diff()["after"] == {"principal": "edge-1", "role": "Reader", "scope": CLUSTER}
     assert created.lacks(planned=True)
     assert not created.lacks(planned=False)
     gone = decide_absent(grant(), [ours(grant())])
-    assert gone.sentence() == f"take the role Reader at {CLUSTER} from edge-1"
+    assert gone.sentence() == f"remove role assignment Reader of edge-1 at {CLUSTER}"
     assert created.grant.command == ROLES["reader"].command(OBJECT, CLUSTER)
 
 
