@@ -47,7 +47,7 @@ class ActionModule(OnController):
             roles = role_nodes(machines, options["state"])
             bindings = binding_nodes(machines, options["state"])
         except FlexNodeError as error:
-            return {"failed": True, "msg": str(error), "error": {"code": error.code}}
+            return {"failed": True, "msg": str(error), "error": error.as_result()}
         absent = {} if options["state"] == "present" else {"state": "absent"}
         results = [
             self.on_controller(

@@ -85,7 +85,7 @@ class ActionModule(OnController):
         except ModuleFailed as failure:
             return failure.result
         except FlexNodeError as error:
-            return {"failed": True, "msg": str(error), "error": {"code": error.code}}
+            return {"failed": True, "msg": str(error), "error": error.as_result()}
         return hidden({"changed": self._changed, "actions": self._actions, **result})
 
     def _machines(self) -> list[Machine]:

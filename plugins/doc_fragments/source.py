@@ -1,7 +1,7 @@
 # Copyright: (c) 2026, aks.flexnode contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""How modules are told where a configuration comes from."""
+"""Options for where a configuration comes from."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ options:
     default: "{}"
   url:
     description:
-      - Address of a configuration bundle. It is a secret, and is shown nowhere.
+      - URL of a configuration bundle. It is a secret, and is shown nowhere.
     type: str
   url_ca_cert:
     description:
-      - CA certificates (PEM) of the server of O(url), where it is not signed by one that the machine trusts.
+      - CA certificates (PEM) of the server of O(url), if the machine does not trust its CA.
     type: str
   durable:
     description:
-      - Whether O(url) stays valid and may be asked again. The machine then remembers it, readable by root
+      - Whether O(url) stays valid and may be fetched again. The machine then stores it, readable by root
         only, and C(continuousMonitoring) can follow it.
       - A later call with another source, or without this option, ends that; O(source=stored) does not.
     type: bool

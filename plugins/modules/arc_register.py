@@ -8,26 +8,27 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: arc_register
 short_description: Register a machine with Azure Arc
-version_added: 0.2.0
+version_added: 0.1.0
 description:
-  - Has the Azure Connected Machine agent (azcmagent) on the machine, registered and at work. Where it is
-    there already it is used as it is.
+  - Installs the Azure Connected Machine agent (azcmagent) if it is missing, registers the machine with Azure
+    Arc, and waits until the agent works. An agent that is installed already is used as it is.
   - A machine that is registered as the wanted resource is left alone. One that is registered as another
     resource is an error that names it.
-  - O(state=absent) takes back what this module did and nothing else. A registration or an agent of somebody
-    else stays.
-  - The access token reaches the agent in a file that only root can read, on a tmpfs, which is gone
-    afterwards. It never is an argument of a command.
+  - O(state=absent) removes what this module registered or installed, and nothing else. A registration or an
+    agent of someone else stays.
+  - The access token is passed to the agent in a file on a tmpfs that only root can read, and that is deleted
+    afterwards. It is never an argument of a command.
 author:
   - aks.flexnode contributors (@aks-flexnode)
 extends_documentation_fragment:
   - aks.flexnode.attributes
+  - aks.flexnode.arc
 options:
   state:
     description:
-      - V(present) registers the machine, V(absent) takes that back, V(query) only looks.
+      - V(present) registers the machine, V(absent) removes the registration.
     type: str
-    choices: [present, absent, query]
+    choices: [present, absent]
     default: present
   machine_name:
     description:
@@ -49,34 +50,23 @@ options:
     description:
       - Region of the machine. Needed with O(state=present).
     type: str
-  cloud:
-    description:
-      - Which Azure.
-    type: str
-    choices: [AzurePublicCloud, AzureUSGovernment, AzureChinaCloud]
-    default: AzurePublicCloud
   tags:
     description:
       - Azure tags of the machine. They are set when it is registered.
     type: dict
     default: {}
-  proxy:
-    description:
-      - Proxy of the agent. Without it, the agent's setting stays. An empty text clears it.
-      - The agent does not support a user and password here.
-    type: str
   access_token:
     description:
-      - An access token for Azure Resource Manager, of somebody who may register machines there.
-      - Needed only when there is something to register or to remove.
+      - An access token for Azure Resource Manager, of an identity that may register machines there.
+      - Needed only if there is something to register or to remove.
     type: str
   package_url:
     description:
-      - Address of the agent's package (C(.deb)). Used only where there is no agent.
+      - URL of the agent's package (C(.deb)). Used only if the agent is not installed.
     type: str
   package_sha256:
     description:
-      - Digest of the package.
+      - SHA-256 digest of the package.
     type: str
   ca_cert:
     description:
@@ -84,7 +74,7 @@ options:
     type: str
   services_seconds:
     description:
-      - How long to wait until the agent is connected and its services run.
+      - Seconds to wait until the agent is connected and its services run.
     type: int
     default: 120
   local_only:
@@ -93,59 +83,22 @@ options:
         resource in Azure.
     type: bool
     default: false
-  cluster_id:
-    description:
-      - The AKS cluster. With it, the roles that the machine's own identity lacks there are returned.
-    type: str
-  profile:
-    description:
-      - What the kubelet lives on. V(token) needs wider roles than V(certificate).
-    type: str
-    choices: [certificate, token]
-    default: certificate
-  roles:
-    description:
-      - The roles that are needed at O(cluster_id), instead of those of O(profile).
-    type: list
-    elements: str
-    choices: [reader, rbac-cluster-admin, cluster-admin]
-  server_url:
-    description:
-      - Address of the cluster's API server, where the kubelet is to use the machine's identity. With it, the
-        API server is asked as well what the identity may do there.
-      - A kubelet that has its certificate needs nothing more there, and nothing is asked.
-    type: str
-  ca_cert_data:
-    description:
-      - The API server's CA, PEM in base64. Needed with O(server_url).
-    type: str
-  node_name:
-    description:
-      - Name of the Node, for the commands that are shown. Without it, the host name.
-    type: str
-  kubelet_dir:
-    description:
-      - Where the kubelet keeps its certificate.
-    type: path
-    default: /var/lib/kubelet
   wait_roles_seconds:
     description:
-      - How long to wait until the machine's own identity has the roles. What is missing then is an error.
+      - Seconds to wait until the machine's own identity has the roles. What is missing then is an error.
       - V(0) does not wait, and missing roles are only returned.
     type: int
     default: 0
-  resource_manager_endpoint:
-    description:
-      - Address of Azure Resource Manager. Without it, that of O(cloud).
-    type: str
   data_dir:
     description:
-      - Where the machine's state is. Without it, where it was found last.
+      - Directory of the machine's state. Without it, where it was found last.
     type: path
   operation:
     description:
       - Name of the operation that this call belongs to, as returned by M(aks.flexnode.flexnode_config_fetch).
     type: str
+seealso:
+  - module: aks.flexnode.arc_info
 """
 
 EXAMPLES = r"""
@@ -162,11 +115,7 @@ EXAMPLES = r"""
     cluster_id: "{{ flexnode_cluster_id }}"
     wait_roles_seconds: 1800
 
-- name: See what it is
-  aks.flexnode.arc_register:
-    state: query
-
-- name: Take the registration back, if it was ours
+- name: Remove the registration, if this collection made it
   aks.flexnode.arc_register:
     state: absent
     access_token: "{{ arc_access_token }}"
@@ -185,17 +134,17 @@ installed:
   type: bool
   sample: true
 connected:
-  description: Whether the machine is registered, and Azure hears of it.
+  description: Whether the machine is registered, and its agent reports to Azure.
   returned: success
   type: bool
   sample: true
 agent_status:
-  description: The status in the agent's own word.
+  description: The status, as the agent reports it.
   returned: success
   type: str
   sample: Connected
 agent_error:
-  description: The trouble that the agent names, if any.
+  description: The error that the agent reports, if any.
   returned: success
   type: str
   sample: ""
@@ -235,7 +184,8 @@ services:
   type: dict
   sample: {himdsd: active, extd: active, gcad: active}
 registered_by_us:
-  description: Whether this collection registered the machine, and so may take it back.
+  description:
+    - Whether this collection registered the machine. Only then O(state=absent) removes the registration.
   returned: success
   type: bool
   sample: true
@@ -243,7 +193,7 @@ missing_roles:
   description:
     - The roles that the machine's own identity lacks, with the commands. Those of Azure are at the cluster's
       resource, those of Kubernetes are ClusterRoles.
-  returned: when O(cluster_id) is given and the machine is registered
+  returned: when O(cluster_id) is set and the machine is registered
   type: list
   elements: dict
   contains:
@@ -256,7 +206,7 @@ missing_roles:
       type: str
       sample: Reader
     role_id:
-      description: GUID of a role of Azure's.
+      description: GUID of an Azure role.
       type: str
       sample: acdd72a7-3385-48ef-bd42-f606fba81ae7
     scope:
@@ -264,113 +214,59 @@ missing_roles:
       type: str
       sample: /subscriptions/.../managedClusters/plant
     command:
-      description: The line that gives it.
+      description: The command that assigns it.
       type: str
       sample: az role assignment create --assignee-object-id ...
   sample: [{kind: azure, role: Reader, command: az role assignment create ...}]
 progress:
-  description: What was told on the way, e.g. which roles were waited for.
+  description: What happened meanwhile, such as the roles that were waited for.
   returned: success
   type: list
   elements: str
   sample: ["wait for the Arc agent: extd not running"]
 remains:
-  description: With O(state=absent), what stays, and why.
+  description: With O(state=absent), what was not removed, and why.
   returned: when O(state=absent)
   type: list
   elements: str
   sample: ["/subscriptions/1/...: somebody else registered it"]
 error:
-  description: What went wrong, as data.
+  description: The code of the error; the message says the rest.
   returned: failure
   type: dict
-  sample: {code: FLEX-1813, what: this machine is registered as /subscriptions/...}
+  sample: {code: FLEX-1813}
 """
-
-import base64
-import socket
-from collections.abc import Callable
-from functools import partial
-from typing import TypeVar
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ansible_collections.aks.flexnode.plugins.module_utils.node.config.sections.azure import CLOUDS
+from ansible_collections.aks.flexnode.plugins.module_utils.arc_options import (
+    OPTIONS,
+    register_machine,
+    unregister_machine,
+)
 from ansible_collections.aks.flexnode.plugins.module_utils.node.engine.lease import held, new_operation
-from ansible_collections.aks.flexnode.plugins.module_utils.node.engine.state import store_of
-from ansible_collections.aks.flexnode.plugins.module_utils.node.errors import (
-    CaMismatch,
-    FlexNodeError,
-    Forbidden,
-)
-from ansible_collections.aks.flexnode.plugins.module_utils.node.identity.choice import AKS
-from ansible_collections.aks.flexnode.plugins.module_utils.node.identity.errors import TokenSourceUnreachable
-from ansible_collections.aks.flexnode.plugins.module_utils.node.identity.token import Identity
-from ansible_collections.aks.flexnode.plugins.module_utils.node.machine.clock import Clock
+from ansible_collections.aks.flexnode.plugins.module_utils.node.errors import FlexNodeError
 from ansible_collections.aks.flexnode.plugins.module_utils.node.machine.host import Host, require_root
-from ansible_collections.aks.flexnode.plugins.module_utils.node.net.http_client import HttpClient, Proxies
-from ansible_collections.aks.flexnode.plugins.module_utils.node.net.kube import KubeClient
-from ansible_collections.aks.flexnode.plugins.module_utils.node.node_object.rights import refused
-from ansible_collections.aks.flexnode.plugins.module_utils.node.procedures.arc.agent import (
-    Order,
-    Registration,
-)
-from ansible_collections.aks.flexnode.plugins.module_utils.node.procedures.arc.errors import ArmUnusable
-from ansible_collections.aks.flexnode.plugins.module_utils.node.procedures.arc.registration import (
-    Outcome,
-    Package,
-    own_identity,
-    own_principal,
-    query,
-    register,
-    unregister,
-)
-from ansible_collections.aks.flexnode.plugins.module_utils.node.procedures.arc.roles import (
-    PROFILES,
-    ROLES,
-    Grants,
-    Missing,
-    missing_bindings,
-    missing_roles,
-    needed,
-    wait_for_roles,
-)
-from ansible_collections.aks.flexnode.plugins.module_utils.node.secret import Secret
-
-PATIENCE = 30.0
-PAUSE = 3.0
-T = TypeVar("T")
-KUBELET_DIR = "/var/lib/kubelet"
-CERTIFICATE = "pki/kubelet-client-current.pem"
 
 
 def main() -> None:
     module = AnsibleModule(
         argument_spec={
-            "state": {"type": "str", "choices": ["present", "absent", "query"], "default": "present"},
+            **OPTIONS,
+            "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
             "machine_name": {"type": "str"},
             "resource_group": {"type": "str"},
             "subscription_id": {"type": "str"},
             "tenant_id": {"type": "str"},
             "location": {"type": "str"},
-            "cloud": {"type": "str", "choices": list(CLOUDS), "default": "AzurePublicCloud"},
             "tags": {"type": "dict", "default": {}},
-            "proxy": {"type": "str", "no_log": True},
             "access_token": {"type": "str", "no_log": True},
             "package_url": {"type": "str"},
             "package_sha256": {"type": "str"},
             "ca_cert": {"type": "str"},
             "services_seconds": {"type": "int", "default": 120},
             "local_only": {"type": "bool", "default": False},
-            "cluster_id": {"type": "str"},
-            "profile": {"type": "str", "choices": list(PROFILES), "default": "certificate"},
-            "roles": {"type": "list", "elements": "str", "choices": list(ROLES)},
-            "server_url": {"type": "str"},
-            "ca_cert_data": {"type": "str"},
-            "node_name": {"type": "str"},
-            "kubelet_dir": {"type": "path", "default": KUBELET_DIR},
             "wait_roles_seconds": {"type": "int", "default": 0},
-            "resource_manager_endpoint": {"type": "str"},
             "data_dir": {"type": "path"},
             "operation": {"type": "str"},
         },
@@ -378,144 +274,20 @@ def main() -> None:
         required_together=[("package_url", "package_sha256"), ("server_url", "ca_cert_data")],
         supports_check_mode=True,
     )
+    params, check = module.params, module.check_mode
+    act = unregister_machine if params["state"] == "absent" else register_machine
     try:
         require_root()
         host = Host()
-        if module.check_mode or module.params["state"] == "query":
-            result = carry_out(module, host)
+        if check:
+            result = act(host, params, check=True)
         else:
-            with held(host, module.params["operation"] or new_operation(), "Ansible"):
-                result = carry_out(module, host)
+            with held(host, params["operation"] or new_operation(), "Ansible"):
+                result = act(host, params, check=False)
     except FlexNodeError as error:
-        module.fail_json(msg=str(error), error=error.as_dict())
+        module.fail_json(msg=str(error), error=error.as_result())
     else:
         module.exit_json(**result)
-
-
-def carry_out(module: AnsibleModule, host: Host) -> dict[str, object]:
-    given = module.params
-    store = store_of(host, given["data_dir"])
-    token = Secret(given["access_token"]) if given["access_token"] else None
-    told: list[str] = []
-    if given["state"] == "absent":
-        outcome = unregister(
-            host, token, local_only=given["local_only"], check=module.check_mode, tell=told.append
-        )
-        return {**answer(outcome, told), "remains": outcome.remains}
-    if given["state"] == "query":
-        outcome = query(host)
-    else:
-        outcome = register(
-            host,
-            store,
-            order_of(given),
-            token,
-            package_=package_of(given, host),
-            proxy=given["proxy"],
-            services_seconds=given["services_seconds"],
-            check=module.check_mode,
-            tell=told.append,
-        )
-    more: dict[str, object] = {}
-    if outcome.status.connected:
-        arm = given["resource_manager_endpoint"] or CLOUDS[given["cloud"]][0]
-        try:
-            hasty = given["state"] == "query" or module.check_mode or given["wait_roles_seconds"]
-            seconds = 0 if hasty else PATIENCE
-            outcome.principal_id = patiently(partial(own_principal, host, arm), host.clock, seconds, told)
-            if given["cluster_id"]:
-                look = partial(lacking, module, host, arm, told)
-                found = patiently(look, host.clock, seconds, told)
-                more["missing_roles"] = [one.as_dict() for one in found]
-        except FlexNodeError as error:
-            if given["state"] != "query":
-                raise
-            told.append(f"{error.what}: {error.why}")  # who only looks is told what there is to see
-    return {**answer(outcome, told), **more}
-
-
-def patiently(look: Callable[[], T], clock: Clock, seconds: float, told: list[str]) -> T:
-    """Ask again what may pass: an agent that was just started, a line that blinks. A refusal does not."""
-    deadline = clock.monotonic() + seconds
-    while True:
-        try:
-            return look()
-        except (ArmUnusable, TokenSourceUnreachable) as trouble:
-            if getattr(trouble.__cause__, "final", False) or clock.monotonic() >= deadline:
-                raise
-            told.append(f"{trouble.what}: {trouble.why}")
-            clock.sleep(PAUSE)
-
-
-def answer(outcome: Outcome, told: list[str]) -> dict[str, object]:
-    return {
-        "changed": outcome.changed,
-        "actions": outcome.actions,
-        "progress": told,
-        "diff": {"before": "", "after": "".join(f"{action}\n" for action in outcome.actions)},
-        **outcome.as_dict(),
-    }
-
-
-def order_of(given: dict[str, object]) -> Order:
-    name = str(given["machine_name"] or socket.gethostname())
-    tags = given["tags"] if isinstance(given["tags"], dict) else {}
-    return Order(
-        registration=Registration(str(given["subscription_id"]), str(given["resource_group"]), name),
-        tenant_id=str(given["tenant_id"]),
-        location=str(given["location"]),
-        cloud=str(given["cloud"]),
-        tags={str(key): str(value) for key, value in tags.items()},
-    )
-
-
-def package_of(given: dict[str, object], host: Host) -> Package | None:
-    if not given["package_url"]:
-        return None
-    proxy = str(given["proxy"] or "")
-    client = HttpClient(ca_pem=str(given["ca_cert"] or ""), proxies=Proxies(proxy, proxy), clock=host.clock)
-    return Package(str(given["package_url"]), str(given["package_sha256"]).lower(), client)
-
-
-def lacking(module: AnsibleModule, host: Host, arm: str, told: list[str]) -> list[Missing]:
-    given = module.params
-    identity = own_identity(host)
-    proxy = str(given["proxy"] or "")
-    grants = Grants(identity, arm, HttpClient(proxies=Proxies(proxy, proxy), clock=host.clock))
-    roles = given["roles"] if given["roles"] is not None else needed(given["profile"])
-
-    waits = given["state"] == "present" and given["wait_roles_seconds"] and not module.check_mode
-
-    def look() -> list[Missing]:
-        missing = missing_roles(grants, identity, given["cluster_id"], roles)
-        # Azure's role comes first: in the cluster it has its effect through Azure.
-        acts = any(one.role_id == ROLES["rbac-cluster-admin"].id for one in missing)
-        return missing if acts else [*missing, *in_cluster(given, host, identity, arm, waiting=bool(waits))]
-
-    if waits:
-        wait_for_roles(look, host.clock, given["wait_roles_seconds"], told.append)
-        return []
-    return look()
-
-
-def in_cluster(
-    given: dict[str, object], host: Host, identity: Identity, arm: str, *, waiting: bool
-) -> list[Missing]:
-    if not given["server_url"]:
-        return []
-    name, profile = str(given["node_name"] or socket.gethostname()).lower(), str(given["profile"])
-    certificate = f"{given['kubelet_dir']}/{CERTIFICATE}"
-    try:
-        ca_pem = base64.b64decode(str(given["ca_cert_data"]), validate=True).decode()
-        # Three attempts: a line that blinks is no right that is there.
-        connect = partial(KubeClient, str(given["server_url"]), ca_pem, clock=host.clock, attempts=3)
-        certified = profile == "certificate" and host.exists(certificate)
-        if certified and not refused(connect(certificate=host.path(certificate)), name):
-            return []  # the kubelet has what the right is for
-        client = connect(token=identity.token(AKS).value.reveal())
-    except (ValueError, CaMismatch, Forbidden):  # preflight says where it stands, and what it should be
-        return []
-    return missing_bindings(client, identity, f"{arm.rstrip('/')}/", profile, name, waiting=waiting)
 
 
 if __name__ == "__main__":

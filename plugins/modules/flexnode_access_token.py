@@ -7,13 +7,13 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: flexnode_access_token
-short_description: An access token of Azure for a program that can't sign in by itself
-version_added: 0.2.0
+short_description: Get an Azure access token
+version_added: 0.1.0
 description:
   - Signs in as all modules of this collection do and returns the access token, for example for
-    M(aks.flexnode.arc_register) to register machines with. So no credential but a token of an hour leaves the
-    controller.
-  - The token is a secret. Use C(no_log) on the task, and on the one that hands it on.
+    M(aks.flexnode.arc_register) to register machines with. So only a token with a short lifetime leaves the
+    controller, and no other credential.
+  - The token is a secret. Use C(no_log) on the task, and on the task that passes it on.
 author:
   - aks.flexnode contributors (@aks-flexnode)
 extends_documentation_fragment:
@@ -23,21 +23,21 @@ extends_documentation_fragment:
 options:
   audience:
     description:
-      - Whom the token is for, as an address or the id of an application. Without it, Azure Resource Manager.
+      - Audience of the token, as a URL or the id of an application. Without it, Azure Resource Manager.
     type: str
 seealso:
   - module: aks.flexnode.arc_register
 """
 
 EXAMPLES = r"""
-- name: Have a token to register machines with
+- name: Get a token to register machines with
   aks.flexnode.flexnode_access_token:
   register: azure
   no_log: true # it returns the token
   delegate_to: localhost
   run_once: true
 
-- name: Have a token for the API servers of AKS clusters
+- name: Get a token for the API servers of AKS clusters
   aks.flexnode.flexnode_access_token:
     audience: 6dae42f8-4368-4678-94ff-3960e28e3630
   register: kubernetes
@@ -53,12 +53,12 @@ access_token:
   type: str
   sample: eyJ0eXAiOiJKV1QiLCJhbGciOiJSUzI1NiJ9...
 audience:
-  description: Whom it is for.
+  description: Its audience.
   returned: success
   type: str
   sample: https://management.azure.com
 expires:
-  description: When it ends.
+  description: When it expires.
   returned: success
   type: str
   sample: "2026-02-27T10:00:00Z"
@@ -68,20 +68,20 @@ expires_in:
   type: int
   sample: 3599
 tenant_id:
-  description: The tenant that it was issued in. Empty where the token does not say.
+  description: The tenant that it was issued in. Empty if the token does not say.
   returned: success
   type: str
   sample: 66666666-7777-8888-9999-aaaaaaaaaaaa
 object_id:
-  description: The object id of who signed in. Empty where the token does not say.
+  description: The object id of the signed-in identity. Empty if the token does not say.
   returned: success
   type: str
   sample: 99999999-8888-7777-6666-555555555555
 error:
-  description: What went wrong, as data.
+  description: The code of the error; the message says the rest.
   returned: failure
   type: dict
-  sample: {code: FLEX-1701, what: the sign-in is refused}
+  sample: {code: FLEX-1701}
 """
 
 from ansible.module_utils.basic import AnsibleModule
@@ -97,7 +97,7 @@ def main() -> None:
     try:
         found = access_token(login_of(module), module.params["audience"] or "", SystemClock())
     except FlexNodeError as error:
-        module.fail_json(msg=str(error), error=error.as_dict())
+        module.fail_json(msg=str(error), error=error.as_result())
     else:
         module.exit_json(changed=False, **found)
 

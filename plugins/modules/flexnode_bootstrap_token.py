@@ -7,34 +7,33 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: flexnode_bootstrap_token
-short_description: Bootstrap tokens for machines that have yet to join
+short_description: Create and delete bootstrap tokens of a cluster
 version_added: 0.1.0
 description:
-  - Mints a bootstrap token in the cluster for each node that is not Ready, and deletes it after the join. A
-    token that was minted for the same node before is replaced.
-  - A Node that exists and is not Ready gets one too. Its machine may only be off, but it may as well have
-    been reinstalled, which nothing in the cluster tells; then it needs a token. One that is not needed is
+  - Creates a bootstrap token in the cluster for each node that is not Ready, and deletes it after the join.
+    An older token of the same node is replaced.
+  - A Node that exists and is not Ready gets one too. Its machine may be switched off, but it may also have
+    been reinstalled, which the cluster can't tell, and then it needs a token. A token that was not needed is
     deleted after the run, or expires.
   - The rights that joining machines need are bound where no binding grants them yet. A token may ask for a
     kubelet's certificate and have it approved, and nothing else; C(system:node) is never bound to anything.
   - The API server is reached with an administrator's credential of the AKS cluster or, where its local
-    accounts are disabled, as the Azure identity itself, which then needs the rights in the cluster. With
-    O(kubeconfig), Azure is not asked at all.
+    accounts are disabled, as the Azure identity itself, which then needs the rights in the cluster. With the
+    Kubernetes options (O(kubeconfig), O(host)), Azure is not asked at all, and all O(nodes) are nodes of that
+    one cluster.
 author:
   - aks.flexnode contributors (@aks-flexnode)
 extends_documentation_fragment:
   - aks.flexnode.attributes
   - aks.flexnode.azure
+  - aks.flexnode.kubernetes
+  - aks.flexnode.nodes
 attributes:
   idempotent:
     support: partial
-    description: A node that has not joined gets a new token at every run, because nobody keeps the old one.
+    description: A node that has not joined gets a new token at every run, because tokens are stored nowhere.
 options:
   nodes:
-    description:
-      - The nodes.
-    type: list
-    elements: dict
     default: []
     suboptions:
       name:
@@ -46,19 +45,17 @@ options:
         type: str
       token:
         description:
-          - Whether the node joins with a token. Of one that does not it is only told whether it has joined,
-            and what nodes need after a join is bound for it.
+          - Whether the node joins with a token. For one that does not, only C(joined) is returned, and what
+            nodes need after a join is bound.
         type: bool
         default: true
-        version_added: 0.2.0
   cluster_id:
     description:
-      - Resource id of the AKS cluster of all nodes that name none, and of O(token_ids).
-    type: str
+      - Resource id of the AKS cluster of all nodes that do not name one, and of O(token_ids).
   state:
     description:
-      - V(present) mints tokens for O(nodes) that are not Ready.
-      - V(absent) deletes the tokens that were minted for O(nodes), and O(token_ids).
+      - V(present) creates tokens for O(nodes) that are not Ready.
+      - V(absent) deletes the tokens that were created for O(nodes), and O(token_ids).
     type: str
     choices: [present, absent]
     default: present
@@ -78,24 +75,14 @@ options:
       - Bind the rights that joining machines need, where they are missing.
     type: bool
     default: true
-  kubeconfig:
-    description:
-      - A kubeconfig file of an administrator, instead of Azure. All O(nodes) are nodes of its cluster.
-    type: path
-  context:
-    description:
-      - Context of O(kubeconfig), instead of its current one.
-    type: str
-    default: ""
 requirements:
   - azure-mgmt-containerservice
-  - PyYAML
 seealso:
   - module: aks.flexnode.flexnode_cluster_info
 """
 
 EXAMPLES = r"""
-- name: Mint a token for each machine that has not joined
+- name: Create a token for each machine that has not joined
   aks.flexnode.flexnode_bootstrap_token:
     cluster_id: "{{ flexnode_cluster_id }}"
     nodes: [{name: edge-1}, {name: edge-2}]
@@ -104,7 +91,7 @@ EXAMPLES = r"""
   delegate_to: localhost
   run_once: true
 
-- name: Delete them after the join
+- name: Delete the tokens after the join
   aks.flexnode.flexnode_bootstrap_token:
     cluster_id: "{{ flexnode_cluster_id }}"
     nodes: [{name: edge-1}, {name: edge-2}]
@@ -119,7 +106,7 @@ actions:
   returned: success
   type: list
   elements: str
-  sample: [mint a bootstrap token for edge-1]
+  sample: [create a bootstrap token for edge-1]
 nodes:
   description:
     - The nodes, with the token of each that has not joined. With O(state=absent), the tokens that were
@@ -133,7 +120,7 @@ nodes:
       type: str
       sample: edge-1
     cluster_id:
-      description: Resource id of its cluster. Empty with O(kubeconfig).
+      description: Resource id of its cluster. Empty with the Kubernetes options.
       type: str
       sample: /subscriptions/.../managedClusters/plant
     joined:
@@ -141,7 +128,7 @@ nodes:
       type: bool
       sample: false
     token:
-      description: The token, a secret. Only where one was minted. In check mode V(<minted at apply>).
+      description: The token, a secret. Only where one was created. In check mode V(<minted at apply>).
       type: str
       sample: abcdef.0123456789abcdef
     token_id:
@@ -154,31 +141,39 @@ nodes:
       sample: "2026-02-27T10:00:00Z"
   sample: [{name: edge-1, joined: false, token_id: abcdef, expires: "2026-02-27T10:00:00Z"}]
 error:
-  description: What went wrong, as data. Where nodes failed for different reasons, C(nodes) has each.
+  description: The code of the error; the message says the rest. C(nodes) has the code of each
+    where nodes failed for different reasons.
   returned: failure
   type: dict
-  sample: {code: FLEX-1505, what: the API server refuses this request}
+  sample: {code: FLEX-1505}
 """
 
-import contextlib
+import os
 
 from ansible.module_utils.basic import AnsibleModule
 
 from ansible_collections.aks.flexnode.plugins.module_utils.controller.azure.aks.cluster import (
     CONTAINERSERVICE_ERROR,
-    YAML_ERROR,
     Clusters,
-    read_kubeconfig,
 )
 from ansible_collections.aks.flexnode.plugins.module_utils.controller.azure.arguments import AZURE, login_of
 from ansible_collections.aks.flexnode.plugins.module_utils.controller.azure.arm import ARM_ERROR
 from ansible_collections.aks.flexnode.plugins.module_utils.controller.azure.module import require
 from ansible_collections.aks.flexnode.plugins.module_utils.controller.cluster.bootstrap_token import (
     TokenClient,
-    mint,
-    revoke,
+    create_tokens,
+    delete_tokens,
 )
-from ansible_collections.aks.flexnode.plugins.module_utils.controller.cluster.kubeconfig import connected
+from ansible_collections.aks.flexnode.plugins.module_utils.controller.cluster.client import (
+    KUBERNETES_ERROR,
+    connected,
+)
+from ansible_collections.aks.flexnode.plugins.module_utils.controller.cluster.kubeconfig import YAML_ERROR
+from ansible_collections.aks.flexnode.plugins.module_utils.controller.cluster.options import (
+    KUBERNETES,
+    kubernetes_access,
+    uses_kubernetes,
+)
 from ansible_collections.aks.flexnode.plugins.module_utils.controller.members import admission_of
 from ansible_collections.aks.flexnode.plugins.module_utils.controller.parallel import FAILURES
 from ansible_collections.aks.flexnode.plugins.module_utils.node.machine.clock import SystemClock
@@ -193,49 +188,47 @@ def main() -> None:
     module = AnsibleModule(
         argument_spec={
             **AZURE,
+            **KUBERNETES,
             "nodes": {"type": "list", "elements": "dict", "default": [], "options": node},
             "cluster_id": {"type": "str"},
             "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
             "token_ids": {"type": "list", "elements": "str", "default": [], "no_log": False},
             "ttl_hours": {"type": "int", "default": 24},
             "rbac": {"type": "bool", "default": True},
-            "kubeconfig": {"type": "path"},
-            "context": {"type": "str", "default": ""},
         },
         supports_check_mode=True,
     )
-    given, check, clock = module.params, module.check_mode, SystemClock()
+    params, check, clock = module.params, module.check_mode, SystemClock()
     packages = {"azure-mgmt-core": ARM_ERROR, "azure-mgmt-containerservice": CONTAINERSERVICE_ERROR}
-    require(module, {"PyYAML": YAML_ERROR})
+    require(module, {"PyYAML": YAML_ERROR, "kubernetes": KUBERNETES_ERROR})
+    in_azure = bool(params["cluster_id"]) or any(node["cluster_id"] for node in params["nodes"])
+    kubernetes = uses_kubernetes(params, os.environ, azure=in_azure)
     done = []
     try:
-        work = admission_of(given)
-        # Azure is asked only where a cluster of it is meant.
+        work = admission_of(params, kubernetes=kubernetes)
+        # Azure is asked only for clusters that are named by their resource id.
         clusters = Clusters(login_of(module, packages)) if any(part.cluster for part in work) else None
         for part in work:
-            with contextlib.ExitStack() as stack:
-                if clusters and part.cluster:
-                    access = clusters.access(part.cluster, admin=True)
+            if clusters and part.cluster:
+                access = clusters.access(part.cluster, admin=True)
+            else:
+                access = kubernetes_access(module)
+            with connected(access, TokenClient) as client:
+                if params["state"] == "absent":
+                    result = delete_tokens(client, part.names, part.token_ids, check=check)
                 else:
-                    access = read_kubeconfig(given["kubeconfig"], given["context"])
-                client = stack.enter_context(connected(access, TokenClient))
-                if given["state"] == "absent":
-                    result = revoke(client, part.names, part.token_ids, check=check)
-                else:
-                    result = mint(
+                    result = create_tokens(
                         client,
                         part.names,
                         clock,
-                        hours=given["ttl_hours"],
-                        rights=given["rbac"],
+                        hours=params["ttl_hours"],
+                        rights=params["rbac"],
                         check=check,
                         without=part.without,
                     )
             done.append((str(part.cluster or ""), result))
     except FAILURES as error:
-        module.fail_json(msg=str(error), error=error.as_dict())
-    except OSError as error:
-        module.fail_json(msg=f"{given['kubeconfig']}: {error.strerror}")
+        module.fail_json(msg=str(error), error=error.as_result())
     else:
         actions = [sentence for _cluster, result in done for sentence in result.actions]
         module.exit_json(

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: flexnode_cluster_info
-short_description: What AKS clusters determine of their nodes' configuration
+short_description: Read AKS clusters for the configuration of their nodes
 version_added: 0.1.0
 description:
-  - Reads AKS clusters and tells, as a part of a node's configuration document, what a node needs to know of
-    them. That is the address and CA of the API server, the Kubernetes version, the DNS service, the address
+  - Reads AKS clusters and returns what a node needs to know of them, as a part of a node's configuration
+    document. That is the URL and CA of the API server, the Kubernetes version, the DNS service, the address
     ranges, the tenant and the node resource group.
-  - The right to list a user's credential of the cluster is enough. Nothing that it returns is a secret.
+  - The right to list a user's credential of the cluster is enough. No secret is returned.
 author:
   - aks.flexnode contributors (@aks-flexnode)
 extends_documentation_fragment:
@@ -23,7 +23,7 @@ extends_documentation_fragment:
 options:
   cluster_ids:
     description:
-      - Resource ids of AKS clusters. Each is asked for once, however often it stands here.
+      - Resource ids of AKS clusters. Each is read once, even if it is listed several times.
     type: list
     elements: str
     required: true
@@ -42,7 +42,7 @@ EXAMPLES = r"""
   delegate_to: localhost
   run_once: true
 
-- name: Show what its nodes are told
+- name: Show the cluster's part of the configuration of its nodes
   ansible.builtin.debug:
     var: found.clusters[0].document
 """
@@ -91,15 +91,16 @@ clusters:
       type: str
       sample: MC_rg_plant_westeurope
     network_plugin:
-      description: The network that the cluster brings.
+      description: The cluster's network plugin.
       type: str
       sample: azure
   sample: [{name: plant, power_state: Running, local_accounts: true}]
 error:
-  description: What went wrong, as data. Where clusters failed for different reasons, C(nodes) has each.
+  description: The code of the error; the message says the rest. C(nodes) has the code of each
+    where clusters failed for different reasons.
   returned: failure
   type: dict
-  sample: {code: FLEX-1703, what: this does not exist in Azure}
+  sample: {code: FLEX-1703}
 """
 
 from ansible.module_utils.basic import AnsibleModule
@@ -113,7 +114,7 @@ from ansible_collections.aks.flexnode.plugins.module_utils.controller.azure.aks.
 )
 from ansible_collections.aks.flexnode.plugins.module_utils.controller.azure.arguments import AZURE, login_of
 from ansible_collections.aks.flexnode.plugins.module_utils.controller.azure.arm import ARM_ERROR
-from ansible_collections.aks.flexnode.plugins.module_utils.controller.parallel import FAILURES, each
+from ansible_collections.aks.flexnode.plugins.module_utils.controller.parallel import FAILURES, in_parallel
 
 
 def main() -> None:
@@ -129,9 +130,9 @@ def main() -> None:
     try:
         ids = cluster_ids_of(module.params["cluster_ids"])
         clusters = Clusters(login_of(module, packages))
-        found = each(lambda cluster: described(clusters, cluster), ids, str)
+        found = in_parallel(lambda cluster: described(clusters, cluster), ids, str)
     except FAILURES as error:
-        module.fail_json(msg=str(error), error=error.as_dict())
+        module.fail_json(msg=str(error), error=error.as_result())
     else:
         module.exit_json(changed=False, clusters=found)
 

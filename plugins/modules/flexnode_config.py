@@ -7,28 +7,25 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: flexnode_config
-short_description: flexNodeConfig resources of AKS clusters
+short_description: Manage flexNodeConfig resources of AKS clusters
 version_added: 0.1.0
 description:
   - Creates, updates and deletes the resources that hold the configuration of flex nodes in Azure. All nodes
     of a run share one login, and each cluster is listed once.
-  - A write always spends a bootstrap token and makes a new address. So a node that has joined and differs in
-    nothing is left alone, and one that exists but has not joined gets a new address without a write.
-  - What a document does not mention is Azure's to fill in, and is no difference. Labels and taints are taken
-    as a whole, so one that is no longer mentioned is removed.
-  - Azure never shows a secret, so nobody can tell whether one differs. See O(update_secret).
+  - Every write issues a bootstrap token and a new configuration URL. So a joined node without a difference is
+    not written, and a node that exists but has not joined gets a new URL without a write.
+  - Azure fills in what a document does not mention, which is no difference. Labels and taints are compared as
+    a whole, so one that is no longer in the document is removed.
+  - Azure never returns a secret, so a changed secret can't be seen. See O(update_secret).
 author:
   - aks.flexnode contributors (@aks-flexnode)
 extends_documentation_fragment:
   - aks.flexnode.attributes
   - aks.flexnode.azure
   - aks.flexnode.azure.preview
+  - aks.flexnode.nodes
 options:
   nodes:
-    description:
-      - The nodes.
-    type: list
-    elements: dict
     required: true
     suboptions:
       name:
@@ -40,19 +37,15 @@ options:
         type: str
       document:
         description:
-          - Its configuration document, or a part of it. Of it, the resource holds the identity, the versions,
-            and the settings of the Node and its kubelet. The rest is the machine's own matter.
+          - Its configuration document, or a part of it. The resource holds its identity, the versions,
+            and the settings of the Node and its kubelet. The rest is for the machine only.
         type: dict
         default: {}
-  cluster_id:
-    description:
-      - Resource id of the AKS cluster of all nodes that name none.
-    type: str
   state:
     description:
-      - V(present) for resources that are as their documents say.
-      - V(absent) deletes them. Addresses and tokens are void then, and a machine that follows its resource
-        leaves the cluster at its next look.
+      - V(present) creates or updates the resources.
+      - V(absent) deletes them. URLs and tokens become invalid, and a machine that follows its resource leaves
+        the cluster at its next poll.
     type: str
     choices: [present, absent]
     default: present
@@ -65,7 +58,7 @@ options:
     default: on_create
   need_url:
     description:
-      - Whether a node that has not joined needs an address to fetch its configuration from.
+      - Whether a node that has not joined needs a URL to fetch its configuration from.
     type: bool
     default: true
 requirements:
@@ -76,7 +69,7 @@ seealso:
 """
 
 EXAMPLES = r"""
-- name: Have a configuration in Azure for two nodes
+- name: Create the configuration of two nodes in Azure
   aks.flexnode.flexnode_config:
     cluster_id: "{{ flexnode_cluster_id }}"
     nodes:
@@ -85,11 +78,11 @@ EXAMPLES = r"""
       - name: edge-2
         document: {kubernetes: {version: 1.34.4}}
   register: configs
-  no_log: true # it returns addresses that are secrets
+  no_log: true # it returns URLs that are secrets
   delegate_to: localhost
   run_once: true
 
-- name: Withdraw the configuration of a machine that is gone
+- name: Delete the configuration of a machine that no longer exists
   aks.flexnode.flexnode_config:
     cluster_id: "{{ flexnode_cluster_id }}"
     nodes: [{name: edge-3}]
@@ -106,7 +99,7 @@ actions:
   elements: str
   sample: [create flexNodeConfig edge-1 (it does not exist)]
 nodes:
-  description: What became of each node, in the order of O(nodes).
+  description: The result for each node, in the order of O(nodes).
   returned: success
   type: list
   elements: dict
@@ -129,7 +122,7 @@ nodes:
       elements: str
       sample: [versions.kubernetes]
     joined:
-      description: Whether it had joined before. It has, too, where its Node is not Ready at the moment.
+      description: Whether it had joined before, even if its Node is not Ready at the moment.
       type: bool
       sample: false
     config_version:
@@ -142,19 +135,20 @@ nodes:
       sample: Succeeded
     config_url:
       description:
-        - Address of the configuration, a secret. Only where one was made. In check mode V(<minted at apply>).
+        - URL of the configuration, a secret. Only if one was issued. In check mode V(<minted at apply>).
       type: str
       sample: https://aksconfigs.blob.core.windows.net/configs/edge-1-config.json?sv=...
     config_url_expires:
-      description: When the address ends, unless the join ends it sooner.
+      description: When the URL expires, unless the join makes it invalid sooner.
       type: str
       sample: "2026-02-27T10:00:00Z"
   sample: [{name: edge-1, action: created, joined: false, config_version: "1708123456"}]
 error:
-  description: What went wrong, as data. Where nodes failed for different reasons, C(nodes) has each.
+  description: The code of the error; the message says the rest. C(nodes) has the code of each
+    where nodes failed for different reasons.
   returned: failure
   type: dict
-  sample: {code: FLEX-1702, what: the identity may not .../managedClusters/flexNodeConfig/write}
+  sample: {code: FLEX-1702}
 """
 
 from ansible.module_utils.basic import AnsibleModule
@@ -211,13 +205,13 @@ def main() -> None:
         },
         supports_check_mode=True,
     )
-    given, check = module.params, module.check_mode
-    mask_only_secrets(module, [one["document"] for one in given["nodes"]], [given["secret"]])
+    params, check = module.params, module.check_mode
+    mask_only_secrets(module, [one["document"] for one in params["nodes"]], [params["secret"]])
     try:
-        members = members_of(given["nodes"], given["cluster_id"] or "")
+        members = members_of(params["nodes"], params["cluster_id"] or "")
         login = login_of(module, {"azure-mgmt-core": ARM_ERROR})
-        arm = Arm(login, given["api_version"], given["poll_interval"], given["operation_timeout"])
-        if given["state"] == "absent":
+        arm = Arm(login, params["api_version"], params["poll_interval"], params["operation_timeout"])
+        if params["state"] == "absent":
             outcomes = keep_absent(lambda cluster: FlexNodes(arm, cluster), members, check=check)
         else:
             if problems := [wrong for one in members for wrong in checked(one.name, one.document)]:
@@ -226,12 +220,12 @@ def main() -> None:
                 lambda cluster: FlexNodes(arm, cluster),
                 members,
                 lambda member: properties_of(member.document),
-                secret_anyway=given["update_secret"] != "on_create",  # noqa: S105 - a choice, not a secret
-                need_url=given["need_url"],
+                secret_anyway=params["update_secret"] != "on_create",  # noqa: S105 - a choice, not a secret
+                need_url=params["need_url"],
                 check=check,
             )
     except FAILURES as error:
-        module.fail_json(msg=str(error), error=error.as_dict())
+        module.fail_json(msg=str(error), error=error.as_result())
     else:
         changed = [outcome for outcome in outcomes if outcome.action.changes]
         module.exit_json(

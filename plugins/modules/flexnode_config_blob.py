@@ -7,15 +7,14 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: flexnode_config_blob
-short_description: Configurations of nodes in Azure Blob Storage
+short_description: Manage configurations of nodes in Azure Blob Storage
 version_added: 0.1.0
 description:
-  - Keeps the configuration of each node as a blob that the node can read and follow, and nobody else. Any
-    storage account will do, and no preview of Azure is needed.
-  - A node has a container of its own with one blob, C(config.json), and one stored access policy. Its address
-    is read-only, bound to that policy, and stays the same; without the policy it is void.
-  - A blob is written only when its content differs, so a node that asks with an ETag is answered C(304) until
-    then.
+  - Stores the configuration of each node as a blob that only the node can read and follow. Any storage
+    account will do, and no preview of Azure is needed.
+  - A node has a container of its own with one blob, C(config.json), and one stored access policy. Its URL is
+    read-only, bound to that policy, and stays the same; without the policy it is invalid.
+  - A blob is written only if its content differs, so a node that sends an ETag gets C(304) until then.
 author:
   - aks.flexnode contributors (@aks-flexnode)
 extends_documentation_fragment:
@@ -34,8 +33,8 @@ options:
         required: true
       cluster_id:
         description:
-          - Resource id of its AKS cluster, where O(nodes[].document) does not name it. What is stored for a
-            node of another cluster is neither replaced nor removed.
+          - Resource id of its AKS cluster, if O(nodes[].document) does not name it. What is stored for a node
+            of another cluster is neither replaced nor removed.
         type: str
       document:
         description:
@@ -44,40 +43,39 @@ options:
         default: {}
   state:
     description:
-      - V(present) has each document in storage, with an address to read it from.
-      - V(tombstone) tells each node to leave its cluster. The address stays valid, so that the node can read
-        that.
-      - V(absent) removes policy and blob. The address is refused from then on, and the node works on as it
-        is.
+      - V(present) stores each document, with a URL to read it from.
+      - V(tombstone) replaces each document by a note that the node has to leave its cluster. The URL stays
+        valid, so that the node can read it.
+      - V(absent) removes policy and blob. The URL is refused from then on, and the node keeps working.
     type: str
     choices: [present, absent, tombstone]
     default: present
   token:
     description:
-      - V(remove) takes the bootstrap token out of what is stored, after the join. Nothing else of it changes,
-        and O(nodes[].document) is not looked at.
+      - V(remove) removes the bootstrap token from what is stored, after the join. Nothing else of it changes,
+        and O(nodes[].document) is ignored.
     type: str
     choices: [keep, remove]
     default: keep
   days:
     description:
-      - Days that an address is valid. A run renews it when less than half of them is left; it stays the same
-        address.
+      - Days that a URL is valid. A run extends it when less than half of them is left.
+      - The URL itself stays the same.
     type: int
     default: 365
   account_url:
     description:
-      - Address of the storage account's blob service, such as V(https://plant.blob.core.windows.net).
+      - URL of the storage account's blob service, such as V(https://plant.blob.core.windows.net).
       - Without it, E(AZURE_STORAGE_ACCOUNT_URL).
     type: str
   account_key:
     description:
-      - Key of the account. It signs the addresses, so no other credential will do. Without it,
+      - Key of the account. It signs the URLs, so no other credential will do. Without it,
         E(AZURE_STORAGE_KEY).
     type: str
   connection_string:
     description:
-      - Address and key in one, for what is not given by O(account_url) and O(account_key). Without it,
+      - URL and key in one, for what O(account_url) and O(account_key) do not set. Without it,
         E(AZURE_STORAGE_CONNECTION_STRING).
     type: str
   ca_bundle:
@@ -94,7 +92,7 @@ seealso:
 """
 
 EXAMPLES = r"""
-- name: Have the configuration of a node in blob storage
+- name: Store the configuration of a node in blob storage
   aks.flexnode.flexnode_config_blob:
     account_url: https://plant.blob.core.windows.net
     account_key: "{{ vault_storage_key }}"
@@ -106,7 +104,7 @@ EXAMPLES = r"""
   delegate_to: localhost
   run_once: true
 
-- name: Take the token out after the join
+- name: Remove the token after the join
   aks.flexnode.flexnode_config_blob:
     connection_string: "{{ vault_connection_string }}"
     nodes: [{name: edge-1}]
@@ -124,7 +122,7 @@ actions:
   elements: str
   sample: [create the bundle of edge-1 (there is none)]
 nodes:
-  description: What became of each node, in the order of O(nodes).
+  description: The result for each node, in the order of O(nodes).
   returned: success
   type: list
   elements: dict
@@ -144,16 +142,16 @@ nodes:
       sample: [there is none]
     url:
       description:
-        - Address of the bundle, a secret. Only where it is valid. In check mode V(<minted at apply>) where
-          it, or what it shows, would be made.
+        - URL of the bundle, a secret. Only if it is valid. In check mode V(<minted at apply>) if the URL or
+          its content would be new.
       type: str
       sample: https://plant.blob.core.windows.net/flexnode-edge-1/config.json?si=...
     url_expires:
-      description: When the address ends, unless it is renewed.
+      description: When the URL expires, unless it is extended.
       type: str
       sample: "2027-02-26T10:00:00Z"
     config_version:
-      description: Version of the configuration in storage. Empty where there is none, or it would be new.
+      description: Version of the configuration in storage. Empty if there is none, or if it would be new.
       type: str
       sample: "1708123456"
     etag:
@@ -162,10 +160,11 @@ nodes:
       sample: '"0x8DC3A1B2C3D4E5F"'
   sample: [{name: edge-1, action: created, config_version: "1708123456"}]
 error:
-  description: What went wrong, as data. Where nodes failed for different reasons, C(nodes) has each.
+  description: The code of the error; the message says the rest. C(nodes) has the code of each
+    where nodes failed for different reasons.
   returned: failure
   type: dict
-  sample: {code: FLEX-1708, what: the storage account refuses this}
+  sample: {code: FLEX-1708}
 """
 
 from ansible.module_utils.basic import AnsibleModule, env_fallback
@@ -181,7 +180,7 @@ from ansible_collections.aks.flexnode.plugins.module_utils.controller.azure.modu
     require,
 )
 from ansible_collections.aks.flexnode.plugins.module_utils.controller.members import node_names
-from ansible_collections.aks.flexnode.plugins.module_utils.controller.parallel import FAILURES, each
+from ansible_collections.aks.flexnode.plugins.module_utils.controller.parallel import FAILURES, in_parallel
 from ansible_collections.aks.flexnode.plugins.module_utils.node.errors import ConfigInvalid
 from ansible_collections.aks.flexnode.plugins.module_utils.node.machine.clock import SystemClock
 
@@ -219,38 +218,38 @@ def main() -> None:
         },
         supports_check_mode=True,
     )
-    given = module.params
+    params = module.params
     require(module, {"azure-storage-blob": BLOB_ERROR})
-    documents = [one["document"] for one in given["nodes"]]
-    mask_only_secrets(module, documents, [given["account_key"], given["connection_string"]])
+    documents = [one["document"] for one in params["nodes"]]
+    mask_only_secrets(module, documents, [params["account_key"], params["connection_string"]])
     try:
-        names = node_names(given["nodes"])
-        if given["state"] == "present" and given["token"] == "keep":  # noqa: S105 - a choice
-            wrong = [problem for one in given["nodes"] for problem in checked(one["name"], one["document"])]
+        names = node_names(params["nodes"])
+        if params["state"] == "present" and params["token"] == "keep":  # noqa: S105 - a choice
+            wrong = [problem for one in params["nodes"] for problem in checked(one["name"], one["document"])]
             if wrong:
                 raise ConfigInvalid(wrong)
         storage = account(
-            given["account_url"] or "",
-            given["account_key"] or "",
-            given["connection_string"] or "",
-            ca_bundle=given["ca_bundle"] or "",
+            params["account_url"] or "",
+            params["account_key"] or "",
+            params["connection_string"] or "",
+            ca_bundle=params["ca_bundle"] or "",
         )
         clock = SystemClock()
-        outcomes = each(
+        outcomes = in_parallel(
             lambda pair: keep(
                 storage,
                 pair[0],
                 pair[1]["document"],
-                given,
+                params,
                 clock,
                 check=module.check_mode,
                 cluster_id=pair[1]["cluster_id"] or "",
             ),
-            list(zip(names, given["nodes"], strict=True)),
+            list(zip(names, params["nodes"], strict=True)),
             lambda pair: pair[0],
         )
     except FAILURES as error:
-        module.fail_json(msg=str(error), error=error.as_dict())
+        module.fail_json(msg=str(error), error=error.as_result())
     else:
         changed = [outcome for outcome in outcomes if outcome.plan.changes]
         module.exit_json(

@@ -90,10 +90,10 @@ operation:
   type: str
   sample: 4f1c2d9a77e0b3c8
 error:
-  description: What went wrong, as data.
+  description: The code of the error; the message says the rest.
   returned: failure
   type: dict
-  sample: {code: FLEX-1103, what: the configuration can't be fetched}
+  sample: {code: FLEX-1103}
 """
 
 from ansible.module_utils.basic import AnsibleModule
@@ -119,17 +119,17 @@ def main() -> None:
         required_if=NEEDED,
         supports_check_mode=True,
     )
-    given, host = module.params, Host()
-    operation = given["operation"] or new_operation()
+    params, host = module.params, Host()
+    operation = params["operation"] or new_operation()
     try:
         require_root()
         if module.check_mode:
-            obtained = obtain_given(module, host, purpose=given["purpose"])
+            obtained = obtain_given(module, host, purpose=params["purpose"])
         else:
             with held(host, operation, "Ansible", keep=True):
-                obtained = obtain_given(module, host, purpose=given["purpose"])
+                obtained = obtain_given(module, host, purpose=params["purpose"])
     except FlexNodeError as error:
-        module.fail_json(msg=str(error), error=error.as_dict())
+        module.fail_json(msg=str(error), error=error.as_result())
     else:
         module.exit_json(
             changed=obtained.changed,

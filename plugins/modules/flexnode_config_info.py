@@ -7,10 +7,10 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: flexnode_config_info
-short_description: flexNodeConfig resources of an AKS cluster, with the status of their nodes
+short_description: List flexNodeConfig resources of an AKS cluster with the status of their nodes
 version_added: 0.1.0
 description:
-  - Tells what Azure knows of the flex nodes of a cluster. Nothing that it returns is a secret.
+  - Returns the flexNodeConfig resources of a cluster and the status of their nodes. No secret is returned.
 author:
   - aks.flexnode contributors (@aks-flexnode)
 extends_documentation_fragment:
@@ -26,8 +26,8 @@ options:
     required: true
   names:
     description:
-      - Names of nodes, to be told of each with its whole configuration. Without it, all nodes of the cluster
-        with their status, in one request.
+      - Names of nodes, to return each with its whole configuration. Without it, all nodes of the cluster with
+        their status, in one request.
     type: list
     elements: str
     default: []
@@ -89,15 +89,15 @@ nodes:
       type: str
       sample: KubeletReady
     last_seen:
-      description: When the machine was last heard of.
+      description: When the machine last reported.
       type: str
       sample: "2026-02-26T15:30:45Z"
     status:
-      description: Its status as Azure tells it.
+      description: Its status, as Azure returns it.
       type: dict
       sample: {conditions: [{type: Ready, status: "True"}], lastConfigApplied: "2026-02-26T14:00:00Z"}
     config:
-      description: Its configuration, without secrets, where Azure tells it.
+      description: Its configuration, without secrets, if Azure returns it.
       type: dict
       sample: {kubernetes: {version: 1.34.4}}
   sample: [{name: edge-1, ready: true, config_version: "1708123456"}]
@@ -108,10 +108,10 @@ missing:
   elements: str
   sample: []
 error:
-  description: What went wrong, as data.
+  description: The code of the error; the message says the rest.
   returned: failure
   type: dict
-  sample: {code: FLEX-1703, what: this does not exist in Azure}
+  sample: {code: FLEX-1703}
 """
 
 from ansible.module_utils.basic import AnsibleModule
@@ -129,7 +129,7 @@ from ansible_collections.aks.flexnode.plugins.module_utils.controller.azure.flex
     described,
 )
 from ansible_collections.aks.flexnode.plugins.module_utils.controller.members import members_of
-from ansible_collections.aks.flexnode.plugins.module_utils.controller.parallel import FAILURES, each
+from ansible_collections.aks.flexnode.plugins.module_utils.controller.parallel import FAILURES, in_parallel
 from ansible_collections.aks.flexnode.plugins.module_utils.node.config.types.values import ArmId
 
 
@@ -143,24 +143,24 @@ def main() -> None:
         },
         supports_check_mode=True,
     )
-    given = module.params
-    names = list(dict.fromkeys(given["names"]))
+    params = module.params
+    names = list(dict.fromkeys(params["names"]))
     try:
-        members = members_of([{"name": name} for name in names or ["any"]], given["cluster_id"])
+        members = members_of([{"name": name} for name in names or ["any"]], params["cluster_id"])
         cluster: ArmId = members[0].cluster
         login = login_of(module, {"azure-mgmt-core": ARM_ERROR})
         nodes = FlexNodes(
-            Arm(login, given["api_version"], given["poll_interval"], given["operation_timeout"]), cluster
+            Arm(login, params["api_version"], params["poll_interval"], params["operation_timeout"]), cluster
         )
-        found = each(nodes.get, names, str) if names else list(nodes.list())
+        found = in_parallel(nodes.get, names, str) if names else list(nodes.list())
     except FAILURES as error:
-        module.fail_json(msg=str(error), error=error.as_dict())
+        module.fail_json(msg=str(error), error=error.as_result())
     else:
-        told = [described(resource, cluster) for resource in found if resource is not None]
-        there = {node["name"] for node in told}
+        shown = [described(resource, cluster) for resource in found if resource is not None]
+        there = {node["name"] for node in shown}
         module.exit_json(
             changed=False,
-            nodes=sorted(told, key=lambda node: str(node["name"])),
+            nodes=sorted(shown, key=lambda node: str(node["name"])),
             missing=[name for name in names if name not in there],
         )
 

@@ -7,66 +7,53 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: flexnode_identity_binding
-short_description: Let machines join with their Azure identities
-version_added: 0.2.0
+short_description: Let machines join a cluster with their Azure identities
+version_added: 0.1.0
 description:
   - Binds the Azure identity of each machine, in the cluster, to what obtains a kubelet's certificate and to
     nothing else. It is what C(kubernetesAuth.profile=certificate) needs, once.
-  - After the join the kubelet has a certificate of its own, and O(state=absent) takes the binding back.
-  - C(system:node) is never bound to an identity. Whoever wants C(kubernetesAuth.profile=token) gives the
-    machine roles in Azure, see M(aks.flexnode.flexnode_role_assignment).
+  - After the join the kubelet has a certificate of its own, and O(state=absent) removes the binding.
+  - C(system:node) is never bound to an identity. For C(kubernetesAuth.profile=token), assign roles in Azure
+    to the machine, see M(aks.flexnode.flexnode_role_assignment).
   - The API server is reached with an administrator's credential of the AKS cluster or, where its local
-    accounts are disabled, as the Azure identity itself, which then needs the rights in the cluster. With
-    O(kubeconfig), Azure is asked only who a machine is.
+    accounts are disabled, as the Azure identity itself, which then needs the rights in the cluster. With the
+    Kubernetes options (O(kubeconfig), O(host)), all O(nodes) are nodes of that one cluster, and Azure is
+    asked only for the identities of machines.
 author:
   - aks.flexnode contributors (@aks-flexnode)
 extends_documentation_fragment:
   - aks.flexnode.attributes
   - aks.flexnode.azure
+  - aks.flexnode.kubernetes
+  - aks.flexnode.nodes
 options:
   nodes:
     description:
       - The machines. Each is named by O(nodes[].principal_id), or by O(nodes[].machine_id).
-    type: list
-    elements: dict
     default: []
     suboptions:
       name:
         description: Name of the Node.
         type: str
         required: true
+      cluster_id:
+        description: Resource id of its AKS cluster, instead of O(cluster_id).
+        type: str
       principal_id:
         description: Object id of the machine's identity.
         type: str
       machine_id:
-        description: Resource id of the machine in Azure Arc, whose identity Azure then tells.
+        description: Resource id of the machine in Azure Arc. Azure is then asked for its identity.
         type: str
-      cluster_id:
-        description: Resource id of its AKS cluster, instead of O(cluster_id).
-        type: str
-  cluster_id:
-    description:
-      - Resource id of the AKS cluster of all nodes that name none.
-    type: str
   state:
     description:
-      - V(present) binds, V(absent) takes back what this module bound.
+      - V(present) creates the bindings, V(absent) removes those that this module created.
     type: str
     choices: [present, absent]
     default: present
-  kubeconfig:
-    description:
-      - A kubeconfig file of an administrator, instead of Azure. All O(nodes) are nodes of its cluster.
-    type: path
-  context:
-    description:
-      - Context of O(kubeconfig), instead of its current one.
-    type: str
-    default: ""
 requirements:
   - azure-mgmt-containerservice
   - azure-mgmt-hybridcompute
-  - PyYAML
 seealso:
   - module: aks.flexnode.flexnode_role_assignment
   - module: aks.flexnode.flexnode_bootstrap_token
@@ -82,7 +69,7 @@ EXAMPLES = r"""
   delegate_to: localhost
   run_once: true
 
-- name: Take that back after the join
+- name: Remove the bindings after the join
   aks.flexnode.flexnode_identity_binding:
     cluster_id: "{{ flexnode_cluster_id }}"
     nodes: [{name: edge-1, principal_id: 99999999-8888-7777-6666-555555555555}]
@@ -99,7 +86,7 @@ actions:
   elements: str
   sample: ["bind system:node-bootstrapper to 99999999-8888-7777-6666-555555555555"]
 nodes:
-  description: The machines, with their identities. One that Azure does not know any more is left out.
+  description: The machines, with their identities. A machine that no longer exists in Azure is left out.
   returned: success
   type: list
   elements: dict
@@ -113,24 +100,25 @@ nodes:
       type: str
       sample: 99999999-8888-7777-6666-555555555555
     cluster_id:
-      description: Resource id of its cluster. Empty with O(kubeconfig).
+      description: Resource id of its cluster. Empty with the Kubernetes options.
       type: str
       sample: /subscriptions/.../managedClusters/plant
   sample: [{name: edge-1, principal_id: 99999999-8888-7777-6666-555555555555}]
 error:
-  description: What went wrong, as data. Where machines failed for different reasons, C(nodes) has each.
+  description: The code of the error; the message says the rest. C(nodes) has the code of each
+    where machines failed for different reasons.
   returned: failure
   type: dict
-  sample: {code: FLEX-1505, what: the API server refuses this request}
+  sample: {code: FLEX-1505}
 """
+
+import os
 
 from ansible.module_utils.basic import AnsibleModule
 
 from ansible_collections.aks.flexnode.plugins.module_utils.controller.azure.aks.cluster import (
     CONTAINERSERVICE_ERROR,
-    YAML_ERROR,
     Clusters,
-    read_kubeconfig,
 )
 from ansible_collections.aks.flexnode.plugins.module_utils.controller.azure.arguments import AZURE, login_of
 from ansible_collections.aks.flexnode.plugins.module_utils.controller.azure.arm import ARM_ERROR
@@ -141,12 +129,21 @@ from ansible_collections.aks.flexnode.plugins.module_utils.controller.azure.role
     Authorization,
 )
 from ansible_collections.aks.flexnode.plugins.module_utils.controller.cluster.binding import RbacClient
+from ansible_collections.aks.flexnode.plugins.module_utils.controller.cluster.client import (
+    KUBERNETES_ERROR,
+    connected,
+)
 from ansible_collections.aks.flexnode.plugins.module_utils.controller.cluster.identity_binding import (
     bind,
     machines_of,
     unbind,
 )
-from ansible_collections.aks.flexnode.plugins.module_utils.controller.cluster.kubeconfig import connected
+from ansible_collections.aks.flexnode.plugins.module_utils.controller.cluster.kubeconfig import YAML_ERROR
+from ansible_collections.aks.flexnode.plugins.module_utils.controller.cluster.options import (
+    KUBERNETES,
+    kubernetes_access,
+    uses_kubernetes,
+)
 from ansible_collections.aks.flexnode.plugins.module_utils.controller.parallel import FAILURES
 
 
@@ -161,6 +158,7 @@ def main() -> None:
     module = AnsibleModule(
         argument_spec={
             **AZURE,
+            **KUBERNETES,
             "nodes": {
                 "type": "list",
                 "elements": "dict",
@@ -170,23 +168,23 @@ def main() -> None:
             },
             "cluster_id": {"type": "str"},
             "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
-            "kubeconfig": {"type": "path"},
-            "context": {"type": "str", "default": ""},
         },
         supports_check_mode=True,
     )
-    given, check = module.params, module.check_mode
-    require(module, {"PyYAML": YAML_ERROR})
-    act = unbind if given["state"] == "absent" else bind
+    params, check = module.params, module.check_mode
+    require(module, {"PyYAML": YAML_ERROR, "kubernetes": KUBERNETES_ERROR})
+    in_azure = bool(params["cluster_id"]) or any(node["cluster_id"] for node in params["nodes"])
+    kubernetes = uses_kubernetes(params, os.environ, azure=in_azure)
+    act = unbind if params["state"] == "absent" else bind
     actions, diff, nodes = [], [], []
     try:
-        login = sign_in(module)
+        login = sign_in(module, kubernetes=kubernetes)
         owner = Authorization(login).principal_of if login else None
-        for cluster, machines in machines_of(given, owner).items():
+        for cluster, machines in machines_of(params, owner, kubernetes=kubernetes).items():
             if cluster and login:
                 access = Clusters(login).access(cluster, admin=True)
             else:
-                access = read_kubeconfig(given["kubeconfig"], given["context"])
+                access = kubernetes_access(module)
             with connected(access, RbacClient) as client:
                 done = act(client, machines, check=check)
             actions += done.actions
@@ -196,22 +194,19 @@ def main() -> None:
                 for one in machines
             ]
     except FAILURES as error:
-        module.fail_json(msg=str(error), error=error.as_dict())
-    except OSError as error:
-        module.fail_json(msg=f"{given['kubeconfig']}: {error.strerror}")
+        module.fail_json(msg=str(error), error=error.as_result())
     else:
         module.exit_json(changed=bool(actions), actions=actions, nodes=nodes, diff=diff)
 
 
-def sign_in(module: AnsibleModule) -> Login | None:
-    """Azure is asked only where a cluster or a machine of it is meant."""
-    given = module.params
+def sign_in(module: AnsibleModule, *, kubernetes: bool) -> Login | None:
+    """Azure is asked only for a cluster or a machine that is named by its resource id."""
     packages = {"azure-mgmt-core": ARM_ERROR}
-    if not given["kubeconfig"]:
+    if not kubernetes:
         packages["azure-mgmt-containerservice"] = CONTAINERSERVICE_ERROR
-    if asks := any(not node["principal_id"] for node in given["nodes"]):
+    if asks := any(not node["principal_id"] for node in module.params["nodes"]):
         packages["azure-mgmt-hybridcompute"] = HYBRIDCOMPUTE_ERROR
-    return login_of(module, packages) if asks or not given["kubeconfig"] else None
+    return login_of(module, packages) if asks or not kubernetes else None
 
 
 if __name__ == "__main__":

@@ -7,22 +7,21 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: flexnode_node
-short_description: Nodes, as objects of the cluster
+short_description: Manage Node objects of a cluster
 version_added: 0.1.0
 description:
   - Waits for Nodes to be Ready, sets labels and taints, cordons, drains, uncordons and deletes them.
-  - On the controller it uses a kubeconfig. On a joined machine, without one, it acts as the machine's own
-    kubelet, which may do these things to its own Node only, and may not change taints.
+  - On the controller it uses O(kubeconfig) or the other Kubernetes options. On a joined machine, without
+    them, it signs in as the machine's own kubelet, which may change its own Node only, and not its taints.
 author:
   - aks.flexnode contributors (@aks-flexnode)
 extends_documentation_fragment:
   - aks.flexnode.attributes
-requirements:
-  - PyYAML, where O(kubeconfig) is given
+  - aks.flexnode.kubernetes
 options:
   names:
     description:
-      - Names of the Nodes. Without it, the Node of this machine.
+      - Names of the Nodes. Without it, the Node of this machine. Needed with the Kubernetes options.
     type: list
     elements: str
     default: []
@@ -44,7 +43,7 @@ options:
     default: 120
   labels:
     description:
-      - Labels to set. A label with an empty value of V(null) is removed.
+      - Labels to set. A label whose value is V(null) is removed.
     type: dict
     default: {}
   taints:
@@ -75,15 +74,6 @@ options:
       - Cordon and evict the pods, as their disruption budgets allow.
     type: bool
     default: false
-  kubeconfig:
-    description:
-      - A kubeconfig file, for use on the controller.
-    type: path
-  context:
-    description:
-      - Context of O(kubeconfig), instead of its current one.
-    type: str
-    default: ""
 """
 
 EXAMPLES = r"""
@@ -123,29 +113,31 @@ remains:
   elements: str
   sample: [default/web-0]
 error:
-  description: What went wrong, as data.
+  description: The code of the error; the message says the rest.
   returned: failure
   type: dict
-  sample: {code: FLEX-1505, what: the API server refuses this request}
+  sample: {code: FLEX-1505}
 """
 
 import contextlib
 import os
-import traceback
 
-from ansible.module_utils.basic import AnsibleModule, missing_required_lib
+from ansible.module_utils.basic import AnsibleModule
 
-from ansible_collections.aks.flexnode.plugins.module_utils.controller.cluster.kubeconfig import client_from
-from ansible_collections.aks.flexnode.plugins.module_utils.controller.cluster.nodes import apply_node
+from ansible_collections.aks.flexnode.plugins.module_utils.controller.cluster.client import connected
+from ansible_collections.aks.flexnode.plugins.module_utils.controller.cluster.nodes import (
+    NodeApi,
+    NodeClient,
+    apply_node,
+)
+from ansible_collections.aks.flexnode.plugins.module_utils.controller.cluster.options import (
+    KUBERNETES,
+    kubernetes_access,
+    uses_kubernetes,
+)
 from ansible_collections.aks.flexnode.plugins.module_utils.node.errors import FlexNodeError
 from ansible_collections.aks.flexnode.plugins.module_utils.node.machine.host import Host
 from ansible_collections.aks.flexnode.plugins.module_utils.node.operations.obtain import stored_config
-
-YAML_ERROR = ""
-try:
-    import yaml
-except ImportError:
-    YAML_ERROR = traceback.format_exc()
 
 
 def main() -> None:
@@ -160,6 +152,7 @@ def main() -> None:
     }
     module = AnsibleModule(
         argument_spec={
+            **KUBERNETES,
             "names": {"type": "list", "elements": "str", "default": []},
             "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
             "ready": {"type": "bool", "default": False},
@@ -168,34 +161,26 @@ def main() -> None:
             "taints": {"type": "list", "elements": "dict", "options": taint},
             "unschedulable": {"type": "bool"},
             "drain": {"type": "bool", "default": False},
-            "kubeconfig": {"type": "path"},
-            "context": {"type": "str", "default": ""},
         },
         supports_check_mode=True,
     )
-    given, host = module.params, Host()
-    if given["kubeconfig"] and not given["names"]:
-        module.fail_json(msg="names is needed with kubeconfig: which Nodes?")
-    if given["kubeconfig"] and YAML_ERROR:
-        module.fail_json(msg=missing_required_lib("PyYAML"), exception=YAML_ERROR)
+    params, host = module.params, Host()
+    # Without names the Node of this machine is meant, whatever the environment says.
+    kubernetes = uses_kubernetes(params, os.environ, azure=not params["names"])
+    if kubernetes and not params["names"]:
+        module.fail_json(msg="names is required with kubeconfig or host: which Nodes?")
     try:
         with contextlib.ExitStack() as stack:
-            if given["kubeconfig"]:
-                folder = os.path.dirname(os.path.abspath(given["kubeconfig"]))
-                with open(given["kubeconfig"], encoding="utf-8") as file:
-                    kubeconfig = yaml.safe_load(file)
-                client, names = (
-                    stack.enter_context(client_from(kubeconfig, folder, given["context"])),
-                    given["names"],
-                )
+            client: NodeApi
+            if kubernetes:
+                access = kubernetes_access(module)
+                client, names = stack.enter_context(connected(access, NodeClient)), params["names"]
             else:
                 node = stored_config(host, pollable=True).node
-                client, names = node.api(), given["names"] or [node.name]
-            done = [apply_node(client, name, given, host.clock, check=module.check_mode) for name in names]
+                client, names = node.api(), params["names"] or [node.name]
+            done = [apply_node(client, name, params, host.clock, check=module.check_mode) for name in names]
     except FlexNodeError as error:
-        module.fail_json(msg=str(error), error=error.as_dict())
-    except OSError as error:
-        module.fail_json(msg=f"{given['kubeconfig']}: {error.strerror}")
+        module.fail_json(msg=str(error), error=error.as_result())
     else:
         actions = [sentence for result in done for sentence in result.actions]
         module.exit_json(

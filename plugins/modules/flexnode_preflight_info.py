@@ -7,11 +7,11 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: flexnode_preflight_info
-short_description: What would keep a machine from joining
+short_description: Check what would keep a machine from joining
 version_added: 0.1.0
 description:
   - Runs every check and reports everything that is wrong at once, each with what was found, why it matters
-    and the command that mends it.
+    and the command that fixes it.
   - Findings are an answer, not a failure of this module. See RV(ok).
   - Changes nothing, needs no more rights than the join itself, and never authenticates with the bootstrap
     token.
@@ -38,11 +38,11 @@ options:
     default: "{}"
   url:
     description:
-      - Address of a configuration bundle. It is a secret, and is shown nowhere.
+      - URL of a configuration bundle. It is a secret, and is shown nowhere.
     type: str
   url_ca_cert:
     description:
-      - CA certificates (PEM) of the server of O(url), where it is not signed by one that the machine trusts.
+      - CA certificates (PEM) of the server of O(url), if the machine does not trust its CA.
     type: str
   durable:
     description:
@@ -51,9 +51,9 @@ options:
     default: false
   stage:
     description:
-      - V(host) looks at the machine and asks nobody. V(connectivity) asks the API server, the sources of all
-        artifacts and Azure, and belongs after Arc and VPN. V(all) does both, and leaves out what Arc or a VPN
-        has to make possible first.
+      - V(host) looks at the machine and sends no request. V(connectivity) asks the API server, the sources of
+        all artifacts and Azure, and belongs after Arc and VPN. V(all) does both, and leaves out what Arc or a
+        VPN has to make possible first.
     type: str
     choices: [host, connectivity, all]
     default: all
@@ -69,9 +69,9 @@ options:
     type: str
   token_expires:
     description:
-      - When the bootstrap token ends, as whoever made it says. A date as in V(2026-11-15T08:00:00Z), or
+      - When the bootstrap token expires, as its issuer says. A date as in V(2026-11-15T08:00:00Z), or
         seconds since 1970.
-      - The document does not tell, and trying would spend it.
+      - The document does not say, and trying would consume it.
     type: str
 """
 
@@ -82,14 +82,14 @@ EXAMPLES = r"""
     skip: [swap]
   register: result
 
-- name: Show it
+- name: Show the result
   ansible.builtin.debug:
     var: result.table
 """
 
 RETURN = r"""
 ok:
-  description: Whether nothing stands against a join. Warnings do not.
+  description: Whether the machine can join. Warnings do not prevent it.
   returned: success
   type: bool
   sample: false
@@ -124,7 +124,7 @@ unchecked:
   returned: success
   type: list
   elements: dict
-  sample: [{id: token-expired, why: the document does not say when its token ends}]
+  sample: [{id: token-expired, why: the document does not say when its token expires}]
 table:
   description: The same for a person, as lines.
   returned: success
@@ -179,10 +179,10 @@ seconds:
   type: float
   sample: 0.09
 error:
-  description: What went wrong with the module itself, as data.
+  description: The code of the error; the message says the rest.
   returned: failure
   type: dict
-  sample: {code: FLEX-1101, what: 1 problem in the configuration}
+  sample: {code: FLEX-1101}
 """
 
 from datetime import datetime, timezone
@@ -228,30 +228,30 @@ def main() -> None:
     try:
         report = look(module)
     except FlexNodeError as error:
-        module.fail_json(msg=str(error), error=error.as_dict())
+        module.fail_json(msg=str(error), error=error.as_result())
     else:
         name = module.params["name"] or report.node_name
         module.exit_json(changed=False, name=name, table=report.lines(name), **report.as_dict())
 
 
 def look(module: AnsibleModule) -> Report:
-    given, host = module.params, Host()
-    document = loads(given["document"], where="document")
+    params, host = module.params, Host()
+    document = loads(params["document"], where="document")
     module.no_log_values.update(secrets_of(document))
     source: Source = Inline(document)
-    if given["source"] == "url":
+    if params["source"] == "url":
         source = Url(
-            given["url"], HttpClient(ca_pem=given["url_ca_cert"] or "", clock=host.clock, attempts=2)
+            params["url"], HttpClient(ca_pem=params["url_ca_cert"] or "", clock=host.clock, attempts=2)
         )
-    elif given["source"] == "stored":
+    elif params["source"] == "stored":
         source = Stored(store_of(host))
-    overrides = {} if given["source"] == "inline" else document
+    overrides = {} if params["source"] == "inline" else document
     return run_preflight(
         host,
-        fetched(host, source, overrides, pollable=given["source"] == "stored" or given["durable"]),
-        given["stage"],
-        given["skip"],
-        token_expires=seconds(given["token_expires"]),
+        fetched(host, source, overrides, pollable=params["source"] == "stored" or params["durable"]),
+        params["stage"],
+        params["skip"],
+        token_expires=seconds(params["token_expires"]),
     )
 
 

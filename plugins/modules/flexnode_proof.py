@@ -7,23 +7,25 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: flexnode_proof
-short_description: Prove that pods work on nodes
+short_description: Test that pods work on nodes
 version_added: 0.1.0
 description:
   - Being Ready says that a kubelet talks to the cluster. It does not say that a pod on the node can resolve a
     name, reach a Service, or that the cluster can reach the kubelet for logs and exec.
-  - This module tries it. On every node a pod is placed, resolves the name of a Service and reaches the
+  - This module tests it. On every node a pod is placed, resolves the name of a Service and reaches the
     Service. Then its log is read and a command is run in it through the API server. All nodes at once.
-  - A failure is told in one sentence, with its cause as far as the cluster shows it.
-  - Everything it makes has the label C(aks.flexnode/proof) and is removed in any case. What a killed run left
-    is removed by the next one.
+  - A failure is reported in one sentence, with its cause as far as the cluster shows it.
+  - Everything it creates has the label C(aks.flexnode/proof) and is removed in any case. What a killed run
+    left is removed by the next one.
   - The pods run as C(nobody), without any right, within the C(restricted) pod security standard.
+  - The user of the kubeconfig needs to create and delete pods, Services and (without O(namespace))
+    namespaces, and pods/log and pods/exec. With the right to list pods and Services of all namespaces, causes
+    are named more precisely.
 author:
   - aks.flexnode contributors (@aks-flexnode)
 extends_documentation_fragment:
   - aks.flexnode.attributes
-requirements:
-  - kubernetes (Python package), where the module runs
+  - aks.flexnode.kubernetes
 options:
   names:
     description:
@@ -31,21 +33,9 @@ options:
     type: list
     elements: str
     required: true
-  kubeconfig:
-    description:
-      - A kubeconfig file. Its user needs to create and delete pods, Services and (without O(namespace))
-        namespaces, and pods/log and pods/exec. With the right to list pods and Services of all namespaces,
-        causes are named more precisely.
-    type: path
-    required: true
-  context:
-    description:
-      - Context of O(kubeconfig), instead of its current one.
-    type: str
-    default: ""
   namespace:
     description:
-      - An existing namespace to use. Without it, the proof makes one of its own and removes it.
+      - An existing namespace to use. Without it, the proof creates one and removes it.
     type: str
     default: ""
   image:
@@ -61,7 +51,7 @@ options:
 """
 
 EXAMPLES = r"""
-- name: Prove that two nodes work
+- name: Test that two nodes work
   aks.flexnode.flexnode_proof:
     names: [edge-1, edge-2]
     kubeconfig: ~/.kube/config
@@ -83,9 +73,9 @@ actions:
   returned: success
   type: list
   elements: str
-  sample: ["try a pod on Node edge-1: pod, dns, service, logs, exec"]
+  sample: ["test pods on Node edge-1: pod, dns, service, logs, exec"]
 nodes:
-  description: What was tried on every Node, and how it went.
+  description: The tests of every Node, and their results.
   returned: when not in check mode
   type: list
   elements: dict
@@ -108,7 +98,7 @@ nodes:
       type: float
       sample: 3.4
     summary:
-      description: One line for a person.
+      description: One line of text.
       type: str
       sample: edge-1  proven  pod, dns, service, logs, exec  in 3.4 s
     error:
@@ -124,10 +114,16 @@ remains:
   sample: []
 """
 
-from ansible.module_utils.basic import AnsibleModule, missing_required_lib
+from ansible.module_utils.basic import AnsibleModule
 
+from ansible_collections.aks.flexnode.plugins.module_utils.controller.azure.module import require
+from ansible_collections.aks.flexnode.plugins.module_utils.controller.cluster.client import signed_in
+from ansible_collections.aks.flexnode.plugins.module_utils.controller.cluster.options import (
+    KUBERNETES,
+    kubernetes_access,
+)
 from ansible_collections.aks.flexnode.plugins.module_utils.controller.cluster.proof.cluster import (
-    KUBERNETES_ERROR,
+    STREAM_ERROR,
     connector,
 )
 from ansible_collections.aks.flexnode.plugins.module_utils.controller.cluster.proof.run import new_run, prove
@@ -139,28 +135,26 @@ from ansible_collections.aks.flexnode.plugins.module_utils.node.machine.clock im
 def main() -> None:
     module = AnsibleModule(
         argument_spec={
+            **KUBERNETES,
             "names": {"type": "list", "elements": "str", "required": True},
-            "kubeconfig": {"type": "path", "required": True},
-            "context": {"type": "str", "default": ""},
             "namespace": {"type": "str", "default": ""},
             "image": {"type": "str", "default": "mcr.microsoft.com/azurelinux/busybox:1.36"},
             "timeout": {"type": "int", "default": 120},
         },
         supports_check_mode=True,
     )
-    given, clock = module.params, SystemClock()
-    names = list(dict.fromkeys(given["names"]))
-    actions = [f"try a pod on Node {name}: {', '.join(ORDER)}" for name in names]
+    params, clock = module.params, SystemClock()
+    names = list(dict.fromkeys(params["names"]))
+    actions = [f"test pods on Node {name}: {', '.join(ORDER)}" for name in names]
     if module.check_mode or not names:
         module.exit_json(changed=False, actions=actions)
-    if KUBERNETES_ERROR:
-        module.fail_json(msg=missing_required_lib("kubernetes"), exception=KUBERNETES_ERROR)
-    run = new_run(given["image"], given["timeout"], given["namespace"], clock)
+    require(module, {"kubernetes": STREAM_ERROR})
+    run = new_run(params["image"], params["timeout"], params["namespace"], clock)
     try:
-        connect = connector(given["kubeconfig"], given["context"])
-        proofs, remains = prove(connect, run, names, not given["namespace"], clock)
+        with signed_in(kubernetes_access(module)) as session:
+            proofs, remains = prove(connector(session), run, names, not params["namespace"], clock)
     except FlexNodeError as error:
-        module.fail_json(msg=str(error), error=error.as_dict())
+        module.fail_json(msg=str(error), error=error.as_result())
     else:
         for one in remains:
             module.warn(f"the proof could not remove {one} in time; the next one will")

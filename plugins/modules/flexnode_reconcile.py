@@ -7,18 +7,18 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: flexnode_reconcile
-short_description: Make a machine what its configuration says
+short_description: Apply the configuration of a node to a machine
 version_added: 0.1.0
 description:
   - Computes everything that a node consists of from its configuration, compares it with the machine, and
     applies what differs in one transaction. Artifacts are fetched and verified first, then all is placed,
     then what changed is restarted once.
   - What the configuration asked for once and asks for no more gets the state back that it had before. If
-    someone changed it since, it is left, with a warning.
+    it was changed by others since, it is left, with a warning.
   - With the V(services) component, success means that the Node is Ready at the API server, with the right
     version.
-  - O(state=absent) takes everything back. What was on the machine before is restored; what someone changed
-    since is left and reported.
+  - O(state=absent) uninstalls everything. What was on the machine before is restored; what was changed by
+    others since is left and reported.
 author:
   - aks.flexnode contributors (@aks-flexnode)
 extends_documentation_fragment:
@@ -34,7 +34,7 @@ options:
     default: [agent, system_config, runtime, kubernetes, cni, kubelet, services]
   state:
     description:
-      - V(present) makes the machine a node, V(absent) gives it back.
+      - V(present) makes the machine a node, V(absent) uninstalls the node.
     type: str
     choices: [present, absent]
     default: present
@@ -82,11 +82,11 @@ EXAMPLES = r"""
     config: "{{ fetched.config }}"
     operation: "{{ fetched.operation }}"
 
-- name: Have the container runtime ready in an image
+- name: Install the container runtime in an image
   aks.flexnode.flexnode_reconcile:
     components: [runtime]
 
-- name: Give the machine back
+- name: Uninstall the node
   aks.flexnode.flexnode_reconcile:
     state: absent
 """
@@ -114,7 +114,7 @@ node:
   type: dict
   sample: {name: edge-1, ready: true, kubeletVersion: 1.34.4, containerRuntime: containerd 2.3.4}
 remains:
-  description: With O(state=absent), what could not be taken back, and why.
+  description: With O(state=absent), what could not be restored, and why.
   returned: when O(state=absent)
   type: list
   elements: str
@@ -130,10 +130,10 @@ node_remains:
   type: str
   sample: "the API server refuses this request: nodes \"edge-1\" is forbidden"
 error:
-  description: What went wrong, as data.
+  description: The code of the error; the message says the rest.
   returned: failure
   type: dict
-  sample: {code: FLEX-1203, what: digest of containerd-2.3.4-linux-amd64.tar.gz differs}
+  sample: {code: FLEX-1203}
 """
 
 from collections.abc import Mapping
@@ -185,7 +185,7 @@ def main() -> None:
             with held(host, operation, "Ansible"):
                 result = carry_out(module, host)
     except FlexNodeError as error:
-        module.fail_json(msg=str(error), error=error.as_dict())
+        module.fail_json(msg=str(error), error=error.as_result())
     else:
         module.exit_json(**result)
 

@@ -7,15 +7,15 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: flexnode_role_assignment
-short_description: Azure roles of machines on their AKS clusters
-version_added: 0.2.0
+short_description: Assign Azure roles to machines on their AKS clusters
+version_added: 0.1.0
 description:
-  - Gives the identities of machines the roles that they need on their clusters, and takes them back. All
-    machines of a run share one login, and the assignments at each cluster are listed once.
-  - An assignment is named after what it grants, so a second run and a removal find the one that was made
-    before. What somebody else granted, at the scope or above it, counts as granted. It is neither changed
-    nor removed.
-  - A role that was given takes minutes to be effective. M(aks.flexnode.arc_register) waits for that on the
+  - Assigns the roles that machines need on their clusters to their identities, and removes them. All machines
+    of a run share one login, and the assignments at each cluster are listed once.
+  - The name of an assignment depends on what it grants, so a second run and a removal find the one that was
+    created before. An assignment by someone else, at the scope or above it, counts. It is neither changed nor
+    removed.
+  - A new role assignment takes minutes to be effective. M(aks.flexnode.arc_register) waits for that on the
     machine, as the machine's own identity.
 author:
   - aks.flexnode contributors (@aks-flexnode)
@@ -39,12 +39,12 @@ options:
         type: str
         required: true
       scope:
-        description: Resource id of what the role is for.
+        description: Resource id to assign the role at.
         type: str
         required: true
   nodes:
     description:
-      - Machines. Each gets O(roles) on its cluster.
+      - Machines. Each is assigned O(roles) on its cluster.
     type: list
     elements: dict
     default: []
@@ -58,17 +58,18 @@ options:
         type: str
       machine_id:
         description:
-          - Resource id of the machine in Azure Arc, which is asked for its identity where
-            O(nodes[].principal_id) is not given.
+          - Resource id of the machine in Azure Arc. Azure is asked for its identity if
+            O(nodes[].principal_id) is not set.
         type: str
       cluster_id:
         description:
           - Resource id of its AKS cluster, instead of O(cluster_id).
-          - With O(state=absent) and O(nodes[].machine_id) it may be left out. Roles are then looked for all
-            over the subscription of the machine, which needs the right to read role assignments there.
+          - With O(state=absent) and O(nodes[].machine_id) it may be left out. Roles are then searched in
+            the whole subscription of the machine, which needs the right to read role assignments there.
         type: str
-      profile:
-        description: What its kubelet lives on, instead of O(profile).
+      auth_profile:
+        description: The C(kubernetesAuth.profile) of its configuration, instead of O(auth_profile).
+        aliases: [profile]
         type: str
         choices: [certificate, token]
       roles:
@@ -77,32 +78,32 @@ options:
         elements: str
   cluster_id:
     description:
-      - Resource id of the AKS cluster of all nodes that name none.
+      - Resource id of the AKS cluster of all nodes that do not name one.
     type: str
-  profile:
+  auth_profile:
     description:
-      - What the kubelets of O(nodes) live on, which decides about O(roles). V(certificate) needs C(reader),
-        V(token) needs C(reader), C(rbac-cluster-admin) and C(cluster-admin).
+      - The C(kubernetesAuth.profile) of O(nodes), which decides about O(roles). V(certificate) needs
+        C(reader), V(token) needs C(reader), C(rbac-cluster-admin) and C(cluster-admin).
     type: str
     choices: [certificate, token]
     default: certificate
   roles:
     description:
-      - The roles of O(nodes), instead of those of O(profile). Each is a name, a GUID, a resource id, or a
-        short name.
+      - The roles of O(nodes), instead of those of O(auth_profile). Each is a name, a GUID, a resource id, or
+        a short name.
       - The short names are C(reader), C(rbac-cluster-admin) and C(cluster-admin).
-      - Without it, O(state=absent) takes back all that this module gave them on their clusters.
+      - Without it, O(state=absent) removes all assignments that this module created on their clusters.
     type: list
     elements: str
   state:
     description:
-      - V(present) gives the roles, V(absent) takes back those that this module gave, V(query) only looks.
+      - V(present) assigns the roles, V(absent) removes those that this module assigned, V(query) only looks.
     type: str
     choices: [present, absent, query]
     default: present
   principal_seconds:
     description:
-      - How long to try again while Azure does not know a principal, which is so shortly after it was made.
+      - Seconds to retry while Azure does not know a principal, which happens shortly after it was created.
     type: int
     default: 300
 requirements:
@@ -113,7 +114,7 @@ seealso:
 """
 
 EXAMPLES = r"""
-- name: Give two machines what they need to follow their configurations
+- name: Assign two machines what they need to follow their configurations
   aks.flexnode.flexnode_role_assignment:
     cluster_id: "{{ flexnode_cluster_id }}"
     nodes:
@@ -124,16 +125,16 @@ EXAMPLES = r"""
   delegate_to: localhost
   run_once: true
 
-- name: See what a machine whose kubelet lives on Entra tokens lacks
+- name: Show which roles a machine with kubernetesAuth.profile token lacks
   aks.flexnode.flexnode_role_assignment:
     cluster_id: "{{ flexnode_cluster_id }}"
     nodes: [{name: edge-1, principal_id: 99999999-8888-7777-6666-555555555555}]
-    profile: token
+    auth_profile: token
     state: query
   register: found
   delegate_to: localhost
 
-- name: Give a role of one's own making
+- name: Assign a custom role
   aks.flexnode.flexnode_role_assignment:
     assignments:
       - principal_id: 99999999-8888-7777-6666-555555555555
@@ -148,9 +149,9 @@ actions:
   returned: success
   type: list
   elements: str
-  sample: [give edge-1 the role Reader at /subscriptions/.../managedClusters/plant]
+  sample: [assign role Reader to edge-1 at /subscriptions/.../managedClusters/plant]
 assignments:
-  description: What became of each assignment.
+  description: The result for each assignment.
   returned: success
   type: list
   elements: dict
@@ -164,7 +165,7 @@ assignments:
       type: str
       sample: 99999999-8888-7777-6666-555555555555
     role:
-      description: Name of the role, or its GUID where the name is not known.
+      description: Name of the role, or its GUID if the name is not known.
       type: str
       sample: Reader
     role_id:
@@ -172,11 +173,11 @@ assignments:
       type: str
       sample: acdd72a7-3385-48ef-bd42-f606fba81ae7
     scope:
-      description: What the role is for.
+      description: Resource id that the role is assigned at.
       type: str
       sample: /subscriptions/.../managedClusters/plant
     name:
-      description: Name of the assignment, if it is ours.
+      description: Name of the assignment, if this module created it.
       type: str
       sample: 5f2c1d3e-0000-5000-8000-000000000000
     id:
@@ -185,7 +186,7 @@ assignments:
       sample: /subscriptions/.../roleAssignments/5f2c1d3e-0000-5000-8000-000000000000
     action:
       description:
-        - V(created), V(unchanged), V(deleted), or V(kept) for what somebody else granted. With
+        - V(created), V(unchanged), V(deleted), or V(kept) for an assignment by someone else. With
           O(state=query), V(present) or V(missing).
       type: str
       sample: created
@@ -194,13 +195,13 @@ assignments:
       type: str
       sample: it does not exist
     ours:
-      description: Whether this module gave it.
+      description: Whether this module created it.
       type: bool
       sample: true
   sample: [{node: edge-1, role: Reader, action: created, ours: true}]
 missing:
   description:
-    - What is not granted, each with the command that grants it. In check mode, what would be granted.
+    - Roles that are not assigned, each with the command that assigns it. In check mode, also planned ones.
   returned: success
   type: list
   elements: dict
@@ -222,36 +223,39 @@ missing:
       type: str
       sample: acdd72a7-3385-48ef-bd42-f606fba81ae7
     scope:
-      description: What the role is for.
+      description: Resource id that the role is assigned at.
       type: str
       sample: /subscriptions/.../managedClusters/plant
     command:
-      description: The line that grants it.
+      description: The command that assigns it.
       type: str
       sample: az role assignment create --assignee-object-id ...
   sample: [{node: edge-1, role: Reader, command: az role assignment create ...}]
 error:
-  description: What went wrong, as data. Where machines failed for different reasons, C(nodes) has each.
+  description: The code of the error; the message says the rest. C(nodes) has the code of each
+    where machines failed for different reasons.
   returned: failure
   type: dict
-  sample: {code: FLEX-1702, what: the identity may not Microsoft.Authorization/roleAssignments/write}
+  sample: {code: FLEX-1702}
 """
 
 from ansible.module_utils.basic import AnsibleModule
 
 from ansible_collections.aks.flexnode.plugins.module_utils.controller.azure.arguments import AZURE, login_of
 from ansible_collections.aks.flexnode.plugins.module_utils.controller.azure.arm import ARM_ERROR
-from ansible_collections.aks.flexnode.plugins.module_utils.controller.azure.roles.assignments import orders_of
+from ansible_collections.aks.flexnode.plugins.module_utils.controller.azure.roles.assignments import (
+    requests_of,
+)
 from ansible_collections.aks.flexnode.plugins.module_utils.controller.azure.roles.authorization import (
     AUTHORIZATION_ERROR,
     HYBRIDCOMPUTE_ERROR,
     Authorization,
 )
 from ansible_collections.aks.flexnode.plugins.module_utils.controller.azure.roles.granting import (
-    give,
-    looked,
+    assign_roles,
+    inspect_roles,
     plan_of,
-    take,
+    remove_roles,
 )
 from ansible_collections.aks.flexnode.plugins.module_utils.controller.parallel import FAILURES
 from ansible_collections.aks.flexnode.plugins.module_utils.node.machine.clock import SystemClock
@@ -268,7 +272,7 @@ def main() -> None:
         "principal_id": text,
         "machine_id": text,
         "cluster_id": text,
-        "profile": {"type": "str", "choices": list(PROFILES)},
+        "auth_profile": {"type": "str", "choices": list(PROFILES), "aliases": ["profile"]},
         "roles": roles,
     }
     module = AnsibleModule(
@@ -277,30 +281,30 @@ def main() -> None:
             "assignments": {"type": "list", "elements": "dict", "default": [], "options": single},
             "nodes": {"type": "list", "elements": "dict", "default": [], "options": node},
             "cluster_id": {"type": "str"},
-            "profile": {"type": "str", "choices": list(PROFILES), "default": "certificate"},
+            "auth_profile": {"type": "str", "choices": list(PROFILES), "default": "certificate"},
             "roles": roles,
             "state": {"type": "str", "choices": ["present", "absent", "query"], "default": "present"},
             "principal_seconds": {"type": "int", "default": 300},
         },
         supports_check_mode=True,
     )
-    given, check = module.params, module.check_mode
-    state, packages = given["state"], {"azure-mgmt-authorization": AUTHORIZATION_ERROR}
+    params, check = module.params, module.check_mode
+    state, packages = params["state"], {"azure-mgmt-authorization": AUTHORIZATION_ERROR}
     try:
-        orders = orders_of(given)
-        if any(order.machine_id for order in orders):
+        requests = requests_of(params)
+        if any(request.machine_id for request in requests):
             packages["azure-mgmt-hybridcompute"] = HYBRIDCOMPUTE_ERROR
         azure = Authorization(login_of(module, {"azure-mgmt-core": ARM_ERROR, **packages}))
-        plan = plan_of(azure, orders, absent=state == "absent")
+        plan = plan_of(azure, requests, absent=state == "absent")
         if state == "absent":
-            outcomes = take(azure, plan, check=check)
+            outcomes = remove_roles(azure, plan, check=check)
         elif state == "query":
-            outcomes = looked(plan)
+            outcomes = inspect_roles(plan)
         else:
-            seconds = given["principal_seconds"]
-            outcomes = give(azure, plan, SystemClock(), seconds=seconds, check=check)
+            seconds = params["principal_seconds"]
+            outcomes = assign_roles(azure, plan, SystemClock(), seconds=seconds, check=check)
     except FAILURES as error:
-        module.fail_json(msg=str(error), error=error.as_dict())
+        module.fail_json(msg=str(error), error=error.as_result())
     else:
         changed = [outcome for outcome in outcomes if outcome.changes]
         module.exit_json(

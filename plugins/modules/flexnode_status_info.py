@@ -7,7 +7,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: flexnode_status_info
-short_description: The status of a node
+short_description: Show the status of a node
 version_added: 0.1.0
 description:
   - Looks at a machine, its configuration and its Node, and gives one document with one reason.
@@ -21,7 +21,7 @@ options: {}
 """
 
 EXAMPLES = r"""
-- name: How is this machine doing?
+- name: Read the status of this machine
   aks.flexnode.flexnode_status_info:
   register: result
 
@@ -42,10 +42,10 @@ status:
     config: {version: "1708123456", appliedVersion: "1708123456"}
     drift: []
 error:
-  description: What went wrong, as data.
+  description: The code of the error; the message says the rest.
   returned: failure
   type: dict
-  sample: {code: FLEX-1402, what: a state file can't be read}
+  sample: {code: FLEX-1402}
 """
 
 from ansible.module_utils.basic import AnsibleModule
@@ -63,7 +63,7 @@ def main() -> None:
         require_root()
         status = status_of(Host())
     except FlexNodeError as error:
-        module.fail_json(msg=str(error), error=error.as_dict())
+        module.fail_json(msg=str(error), error=error.as_result())
     else:
         module.exit_json(changed=False, status=status)
 

@@ -7,19 +7,20 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: flexnode_token
-short_description: New bootstrap tokens and addresses for flexNodeConfig resources
+short_description: Issue new bootstrap tokens and URLs for flexNodeConfig resources
 version_added: 0.1.0
 description:
-  - Has Azure issue a new bootstrap token for nodes, and a new address to fetch their configuration from. The
-    old token and the old address are void.
-  - For a machine whose token was consumed by a join that failed. A node that has joined needs none, and is
-    not disturbed by it.
+  - Lets Azure issue a new bootstrap token for nodes, and a new URL to fetch their configuration from. The old
+    token and the old URL become invalid.
+  - For a machine whose token was consumed by a join that failed. A joined node does not need one, and is not
+    affected.
 author:
   - aks.flexnode contributors (@aks-flexnode)
 extends_documentation_fragment:
   - aks.flexnode.attributes
   - aks.flexnode.azure
   - aks.flexnode.azure.preview
+  - aks.flexnode.nodes
 attributes:
   diff_mode:
     support: none
@@ -29,19 +30,7 @@ attributes:
     description: Every run issues new tokens, which is its purpose.
 options:
   nodes:
-    description:
-      - The nodes, where they belong to several clusters.
-    type: list
-    elements: dict
     default: []
-    suboptions:
-      name:
-        description: Name of the Node.
-        type: str
-        required: true
-      cluster_id:
-        description: Resource id of its AKS cluster, instead of O(cluster_id).
-        type: str
   names:
     description:
       - Names of nodes of O(cluster_id).
@@ -50,8 +39,7 @@ options:
     default: []
   cluster_id:
     description:
-      - Resource id of the AKS cluster of O(names), and of all O(nodes) that name none.
-    type: str
+      - Resource id of the AKS cluster of O(names), and of all O(nodes) that do not name one.
 requirements:
   - azure-mgmt-core
 seealso:
@@ -59,12 +47,12 @@ seealso:
 """
 
 EXAMPLES = r"""
-- name: Let a machine try to join again
+- name: Issue a new token, so that a machine can try to join again
   aks.flexnode.flexnode_token:
     cluster_id: "{{ flexnode_cluster_id }}"
     names: [edge-1]
   register: tokens
-  no_log: true # it returns addresses that are secrets
+  no_log: true # it returns URLs that are secrets
   delegate_to: localhost
   run_once: true
 """
@@ -75,7 +63,7 @@ actions:
   returned: success
   type: list
   elements: str
-  sample: [issue a new address for flexNodeConfig edge-1 (it was asked for)]
+  sample: [issue a new configuration URL for flexNodeConfig edge-1 (requested)]
 nodes:
   description: The nodes, with what was issued for each.
   returned: success
@@ -98,9 +86,9 @@ nodes:
       description: Why.
       type: list
       elements: str
-      sample: [it was asked for]
+      sample: [requested]
     joined:
-      description: Whether it had joined before. It has, too, where its Node is not Ready at the moment.
+      description: Whether it had joined before, even if its Node is not Ready at the moment.
       type: bool
       sample: false
     config_version:
@@ -112,19 +100,20 @@ nodes:
       type: str
       sample: Succeeded
     config_url:
-      description: Address of the configuration, a secret. In check mode V(<minted at apply>).
+      description: URL of the configuration, a secret. In check mode V(<minted at apply>).
       type: str
       sample: https://aksconfigs.blob.core.windows.net/configs/edge-1-config-v2.json?sv=...
     config_url_expires:
-      description: When the address ends, unless the join ends it sooner.
+      description: When the URL expires, unless the join makes it invalid sooner.
       type: str
       sample: "2026-02-27T11:00:00Z"
   sample: [{name: edge-1, action: regenerated, config_version: "1708127890"}]
 error:
-  description: What went wrong, as data. Where nodes failed for different reasons, C(nodes) has each.
+  description: The code of the error; the message says the rest. C(nodes) has the code of each
+    where nodes failed for different reasons.
   returned: failure
   type: dict
-  sample: {code: FLEX-1703, what: there is no flexNodeConfig edge-9}
+  sample: {code: FLEX-1703}
 """
 
 from ansible.module_utils.basic import AnsibleModule
@@ -157,15 +146,15 @@ def main() -> None:
         },
         supports_check_mode=True,
     )
-    given = module.params
+    params = module.params
     try:
-        named = [{"name": name} for name in given["names"]]
-        members = members_of([*given["nodes"], *named], given["cluster_id"] or "")
+        named = [{"name": name} for name in params["names"]]
+        members = members_of([*params["nodes"], *named], params["cluster_id"] or "")
         login = login_of(module, {"azure-mgmt-core": ARM_ERROR})
-        arm = Arm(login, given["api_version"], given["poll_interval"], given["operation_timeout"])
+        arm = Arm(login, params["api_version"], params["poll_interval"], params["operation_timeout"])
         outcomes = regenerate(lambda cluster: FlexNodes(arm, cluster), members, check=module.check_mode)
     except FAILURES as error:
-        module.fail_json(msg=str(error), error=error.as_dict())
+        module.fail_json(msg=str(error), error=error.as_result())
     else:
         module.exit_json(
             changed=bool(outcomes),

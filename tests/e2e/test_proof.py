@@ -130,7 +130,7 @@ def test_names_are_resolved_from_the_node_that_has_no_dns_pod(pair: Pair) -> Non
 
 def test_check_mode_tells_and_makes_nothing(pair: Pair) -> None:
     told = result(fleet.succeeded(pair.prove(options=("--check",))))
-    assert told["actions"] == [f"try a pod on Node {name}: {', '.join(CHECKS)}" for name in MATRIX]
+    assert told["actions"] == [f"test pods on Node {name}: {', '.join(CHECKS)}" for name in MATRIX]
     assert "nodes" not in told
 
 

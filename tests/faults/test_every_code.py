@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from ansible_collections.aks.flexnode.plugins.module_utils.controller.cluster.proof.cluster import connector
-from ansible_collections.aks.flexnode.plugins.module_utils.node.errors import (
-    PreflightFailed,
-    ProofImpossible,
+from ansible_collections.aks.flexnode.plugins.module_utils.controller.cluster.errors import KubeconfigUnusable
+from ansible_collections.aks.flexnode.plugins.module_utils.controller.cluster.kubeconfig import (
+    read_kubeconfig,
 )
+from ansible_collections.aks.flexnode.plugins.module_utils.node.errors import PreflightFailed
 from ansible_collections.aks.flexnode.plugins.module_utils.node.machine.host import Host
 from ansible_collections.aks.flexnode.plugins.module_utils.node.preflight.run import run_preflight
 from scripts.docs import every_error
@@ -60,7 +60,7 @@ PROVOKED = {
     "FLEX-1603": "e2e/test_proof.py::test_missing_kube_proxy_is_named",
     "FLEX-1604": "e2e/test_proof.py::test_closed_kubelet_port_is_named",
     "FLEX-1605": "unit/controller/cluster/proof/test_verdict.py::test_exec_does_not_work",
-    "FLEX-1606": "faults/test_every_code.py::test_a_kubeconfig_that_is_not_there",
+    "FLEX-1606": "unit/controller/cluster/proof/test_cluster.py::test_what_the_api_server_refuses",
     "FLEX-1701": "unit/controller/azure/test_arm.py::test_a_wrong_secret_is_a_failed_login",
     "FLEX-1702": "contract/modules/test_config.py::test_a_missing_permission_says_who_what_where_and_how",
     "FLEX-1703": "contract/modules/test_config.py::test_a_cluster_that_does_not_exist",
@@ -84,6 +84,9 @@ PROVOKED = {
     "FLEX-1815": "unit/node/procedures/test_arc.py::test_services_that_do_not_come",
     "FLEX-1816": "unit/node/procedures/test_arc.py::test_a_role_that_is_never_granted",
     "FLEX-1817": "unit/node/procedures/test_arc.py::test_answers_that_are_none",
+    "FLEX-1901": "faults/test_every_code.py::test_a_kubeconfig_that_is_not_there",
+    "FLEX-1902": "unit/controller/cluster/test_exec_plugin.py::test_a_command_that_is_not_installed",
+    "FLEX-1903": "unit/controller/cluster/proof/test_cluster.py::test_what_the_api_server_refuses",
 }
 
 
@@ -109,10 +112,10 @@ def test_codes_are_stable_and_documented() -> None:
 
 
 def test_a_kubeconfig_that_is_not_there(tmp_path: Path) -> None:
-    with pytest.raises(ProofImpossible) as caught:
-        connector(str(tmp_path / "none"), "")
+    with pytest.raises(KubeconfigUnusable) as caught:
+        read_kubeconfig([str(tmp_path / "none")])
     assert caught.value.where == str(tmp_path / "none")
-    assert "kubectl config view" in caught.value.fix
+    assert "check the option kubeconfig" in caught.value.fix
 
 
 def test_all_that_stands_against_a_join_is_one_error(tmp_path: Path) -> None:

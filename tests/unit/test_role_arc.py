@@ -135,5 +135,5 @@ def test_the_proxy_may_have_a_password() -> None:
     """It is in no fact, and the module does not show it."""
     assert "proxy" not in arc_request({"proxy": {"https": "http://user:pw@p:1"}})
     assert task("main", "Register")["aks.flexnode.arc_register"]["proxy"].startswith("{{ __arc_proxy")
-    module = (ROLE.parents[1] / "plugins/modules/arc_register.py").read_text()
+    module = (ROLE.parents[1] / "plugins/module_utils/arc_options.py").read_text()
     assert '"proxy": {"type": "str", "no_log": True}' in module

@@ -1,7 +1,7 @@
 # Copyright: (c) 2026, aks.flexnode contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The nodes that a module is given: names and clusters, checked. All pure."""
+"""The nodes of a module's options: names and clusters, checked. All pure."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ..node.errors import ConfigInvalid, Problem
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """One node of the fleet, and what is given about it."""
+    """One node of the fleet, and its part of the options."""
 
     name: str
     cluster: ArmId
@@ -25,12 +25,12 @@ class Member:
 
     @property
     def key(self) -> tuple[str, ArmId]:
-        """What tells it from all others."""
+        """What identifies it: two clusters may have nodes of one name."""
         return self.name, self.cluster
 
 
 def node_names(nodes: Sequence[Mapping[str, Any]]) -> list[str]:
-    """The names alone, checked; everything that is wrong is told at once."""
+    """The names alone, checked; all problems are reported at once."""
     names: list[str] = []
     problems: list[Problem] = []
     for index, node in enumerate(nodes):
@@ -40,14 +40,14 @@ def node_names(nodes: Sequence[Mapping[str, Any]]) -> list[str]:
             problems += refused.under(f"nodes[{index}].name")
             continue
         if names[-1] in names[:-1]:
-            problems.append(Problem(f"nodes[{index}].name", names[-1], "each node once"))
+            problems.append(Problem(f"nodes[{index}].name", names[-1], "each node only once"))
     if problems:
         raise ConfigInvalid(problems)
     return names
 
 
 def members_of(nodes: Sequence[Mapping[str, Any]], default_cluster: str = "") -> list[Member]:
-    """Read the `nodes` of a module; everything that is wrong is told at once."""
+    """Read the `nodes` of a module; all problems are reported at once."""
     members: list[Member] = []
     problems: list[Problem] = []
     for index, node in enumerate(nodes):
@@ -60,11 +60,11 @@ def members_of(nodes: Sequence[Mapping[str, Any]], default_cluster: str = "") ->
         try:
             member = Member(name, ArmId.parse(cluster), node.get("document") or {})
         except ValueError as error:
-            found = "not given" if not cluster else "not the id of a managed cluster"
+            found = "not set" if not cluster else "not the id of a managed cluster"
             problems.append(Problem(f"{at}.cluster_id", found, "the ARM id of an AKS cluster", str(error)))
             continue
         if any(one.key == member.key for one in members):
-            problems.append(Problem(f"{at}.name", name, "each node once"))
+            problems.append(Problem(f"{at}.name", name, "each node only once"))
         members.append(member)
     if problems:
         raise ConfigInvalid(problems)
@@ -72,7 +72,7 @@ def members_of(nodes: Sequence[Mapping[str, Any]], default_cluster: str = "") ->
 
 
 def by_cluster(members: Iterable[Member]) -> dict[ArmId, list[Member]]:
-    """The members of each cluster."""
+    """The members per cluster."""
     found: dict[ArmId, list[Member]] = {}
     for member in members:
         found.setdefault(member.cluster, []).append(member)
@@ -81,18 +81,18 @@ def by_cluster(members: Iterable[Member]) -> dict[ArmId, list[Member]]:
 
 @dataclass(frozen=True, slots=True)
 class Admission:
-    """Nodes and tokens of one cluster; without a cluster, those of a kubeconfig."""
+    """Nodes and tokens of one cluster; without an id, of the cluster that Kubernetes options name."""
 
     cluster: ArmId | None
     names: tuple[str, ...] = ()
     token_ids: tuple[str, ...] = ()
-    without: frozenset[str] = frozenset()  # those of the nodes that want no token
+    without: frozenset[str] = frozenset()  # names that need no token
 
 
-def admission_of(options: Mapping[str, Any]) -> list[Admission]:
-    """Read the options that say whose tokens are meant."""
+def admission_of(options: Mapping[str, Any], *, kubernetes: bool) -> list[Admission]:
+    """Read the nodes and token ids; with `kubernetes` all of them belong to one cluster without an id."""
     token_ids, nodes = tuple(options["token_ids"]), options["nodes"]
-    if options["kubeconfig"]:
+    if kubernetes:
         names = node_names(nodes)
         without = (name for name, node in zip(names, nodes, strict=True) if not node.get("token", True))
         return [Admission(None, tuple(names), token_ids, frozenset(without))]

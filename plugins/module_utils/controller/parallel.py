@@ -1,7 +1,7 @@
 # Copyright: (c) 2026, aks.flexnode contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The same for many nodes, a few at a time; what fails is told together."""
+"""Do the same work for many nodes in a few threads, and report all failures together."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ R = TypeVar("R")
 
 
 class NodesFailed(Exception):
-    """Several nodes failed, each for its own reason. Looks like one error; code and cause are the first's."""
+    """Several nodes failed for different reasons. Code and cause are those of the first."""
 
     def __init__(self, errors: Mapping[str, FlexNodeError]) -> None:
         super().__init__(*errors.values())
@@ -26,17 +26,20 @@ class NodesFailed(Exception):
     def __str__(self) -> str:
         return "\n".join(f"{name}: {error}" for name, error in self.errors.items())
 
-    def as_dict(self) -> dict[str, Any]:
-        """The first as data, and each by the name of its node."""
+    def as_result(self) -> dict[str, Any]:
+        """The code of the first, and that of each by the name of its node."""
         first = next(iter(self.errors.values()))
-        return {**first.as_dict(), "nodes": {name: error.as_dict() for name, error in self.errors.items()}}
+        return {
+            **first.as_result(),
+            "nodes": {name: error.as_result() for name, error in self.errors.items()},
+        }
 
 
 FAILURES = (FlexNodeError, NodesFailed)
 
 
-def each(work: Callable[[T], R], items: Sequence[T], name: Callable[[T], str]) -> list[R]:
-    """Do the same for all, a few at a time; all are tried, then all failures are told together."""
+def in_parallel(work: Callable[[T], R], items: Sequence[T], name: Callable[[T], str]) -> list[R]:
+    """Call `work` for every item, a few at a time. All are tried, then all failures are raised together."""
     if not items:
         return []
     done: list[R] = []
@@ -48,7 +51,7 @@ def each(work: Callable[[T], R], items: Sequence[T], name: Callable[[T], str]) -
             except FlexNodeError as error:
                 errors[name(item)] = error
     if errors:
-        # One cause for all (a missing role, no network) is one error.
+        # One cause for all items (a missing role, no network) is one error.
         distinct = {str(error): error for error in errors.values()}
         raise next(iter(distinct.values())) if len(distinct) == 1 else NodesFailed(errors)
     return done

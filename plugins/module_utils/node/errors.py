@@ -31,6 +31,10 @@ class FlexNodeError(Exception):
         advice = f"\nfix: {self.fix}" if self.fix else ""
         return f"{self.code}: {self.what}{place}{cause}{advice}"
 
+    def as_result(self) -> dict[str, Any]:
+        """Return what a failed module adds to its message: the code, for automation."""
+        return {"code": self.code}
+
     def as_dict(self) -> dict[str, Any]:
         """Return what modules, status.json and --json print."""
         return {
@@ -146,7 +150,7 @@ class DigestMismatch(FlexNodeError):
 
 class NotInCatalogue(FlexNodeError):
     code, title = "FLEX-1204", "A version is not in the catalogue"
-    remedy = "choose a known version, set its sha256 beside the version, or refresh: make catalogue"
+    remedy = "choose a known version, set its sha256 beside the version, or install a newer aks.flexnode"
 
 
 class ArchiveUnsafe(FlexNodeError):

@@ -72,7 +72,11 @@ def arm(bed: Testbed, method: str, path: str, token: str, body: Any = None) -> r
 
 
 def test_the_life_of_assignments(bed: Testbed, manager: Person, machines: list[Principal]) -> None:
-    given: dict[str, Any] = {"cluster_id": bed.azure.cluster_id, "nodes": nodes(machines), "profile": "token"}
+    given: dict[str, Any] = {
+        "cluster_id": bed.azure.cluster_id,
+        "nodes": nodes(machines),
+        "auth_profile": "token",
+    }
     planned = manager.do(MODULE, check=True, **given)
     assert (planned["changed"], len(planned["missing"]), len(planned["diff"])) == (True, 9, 9)
     looked = manager.do(MODULE, state="query", **given)

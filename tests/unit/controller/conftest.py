@@ -14,9 +14,9 @@ from ansible_collections.aks.flexnode.plugins.module_utils.controller.azure impo
 from ansible_collections.aks.flexnode.plugins.module_utils.controller.azure.arm import Arm
 from ansible_collections.aks.flexnode.plugins.module_utils.controller.azure.login import (
     Login,
-    settings_of,
     sign_in,
 )
+from ansible_collections.aks.flexnode.plugins.module_utils.controller.azure.settings import settings_of
 from tests.unit.controller.fake_azure import VERSION, FakeAzure
 from tests.unit.node.servers import Pki
 

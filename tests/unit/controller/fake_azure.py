@@ -135,7 +135,7 @@ class FakeAzure:
                 }
             )
         form = {key: values[0] for key, values in parse_qs(request.body.decode()).items()}
-        if form.get("client_secret") != SECRET:
+        if form.get("client_secret") != SECRET and not form.get("client_assertion"):
             text = "AADSTS7000215: Invalid client secret provided. Trace ID: 1 Correlation ID: 2"
             return answer_json({"error": "invalid_client", "error_description": text}, 401)
         token = jwt(oid=OBJECT, appid=CLIENT, aud=form["scope"])

@@ -64,7 +64,8 @@ class FakeCluster:
 
     def answer(self, request: Request) -> Answer:
         """One request."""
-        self.bearers.add(request.headers.get("Authorization", ""))
+        headers = {name.lower(): value for name, value in request.headers.items()}
+        self.bearers.add(headers.get("authorization", ""))
         path = urlsplit(request.path).path
         for start, status in self.refuse.items():
             if f"{request.method} {path}".startswith(start):
@@ -80,6 +81,9 @@ class FakeCluster:
         if request.method == "DELETE":
             found = self.objects.pop(path, None)
             return answer_json(found or {"message": "not found"}, 200 if found else 404)
+        if path.startswith("/api/v1/nodes/"):
+            node = self.nodes.get(path.rpartition("/")[2])
+            return answer_json(node or {"kind": "Status", "message": "not found"}, 200 if node else 404)
         if path in self.objects:
             return answer_json(self.objects[path])
         if path.startswith(f"{RBAC}/clusterrole") and path.count("/") > 4:

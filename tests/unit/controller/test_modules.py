@@ -20,6 +20,7 @@ from tests.unit.controller.azure.aks.test_cluster import MANAGED
 from tests.unit.controller.fake_azure import CLIENT, CLUSTER, OBJECT, SECRET, TENANT, FakeAzure
 from tests.unit.controller.fake_blob import KEY, FakeBlob
 from tests.unit.controller.fake_cluster import FakeCluster
+from tests.unit.controller.fake_kubelogin import FakeKubelogin
 from tests.unit.node.config.test_samples import TOKEN, TOKEN_JOIN
 from tests.unit.node.fake_api import a_node
 from tests.unit.node.servers import Pki
@@ -171,6 +172,7 @@ def test_what_is_wrong_is_found_before_anything_is_asked(
         ("flexnode_cluster_info", "azure.mgmt.containerservice", "azure-mgmt-containerservice"),
         ("flexnode_bootstrap_token", "azure.mgmt.containerservice", "azure-mgmt-containerservice"),
         ("flexnode_bootstrap_token", "yaml", "PyYAML"),
+        ("flexnode_bootstrap_token", "kubernetes", "kubernetes"),
         ("flexnode_config_blob", "azure.storage.blob", "azure-storage-blob"),
     ],
 )
@@ -235,7 +237,33 @@ def test_tokens_by_a_kubeconfig_need_no_azure(cluster: FakeCluster, pki: Pki, tm
     assert list(cluster.tokens) == ["edge-2"]
     assert minted["nodes"][0]["cluster_id"] == ""
     missing = run("flexnode_bootstrap_token", tmp_path, **{**given, "kubeconfig": str(tmp_path / "none")})
-    assert missing["msg"] == f"{tmp_path / 'none'}: No such file or directory"
+    assert missing["error"]["code"] == "FLEX-1901"
+    assert f"({tmp_path / 'none'}): No such file or directory" in missing["msg"]
+
+
+def test_the_environment_names_a_cluster_only_where_the_task_does_not(
+    azure: FakeAzure, cluster: FakeCluster, pki: Pki, tmp_path: Path
+) -> None:
+    file = tmp_path / "kubeconfig"
+    file.write_text(json.dumps(cluster.kubeconfig(pki)))
+    environment = {"K8S_AUTH_KUBECONFIG": str(file), "AZURE_TENANT": TENANT, "AZURE_CLIENT_ID": CLIENT}
+    nodes = [{"name": "edge-2"}]
+    assert run("flexnode_bootstrap_token", tmp_path, environment, nodes=nodes)["changed"]
+    assert list(cluster.tokens) == ["edge-2"]
+    by_azure: dict[str, Any] = {"nodes": nodes, "cluster_id": CLUSTER, "auth_source": "env"}
+    answer = run("flexnode_bootstrap_token", tmp_path, environment, **by_azure)
+    assert answer["error"]["code"] == "FLEX-1701", "Azure is asked, not the cluster of the environment"
+
+
+def test_tokens_by_a_kubeconfig_with_kubelogin(cluster: FakeCluster, pki: Pki, tmp_path: Path) -> None:
+    kubelogin = FakeKubelogin.install(tmp_path / "bin", token=SECRET)
+    kubeconfig = cluster.kubeconfig(pki)
+    kubeconfig["users"][0]["user"] = kubelogin.user()
+    file = tmp_path / "kubeconfig"
+    file.write_text(json.dumps(kubeconfig))
+    done = run("flexnode_bootstrap_token", tmp_path, kubeconfig=str(file), nodes=[{"name": "edge-2"}])
+    assert done["actions"][-1] == "create a bootstrap token for edge-2"
+    assert cluster.bearers == {f"Bearer {SECRET}"}
 
 
 # -- flexnode_config_blob ----------------------------------------------------------------------------------
@@ -291,3 +319,16 @@ def test_a_bundle_that_can_not_be_written(tmp_path: Path, arguments: dict[str, A
     nodes = [{"name": "edge-1", "document": TOKEN_JOIN}]
     answer = run("flexnode_config_blob", tmp_path, **{"nodes": nodes, **arguments})
     assert answer["error"]["code"] == code
+
+
+def test_a_secret_of_the_credential_file_is_masked(azure: FakeAzure, tmp_path: Path) -> None:
+    names = ("AZURE_TENANT", "AZURE_CLIENT_ID", "AZURE_SECRET")
+    variables = {name: value for name, value in azure.environment.items() if name not in names}
+    (tmp_path / ".azure").mkdir()
+    lines = f"[site]\ntenant = {TENANT}\nclient_id = {CLIENT}\nsecret = {SECRET}\n"
+    (tmp_path / ".azure" / "credentials").write_text(lines)
+    options: dict[str, Any] = {"cluster_id": CLUSTER, "profile": "site"}
+    assert run("flexnode_config_info", tmp_path, variables, **options)["nodes"] == []
+    answer = run("flexnode_config_info", tmp_path, variables, cluster_id=CLUSTER, profile="lab")
+    assert answer["error"]["code"] == "FLEX-1701"
+    assert "it has: site" in answer["msg"]

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: (c) 2026, aks.flexnode contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-"""arc_register as Ansible runs it, on a machine without the agent: this machine stays as it is."""
+"""arc_register and arc_info as Ansible runs them, on a machine without the agent, which stays as it is."""
 
 from __future__ import annotations
 
@@ -11,10 +11,13 @@ from typing import Any
 
 import pytest
 
+from ansible_collections.aks.flexnode.plugins.module_utils.arc_options import (
+    PATIENCE,
+    retried,
+)
 from ansible_collections.aks.flexnode.plugins.module_utils.node.identity.errors import TokenSourceUnreachable
 from ansible_collections.aks.flexnode.plugins.module_utils.node.net.http_client import HttpFailure
 from ansible_collections.aks.flexnode.plugins.module_utils.node.procedures.arc.errors import ArmUnusable
-from ansible_collections.aks.flexnode.plugins.modules.arc_register import PATIENCE, patiently
 from tests.unit.modules.test_modules import assert_failure, run
 from tests.unit.node.fakes import FakeClock
 
@@ -34,9 +37,10 @@ def _no_agent() -> None:
 
 
 def test_a_machine_without_the_agent(tmp_path: Path) -> None:
-    answer = run("arc_register", tmp_path, state="query")
+    answer = run("arc_info", tmp_path, check=False)
     assert (answer["changed"], answer["installed"], answer["connected"]) == (False, False, False)
     assert (answer["resource_id"], answer["principal_id"], answer["services"]) == ("", "", {})
+    assert (answer["progress"], "missing_roles" in answer) == ([], False)
 
 
 def test_the_agent_is_needed(tmp_path: Path) -> None:
@@ -74,6 +78,7 @@ def test_nothing_to_take_back(tmp_path: Path) -> None:
         ({**PLACE, "cloud": "Mars"}, "cloud"),
         ({**PLACE, "roles": ["owner"]}, "roles"),
         ({"state": "gone"}, "state"),
+        ({"state": "query"}, "state"),
     ],
 )
 def test_wrong_arguments(tmp_path: Path, arguments: dict[str, Any], complaint: str) -> None:
@@ -91,7 +96,7 @@ def test_a_first_look_outlasts_troubles_that_pass() -> None:
             raise answers.pop(0)
         return "seen"
 
-    assert patiently(look, FakeClock(), PATIENCE, told) == "seen"
+    assert retried(look, FakeClock(), PATIENCE, told) == "seen"
     assert told[0] == "no token: it starts"
     assert len(told) == 2
 
@@ -106,5 +111,5 @@ def test_a_first_look_ends(status: int, seconds: float) -> None:
         raise ArmUnusable("no answer") from HttpFailure("https://arm", "no", status=status)
 
     with pytest.raises(ArmUnusable):
-        patiently(look, clock, PATIENCE, [])
+        retried(look, clock, PATIENCE, [])
     assert clock.monotonic() - began == seconds

@@ -17,6 +17,7 @@ from typing import Any
 
 import pytest
 
+from tests.unit.controller.fake_kubelogin import FakeKubelogin
 from tests.unit.node.config.test_samples import joining
 from tests.unit.node.fake_api import FakeApi, a_node, a_pod
 from tests.unit.node.servers import Answer, Pki, answer_json, serving
@@ -253,8 +254,9 @@ def test_nodes_are_drained_and_deleted(api: FakeApi, kubeconfig: str, tmp_path: 
     ("arguments", "code"),
     [
         ({"names": ["other"]}, "FLEX-1502"),
-        ({"names": ["edge-1"], "context": "none"}, "FLEX-1104"),
-        ({"names": ["edge-1"], "context": "plugin"}, "FLEX-1104"),
+        ({"names": ["edge-1"], "context": "none"}, "FLEX-1901"),
+        ({"names": ["edge-1"], "context": "plugin"}, "FLEX-1902"),
+        ({"names": ["edge-1"], "host": "https://127.0.0.1:9"}, "FLEX-1504"),
     ],
 )
 def test_what_can_not_be_done_to_a_node(
@@ -265,4 +267,54 @@ def test_what_can_not_be_done_to_a_node(
 
 def test_a_kubeconfig_that_is_not_there(tmp_path: Path) -> None:
     answer = run("flexnode_node", tmp_path, names=["x"], kubeconfig=str(tmp_path / "none"))
-    assert answer["msg"] == f"{tmp_path / 'none'}: No such file or directory"
+    error = assert_failure(answer, "FLEX-1901")
+    assert (error["where"], error["why"]) == (str(tmp_path / "none"), "No such file or directory")
+
+
+def test_a_kubeconfig_that_signs_in_by_kubelogin(
+    api: FakeApi, kubeconfig: str, pki: Pki, tmp_path: Path
+) -> None:
+    kubelogin = FakeKubelogin.install(tmp_path / "bin")
+    (kubelogin.directory / "client.pem").write_text(pki.client.read_text())
+    document = json.loads(Path(kubeconfig).read_text())
+    document["users"][1]["user"] = kubelogin.user("certificate")
+    Path(kubeconfig).write_text(json.dumps(document))
+    wanted: dict[str, Any] = {"names": ["edge-1"], "kubeconfig": kubeconfig, "context": "plugin"}
+    done = run("flexnode_node", tmp_path, check=False, **wanted, unschedulable=True)
+    assert done["actions"] == ["change Node edge-1: cordon"]
+    assert api.nodes["edge-1"]["spec"]["unschedulable"] is True
+    document["users"][1]["user"] = kubelogin.user("refused")
+    Path(kubeconfig).write_text(json.dumps(document))
+    error = assert_failure(run("flexnode_node", tmp_path, **wanted), "FLEX-1902")
+    assert "exit code 1" in error["why"]
+    assert "kubelogin convert-kubeconfig -l azurecli" in error["fix"]
+
+
+def test_names_are_needed_with_a_kubeconfig(kubeconfig: str, tmp_path: Path) -> None:
+    answer = run("flexnode_node", tmp_path, kubeconfig=kubeconfig)
+    assert answer["failed"]
+    assert "names is required" in answer["msg"]
+
+
+@pytest.mark.parametrize(
+    ("module", "hide"),
+    [("flexnode_node", "kubernetes"), ("flexnode_proof", "kubernetes"), ("flexnode_node", "yaml")],
+)
+def test_a_missing_package_is_named(tmp_path: Path, module: str, hide: str) -> None:
+    hidden = f"import runpy, sys; sys.modules[{hide!r}] = None; sys.argv = ['module', sys.argv[1]]; "
+    hidden += (
+        f"runpy.run_module('ansible_collections.aks.flexnode.plugins.modules.{module}', run_name='__main__')"
+    )
+    file = tmp_path / "arguments.json"
+    given = {"names": ["edge-1"], "kubeconfig": "/nowhere", "_ansible_remote_tmp": str(tmp_path)}
+    file.write_text(json.dumps({"ANSIBLE_MODULE_ARGS": given}))
+    done = subprocess.run(
+        [sys.executable, "-c", hidden, str(file)],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+        env={"PYTHONPATH": str(ROOT / ".collections"), "PATH": os.environ["PATH"], "HOME": str(tmp_path)},
+    )
+    package = "PyYAML" if hide == "yaml" else hide
+    assert f"({package})" in json.loads(done.stdout)["msg"]

@@ -1,7 +1,7 @@
 # Copyright: (c) 2026, aks.flexnode contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""An access token to hand on, and what there is to know about it."""
+"""An access token as a module returns it."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ DEFAULT = "/.default"
 
 
 def scope_of(audience: str) -> str:
-    """How Entra is asked for an audience: all that the caller may do there."""
+    """The scope of an audience: all permissions of the caller there."""
     return audience if audience.endswith(DEFAULT) else f"{audience.rstrip('/')}{DEFAULT}"
 
 
 def access_token(login: Login, audience: str, clock: Clock) -> Json:
-    """A token as a module returns it; it is a secret."""
+    """A token with its claims; it is a secret."""
     scope = scope_of(audience) if audience else login.endpoints.scope
     token, ends = login.lasting_token(scope)
     claims = claims_of(token)

@@ -1,7 +1,7 @@
 # Copyright: (c) 2026, aks.flexnode contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The options of all modules that sign in to Azure, and the login that they say."""
+"""The options of all modules that sign in to Azure, and the login that they describe."""
 
 from __future__ import annotations
 
@@ -12,20 +12,23 @@ from typing import Any
 from ansible.module_utils.basic import AnsibleModule, env_fallback
 
 from .flexnode_config.api import API_VERSION
-from .login import IDENTITY_ERROR, Login, settings_of, sign_in
+from .login import IDENTITY_ERROR, Login, sign_in
 from .module import require
+from .settings import AUTH_SOURCES, settings_of
 
-AUTH_SOURCES = ["auto", "env", "cli", "msi", "credential"]
-# The same as the doc fragment aks.flexnode.azure. The environment is read by login.settings_of, which knows
-# which of the variables auth_source allows.
+# The same as the doc fragment aks.flexnode.azure. The environment is read by settings_of, which knows which
+# of the variables auth_source allows.
 AZURE: Mapping[str, Mapping[str, Any]] = {
     "subscription_id": {"type": "str"},
     "tenant": {"type": "str"},
     "client_id": {"type": "str"},
     "secret": {"type": "str", "no_log": True},
+    "x509_certificate_path": {"type": "path"},
+    "thumbprint": {"type": "str"},
+    "profile": {"type": "str"},
     "auth_source": {
         "type": "str",
-        "choices": AUTH_SOURCES,
+        "choices": list(AUTH_SOURCES),
         "default": "auto",
         "fallback": (env_fallback, ["ANSIBLE_AZURE_AUTH_SOURCE"]),
     },
@@ -42,7 +45,7 @@ PREVIEW: Mapping[str, Mapping[str, Any]] = {
 
 
 def login_of(module: AnsibleModule, packages: Mapping[str, str] | None = None) -> Login:
-    """Sign in as the options and the environment say; a secret of the environment is masked too."""
+    """Sign in. A secret of the environment or of the credential file is masked, too."""
     require(module, {"azure-identity": IDENTITY_ERROR, **(packages or {})})
     settings = settings_of(module.params, os.environ)
     if settings.secret:

@@ -1,7 +1,7 @@
 # Copyright: (c) 2026, aks.flexnode contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Azure Resource Manager by the SDK's own pipeline: retries, Retry-After, pages, long-running operations."""
+"""Azure Resource Manager through the SDK's pipeline: retries, Retry-After, pages, long-running operations."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ except ImportError:
 
 Json = dict[str, Any]
 AGENT = "aks.flexnode"
-# All that we do can be repeated: a lost answer to a POST costs a token that nobody has seen.
+# All requests can be repeated: a lost answer to a POST costs one unused token.
 RETRIED = frozenset(("GET", "PUT", "POST", "DELETE"))
 MOST_PAGES = 1000
 OPERATION_SECONDS = 1200.0
 
 
 class Arm:
-    """Resources by their path, JSON in and JSON out."""
+    """Requests by resource path, JSON in and JSON out."""
 
     def __init__(
         self,
@@ -70,14 +70,14 @@ class Arm:
         answer = self._send("GET", path, allowed=(404,)).http_response
         if answer.status_code == 404:
             refusal = refusal_of(HttpResponseError(response=answer, error_format=ARMErrorFormat), "GET", path)
-            # Only what is asked for may be missing, not what it belongs to.
+            # Only the resource itself may be missing, not its parent.
             if refusal.code.endswith("NotFound") and not refusal.code.startswith("Parent"):
                 return None
             raise explained(refusal)
         return dict(answer.json())
 
     def pages(self, path: str) -> Iterator[Json]:
-        """Every resource of a collection, page after page."""
+        """Every resource of a collection, page by page."""
         following, first = path, True
         for _page in range(MOST_PAGES):
             answer = self._send("GET", following, versioned=first).http_response.json()
@@ -85,12 +85,12 @@ class Arm:
             following, first = answer.get("nextLink") or "", False
             if not following:
                 return
-        raise AzureUnavailable("a list does not end", where=path, why=f"after {MOST_PAGES} pages")
+        raise AzureUnavailable("a list has too many pages", where=path, why=f"after {MOST_PAGES} pages")
 
     def change(
         self, method: str, path: str, body: Any = None, query: Mapping[str, str] | None = None
     ) -> tuple[Json, Json]:
-        """Ask for a change and wait for its end: the first answer and the last, which is often the same."""
+        """Request a change and wait until it is finished: the first answer and the last, often the same."""
         initial = self._send(method, path, body=body, query=query)
         first = _content(initial)
         with self.explaining(method, path):
@@ -99,7 +99,7 @@ class Arm:
             poller.wait(self._limit)
             if not poller.done():
                 raise AzureUnavailable(
-                    "an operation does not end",
+                    "an operation does not finish",
                     where=f"{method} {path}",
                     why=f"still running after {self._limit:.0f} s",
                     fix="look at the resource and at https://status.azure.com, then run this again; "
@@ -117,7 +117,7 @@ class Arm:
         allowed: tuple[int, ...] = (),
         versioned: bool = True,
     ) -> Any:
-        """One answer, after retries, as the pipeline gives it."""
+        """One answer of the pipeline, after retries."""
         url = path if "://" in path else self._login.endpoints.resource_manager + path
         params = {"api-version": self._version, **(query or {})} if versioned else {}
         request = HttpRequest(method, url, params=params, json=body)
@@ -137,7 +137,7 @@ class Arm:
 
 @contextlib.contextmanager
 def explaining(login: Login, method: str, path: str) -> Iterator[None]:
-    """Turn the SDK's errors into ours: who asked for what, why it failed, what to do."""
+    """Turn the SDK's errors into ours: which request, why it failed, what to do."""
     try:
         yield
     except HttpResponseError as error:
@@ -157,7 +157,7 @@ def explaining(login: Login, method: str, path: str) -> Iterator[None]:
 
 
 def refusal_of(error: Any, method: str, path: str) -> Refusal:
-    """What an answer says, whichever form of error it has."""
+    """The status, code and message of an error answer."""
     detail = getattr(error, "error", None)
     status = int(error.status_code or 0)
     code, message = getattr(detail, "code", None) or "", getattr(detail, "message", None) or ""
@@ -165,7 +165,7 @@ def refusal_of(error: Any, method: str, path: str) -> Refusal:
 
 
 def _is_sign_in(error: Any) -> bool:
-    """Whether a refusal came from the sign-in: azure-identity raises the same class as a client of ARM."""
+    """Whether the sign-in was refused: azure-identity raises the same class as an ARM client."""
     return "oauth2" in str(getattr(getattr(error.response, "request", None), "url", ""))
 
 
@@ -176,7 +176,7 @@ def _content(answer: Any) -> Json:
 
 
 def _reason(error: Exception) -> str:
-    """The innermost cause is the one that a person understands."""
+    """The innermost cause, which says most."""
     text = str(error)
     for mark in ("certificate verify failed", "Name or service not known", "Connection refused"):
         if mark in text:

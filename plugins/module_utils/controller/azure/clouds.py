@@ -1,7 +1,7 @@
 # Copyright: (c) 2026, aks.flexnode contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Which Azure: the addresses of a cloud, or those of a private one."""
+"""The URLs of the Azure clouds, or those of a private one."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ AKS_SCOPE = "6dae42f8-4368-4678-94ff-3960e28e3630/.default"
 
 @dataclass(frozen=True, slots=True)
 class Endpoints:
-    """Where to sign in and where to ask; `own_*`: not the cloud's."""
+    """Where to sign in and where to ask; `own_*`: set by the user, not the cloud's."""
 
     cloud: str
     authority: str
@@ -33,7 +33,7 @@ class Endpoints:
     own_resource_manager: bool = False
 
     def document(self) -> dict[str, Any]:
-        """The part of a node's configuration that says the same; empty in the public cloud."""
+        """The same as part of a node's configuration; empty in the public cloud."""
         azure: dict[str, Any] = {} if self.cloud == "AzurePublicCloud" else {"cloud": self.cloud}
         if self.own_resource_manager:
             azure["resourceManagerEndpoint"] = self.resource_manager
@@ -43,18 +43,18 @@ class Endpoints:
 
 
 def endpoints_of(name: str, authority: str = "", resource_manager: str = "") -> Endpoints:
-    """The addresses of a cloud, with others over them. Tokens are for the cloud's own Resource Manager."""
+    """The URLs of a cloud, or those that are set. Tokens are for the cloud's own Resource Manager."""
     cloud, scope = NAMES[name]
     arm, sign_in = CLOUDS[cloud]
     own = authority.rstrip("/")
     if own and "://" not in own:
         own = f"https://{own}"  # AZURE_AUTHORITY_HOST is often a bare host name
-    given = resource_manager.rstrip("/")
+    own_arm = resource_manager.rstrip("/")
     return Endpoints(
         cloud=cloud,
         authority=own or sign_in,
-        resource_manager=given or arm,
+        resource_manager=own_arm or arm,
         scope=scope,
         own_authority=bool(own) and own != sign_in,
-        own_resource_manager=bool(given) and given != arm,
+        own_resource_manager=bool(own_arm) and own_arm != arm,
     )

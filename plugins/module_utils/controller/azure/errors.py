@@ -1,7 +1,7 @@
 # Copyright: (c) 2026, aks.flexnode contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What Azure refuses, in words that help: the errors of the controller, and how an answer becomes one."""
+"""Azure errors of the controller, and how an answer of Azure becomes one."""
 
 from __future__ import annotations
 
@@ -16,8 +16,9 @@ from ...node.errors import FlexNodeError
 class SignInFailed(FlexNodeError):
     code, title = "FLEX-1701", "The sign-in to Azure fails"
     remedy = (
-        "export AZURE_TENANT, AZURE_CLIENT_ID and AZURE_SECRET (or give them as options); "
-        "or `az login`; or auth_source: msi on a machine with a managed identity"
+        "export AZURE_TENANT, AZURE_CLIENT_ID and AZURE_SECRET (or set tenant, client_id and secret); or "
+        "write a profile to ~/.azure/credentials; or run `az login`; or set auth_source: msi where there "
+        "is a managed identity"
     )
 
 
@@ -44,7 +45,7 @@ class ClusterUnusable(FlexNodeError):
 
 
 class BindingConflict(FlexNodeError):
-    code, title = "FLEX-1707", "A role or binding has the name of ours, but grants something else"
+    code, title = "FLEX-1707", "A role or binding of our name exists, but grants something else"
 
 
 class StorageRefuses(FlexNodeError):
@@ -54,8 +55,8 @@ class StorageRefuses(FlexNodeError):
 class PrincipalUnknown(FlexNodeError):
     code, title = "FLEX-1709", "The directory does not know the principal"
     remedy = (
-        "check the object id (az ad sp show --id OBJECT_ID); one that was made minutes ago may still be on "
-        "its way: run this again"
+        "check the object id (az ad sp show --id OBJECT_ID); one that was created minutes ago may not be "
+        "known everywhere yet: run this again"
     )
 
 
@@ -64,7 +65,7 @@ class PrincipalUnknown(FlexNodeError):
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """Who we are in Azure, as far as it is known."""
+    """The signed-in identity, as far as it is known."""
 
     object_id: str = ""
     app_id: str = ""
@@ -78,7 +79,7 @@ class Identity:
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """An answer that is not what was asked for; `path` begins at /subscriptions."""
+    """An error answer; `path` begins at /subscriptions."""
 
     method: str
     path: str
@@ -88,7 +89,7 @@ class Refusal:
 
     @property
     def request(self) -> str:
-        """The request in a few words, without its query."""
+        """The request, without its query."""
         return f"{self.method} {self.path}"
 
 
@@ -111,23 +112,23 @@ _PROVIDERS = r"(?P<scope>.*)/providers/(?P<namespace>[^/]+)(?P<rest>(/[^/]+)+)"
 
 
 def explained(refusal: Refusal, who: Identity | None = None) -> FlexNodeError:
-    """The error of the family that an answer of Resource Manager is."""
+    """The error for an answer of Resource Manager."""
     if refusal.status == 403 and "AuthorizationFailed" in refusal.code:
         return permission_error(refusal, who or Identity())
     why = ": ".join(part for part in (refusal.code, refusal.message) if part)
     if refusal.status == 401:
-        return SignInFailed("Azure does not accept our token", where=refusal.request, why=why)
+        return SignInFailed("Azure does not accept the token", where=refusal.request, why=why)
     if refusal.status == 404:
         return NotInAzure("this does not exist in Azure", where=refusal.path, why=why)
     if refusal.status == 429 or refusal.status >= 500:
         busy = "is busy" if refusal.status in (429, 503) else "fails"
-        what = f"Azure {busy}, and stayed so through all attempts (HTTP {refusal.status})"
+        what = f"Azure {busy} in all attempts (HTTP {refusal.status})"
         return AzureUnavailable(what, where=refusal.request, why=why, fix="run this again in a few minutes")
     return AzureRefuses(f"Azure refuses this (HTTP {refusal.status})", where=refusal.request, why=why)
 
 
 def permission_error(refusal: Refusal, who: Identity) -> PermissionMissing:
-    """Who may not do what where, and the command that changes it; Resource Manager's own words go first."""
+    """Which identity lacks which action where, and the command that grants it; Azure's own message counts."""
     said = {
         name: found[name]
         for name, pattern in (
@@ -150,7 +151,7 @@ def permission_error(refusal: Refusal, who: Identity) -> PermissionMissing:
         f"the identity may not {action}",
         where=scope,
         why=f"{identity} has no role there that allows it"
-        f"{' (a role that was granted a minute ago may still be on its way)' if identity.object_id else ''}",
+        f"{' (a role that was assigned minutes ago may not be effective yet)' if identity.object_id else ''}",
         fix=f"az role assignment create --assignee-object-id {assignee} --assignee-principal-type {kind} "
         f'--role "{role}" --scope {scope}',
     )
@@ -162,7 +163,7 @@ def role_for(action: str) -> str:
 
 
 def granted_scope(scope: str) -> str:
-    """Roles are granted on the cluster, not on a node of it that may not exist yet, nor on a role."""
+    """Roles are assigned on the cluster, not on a node that may not exist yet, nor on a role."""
     found = re.match(r"(?i).*?/managedClusters/[^/]+", scope)
     return found[0] if found else re.sub(r"(?i)(?<=.)/providers/Microsoft\.Authorization(/.*)?$", "", scope)
 

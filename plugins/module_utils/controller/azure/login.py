@@ -1,24 +1,27 @@
 # Copyright: (c) 2026, aks.flexnode contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""One sign-in for a fleet: which credential is meant, and a login that all clients and threads share."""
+"""One sign-in for a fleet: the credential of azure-identity, shared by all clients and threads."""
 
 from __future__ import annotations
 
 import base64
+import hashlib
 import json
 import os
+import re
+import ssl
 import threading
 import time
 import traceback
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from ...node.errors import FlexNodeError
-from ...node.secret import Secret
-from .clouds import NAMES, Endpoints, endpoints_of
+from .clouds import Endpoints
 from .errors import AzureUnavailable, Identity, SignInFailed
+from .settings import Settings
 from .transport import transport_options
 
 IDENTITY_ERROR = ""
@@ -26,88 +29,21 @@ try:
     from azure.core.exceptions import AzureError
     from azure.identity import (
         AzureCliCredential,
+        CertificateCredential,
         ClientSecretCredential,
         CredentialUnavailableError,
         ManagedIdentityCredential,
+        WorkloadIdentityCredential,
     )
 except ImportError:
     IDENTITY_ERROR = traceback.format_exc()
 
-# Option -> variables of the environment, by the ecosystem's habit first, by azure-identity's second.
-ENVIRONMENT: Mapping[str, tuple[str, ...]] = {
-    "subscription_id": ("AZURE_SUBSCRIPTION_ID",),
-    "tenant": ("AZURE_TENANT", "AZURE_TENANT_ID"),
-    "client_id": ("AZURE_CLIENT_ID",),
-    "secret": ("AZURE_SECRET", "AZURE_CLIENT_SECRET"),
-    "cloud_environment": ("AZURE_CLOUD_ENVIRONMENT",),
-    "authority": ("AZURE_AUTHORITY_HOST",),
-    "resource_manager_endpoint": ("AZURE_RESOURCE_MANAGER_ENDPOINT",),
-    "ca_bundle": ("REQUESTS_CA_BUNDLE",),
-}
-SERVICE_PRINCIPAL = ("tenant", "client_id", "secret")
 RENEW_BEFORE = 300
-
-
-@dataclass(frozen=True, slots=True)
-class Settings:
-    """Who signs in where. `method` is one of principal, cli, msi."""
-
-    method: str
-    endpoints: Endpoints
-    tenant: str = ""
-    client_id: str = ""
-    secret: Secret = field(default_factory=lambda: Secret(""))
-    subscription_id: str = ""
-    ca_bundle: str = ""
-
-
-def settings_of(options: Mapping[str, Any], environ: Mapping[str, str]) -> Settings:
-    """Decide from a module's options and the environment; options go first.
-
-    auth_source `env` and `credential` look at one of the two only, as far as credentials are concerned.
-    """
-    source = options.get("auth_source") or "auto"
-
-    def option(name: str) -> str:
-        return str(options.get(name) or "")
-
-    def variable(name: str) -> str:
-        return next((environ[key] for key in ENVIRONMENT[name] if environ.get(key)), "")
-
-    def credential(name: str) -> str:
-        if source == "env":
-            return variable(name)
-        return option(name) or ("" if source == "credential" else variable(name))
-
-    cloud = option("cloud_environment") or variable("cloud_environment") or "AzureCloud"
-    if cloud not in NAMES:
-        raise SignInFailed(f"there is no cloud {cloud!r}", where="cloud_environment", fix=" | ".join(NAMES))
-    given = {name: credential(name) for name in SERVICE_PRINCIPAL}
-    endpoints = endpoints_of(
-        cloud,
-        option("authority") or variable("authority"),
-        option("resource_manager_endpoint") or variable("resource_manager_endpoint"),
-    )
-    method = {"cli": "cli", "msi": "msi", "env": "principal", "credential": "principal"}.get(source, "")
-    method = method or ("principal" if given["secret"] else "cli")
-    missing = [name for name in SERVICE_PRINCIPAL if not given[name]] if method == "principal" else []
-    if missing:
-        wanted = [f"{name} ({ENVIRONMENT[name][0]})" for name in missing]
-        what = "credentials are not whole" if len(missing) < 3 else "no credentials are given"
-        raise SignInFailed(what, where=f"auth_source {source}", why=f"missing: {', '.join(wanted)}")
-    return Settings(
-        method=method,
-        endpoints=endpoints,
-        tenant=given["tenant"],
-        client_id=given["client_id"],
-        secret=Secret(given["secret"]),
-        subscription_id=credential("subscription_id"),
-        ca_bundle=option("ca_bundle") or variable("ca_bundle"),
-    )
+_CERTIFICATE = re.compile(r"-----BEGIN CERTIFICATE-----.*?-----END CERTIFICATE-----", re.DOTALL)
 
 
 class OneLogin:
-    """A credential that signs in once for each audience, however many clients and threads ask."""
+    """A credential that signs in once per audience for all clients and threads."""
 
     def __init__(self, credential: Any) -> None:
         self._credential = credential
@@ -117,7 +53,7 @@ class OneLogin:
     def get_token(
         self, *scopes: str, claims: str | None = None, tenant_id: str | None = None, **options: Any
     ) -> Any:
-        """An access token; a challenge (`claims`) is never answered from memory."""
+        """An access token; a challenge (`claims`) always gets a new one."""
         with self._lock:
             known = self._tokens.get(scopes)
             if known is None or claims or known.expires_on - RENEW_BEFORE < time.time():
@@ -140,7 +76,7 @@ class Login:
 
     @property
     def client_options(self) -> dict[str, Any]:
-        """What every client of the SDK is given."""
+        """Options for every client of the SDK."""
         return transport_options(self.settings.ca_bundle)
 
     def token(self, scope: str) -> str:
@@ -148,7 +84,7 @@ class Login:
         return self.lasting_token(scope)[0]
 
     def lasting_token(self, scope: str) -> tuple[str, int]:
-        """An access token as text, and when it ends."""
+        """An access token as text, and when it expires."""
         try:
             found = self.credential.get_token(scope)
         except AzureError as error:
@@ -156,9 +92,10 @@ class Login:
         return str(found.token), int(found.expires_on)
 
     def refused(self, error: Exception) -> FlexNodeError:
-        """What the sign-in said, with who tried."""
+        """The error for a failed sign-in, with the identity that tried."""
         settings, why = self.settings, _first_line(error)
         if isinstance(error, CredentialUnavailableError):
+            why = "; ".join(part for part in (why, settings.unused) if part)
             return SignInFailed("there is no way to sign in", where=settings.method, why=why)
         if isinstance(error.__cause__, AzureError):  # azure-identity calls a lost connection a refusal too
             return AzureUnavailable("the sign-in gets no answer", where=settings.endpoints.authority, why=why)
@@ -167,39 +104,88 @@ class Login:
         return SignInFailed("the sign-in is refused", where=where, why=why)
 
     def identity(self) -> Identity:
-        """Who we are, by the token that we have."""
+        """Who is signed in, as the token says."""
         return identity_of(self.token(self.endpoints.scope))
 
 
 def sign_in(settings: Settings) -> Login:
-    """A login; the first request makes it real."""
+    """A login; the first request uses it."""
     if settings.ca_bundle and not os.path.exists(settings.ca_bundle):
-        raise SignInFailed("the CA bundle is not there", where=settings.ca_bundle, fix="check ca_bundle")
-    options = transport_options(settings.ca_bundle)
+        raise SignInFailed("the CA bundle does not exist", where=settings.ca_bundle, fix="check ca_bundle")
     if settings.method == "msi":
-        identity = ManagedIdentityCredential(client_id=settings.client_id or None)
-        return Login(OneLogin(identity), settings)
-    if settings.method == "cli":
+        credential: Any = ManagedIdentityCredential(client_id=settings.client_id or None)
+    elif settings.method == "cli":
         chosen: Any = {"subscription": settings.subscription_id} if settings.subscription_id else {}
-        return Login(OneLogin(AzureCliCredential(tenant_id=settings.tenant, **chosen)), settings)
-    endpoints = settings.endpoints
-    try:
-        credential = ClientSecretCredential(
-            settings.tenant,
-            settings.client_id,
-            settings.secret.reveal(),
-            authority=endpoints.authority,
-            # A private authority is not in Microsoft's list of authorities.
-            disable_instance_discovery=endpoints.own_authority,
-            **options,
-        )
-    except ValueError as error:
-        raise SignInFailed("the credentials can't be used", why=_first_line(error)) from error
+        credential = AzureCliCredential(tenant_id=settings.tenant, **chosen)
+    else:
+        credential = _principal(settings)
     return Login(OneLogin(credential), settings)
 
 
+def _principal(settings: Settings) -> Any:
+    """The credential of a service principal: by its secret, a certificate, or a federated token."""
+    endpoints = settings.endpoints
+    options: dict[str, Any] = {
+        "authority": endpoints.authority,
+        # A private authority is not in Microsoft's list of authorities.
+        "disable_instance_discovery": endpoints.own_authority,
+        **transport_options(settings.ca_bundle),
+    }
+    try:
+        if settings.method == "certificate":
+            pem = _certificate(settings)
+            return CertificateCredential(settings.tenant, settings.client_id, certificate_data=pem, **options)
+        if settings.method == "federated":
+            _readable(settings.federated_token_file, "AZURE_FEDERATED_TOKEN_FILE")
+            return WorkloadIdentityCredential(
+                tenant_id=settings.tenant,
+                client_id=settings.client_id,
+                token_file_path=settings.federated_token_file,
+                **options,
+            )
+        return ClientSecretCredential(
+            settings.tenant, settings.client_id, settings.secret.reveal(), **options
+        )
+    except ValueError as error:
+        raise SignInFailed("the credentials can't be used", why=_first_line(error)) from error
+
+
+def _certificate(settings: Settings) -> bytes:
+    """Certificate and key in PEM; a thumbprint must be that of the certificate."""
+    path = settings.certificate_path
+    pem = _readable(path, "x509_certificate_path")
+    found = _CERTIFICATE.search(pem.decode(errors="replace"))
+    if not found or b"PRIVATE KEY-----" not in pem:
+        raise SignInFailed(
+            "the certificate file can't be used",
+            where=path,
+            why="it must hold a certificate and its private key, both in PEM",
+            fix="cat key.pem certificate.pem > both.pem && chmod 600 both.pem",
+        )
+    wanted = re.sub(r"[^0-9A-F]", "", settings.thumbprint.upper())
+    # SHA-1 is how Azure names certificates; nothing is secured by it.
+    actual = hashlib.sha1(ssl.PEM_cert_to_DER_cert(found[0]), usedforsecurity=False).hexdigest().upper()
+    if wanted and wanted != actual:
+        raise SignInFailed(
+            "the thumbprint is that of another certificate",
+            where=path,
+            why=f"thumbprint is {wanted}, the certificate's is {actual}",
+            fix="correct thumbprint (AZURE_THUMBPRINT), or leave it out",
+        )
+    return pem
+
+
+def _readable(path: str, option: str) -> bytes:
+    try:
+        with open(path, "rb") as file:
+            return file.read()
+    except OSError as error:
+        what, why = f"the file of {option} can't be read", error.strerror or str(error)
+        raise SignInFailed(what, where=path, why=why, fix=f"check {option}") from error
+
+
 def claims_of(token: str) -> Mapping[str, Any]:
-    """Read what a token says; it is ours, so it need not be verified."""
+    """The claims of a token. It is our own, so its signature is not checked."""
     try:
         body = token.split(".")[1]
         claims = json.loads(base64.urlsafe_b64decode(body + "=" * (-len(body) % 4)))
@@ -216,6 +202,6 @@ def identity_of(token: str) -> Identity:
 
 
 def _first_line(error: Exception) -> str:
-    """What an error of the SDK says, without trace ids and advice that spans pages."""
+    """The first line of an error of the SDK, without trace ids."""
     lines = [line for line in str(error).splitlines() if line.strip()]
     return lines[0].split(" Trace ID:")[0] if lines else type(error).__name__

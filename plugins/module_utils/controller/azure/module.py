@@ -1,7 +1,7 @@
 # Copyright: (c) 2026, aks.flexnode contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the controller's modules share: packages that may be missing, and what is masked."""
+"""What the controller's modules share: checks for packages, and masking of secrets."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ...node.config.document import secrets_of
 
 
 def require(module: AnsibleModule, packages: Mapping[str, str]) -> None:
-    """Fail with the name of a package that is not there."""
+    """Fail with the name of a package that is not installed."""
     for name, trace in packages.items():
         if trace:
             module.fail_json(msg=missing_required_lib(name), exception=trace)
@@ -23,10 +23,10 @@ def require(module: AnsibleModule, packages: Mapping[str, str]) -> None:
 def mask_only_secrets(
     module: AnsibleModule, documents: Iterable[Mapping[str, Any]], others: Iterable[str | None] = ()
 ) -> None:
-    """Mask the secrets of the documents in all that we answer, but not every other value of them.
+    """Mask the secrets of the documents in the result, but not their other values.
 
-    `nodes` is no_log as a whole, which keeps it out of the system's log; Ansible then masks each of its
-    values, names of nodes and versions included, and an answer would be unreadable.
+    `nodes` is no_log as a whole, which keeps it out of the system log. Ansible would then mask each of its
+    values, names of nodes and versions included, and the result would be unreadable.
     """
     module.no_log_values.clear()
     module.no_log_values.update(secret for document in documents for secret in secrets_of(document))

@@ -1,13 +1,13 @@
 # Copyright: (c) 2026, aks.flexnode contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""How every client of the SDK talks: retries, time limits, and the CAs that are trusted."""
+"""Options of every SDK client: retries, time limits and trusted CAs."""
 
 from __future__ import annotations
 
 from typing import Any
 
-# A fleet must not fail because one answer was lost; what Azure asks to wait is waited.
+# A fleet must not fail because one answer was lost. Retry-After is obeyed.
 RETRIES = {
     "retry_total": 10,
     "retry_status": 6,
@@ -20,5 +20,5 @@ RETRIES = {
 
 
 def transport_options(ca_bundle: str) -> dict[str, Any]:
-    """Retries, time limits and the CAs that are trusted."""
+    """Retries, time limits and trusted CAs."""
     return {**RETRIES, **({"connection_verify": ca_bundle} if ca_bundle else {})}

@@ -1,7 +1,7 @@
 # Copyright: (c) 2026, aks.flexnode contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Bootstrap tokens in a cluster: one for each machine that has yet to join, gone after the join."""
+"""Bootstrap tokens in a cluster: one per machine that has not joined yet, deleted after the join."""
 
 from __future__ import annotations
 
@@ -11,27 +11,26 @@ import string
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
-from urllib.parse import quote
 
 from ...node.errors import ApiUnreachable
 from ...node.machine.clock import Clock
 from ...node.node_object.conditions import ready_condition
 from ...node.secret import REDACTED, Secret
-from ..parallel import each
-from .binding import Done, RbacClient, grant
-from .rbac import RIGHTS, STAYS, missing_rights
+from ..parallel import in_parallel
+from .binding import Changes, RbacClient, grant
+from .rbac import AFTER_JOIN, RIGHTS, missing_rights
 
 Json = dict[str, Any]
 ALPHABET = string.ascii_lowercase + string.digits
 LABEL, NODE = "aks.flexnode/token", "aks.flexnode/node"
-SECRETS = "/api/v1/namespaces/kube-system/secrets"
+NAMESPACE = "kube-system"
 PREFIX = "bootstrap-token-"
 ATTEMPTS = 5
 
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """A token for one node; the password is shown only where it is asked for."""
+    """A token for one node; its password is masked unless revealed on purpose."""
 
     identifier: str
     password: Secret
@@ -40,7 +39,7 @@ class Token:
 
     @property
     def text(self) -> str:
-        """The token as a kubelet wants it."""
+        """The token in the form that a kubelet takes."""
         return f"{self.identifier}.{self.password.reveal()}"
 
     @property
@@ -51,7 +50,7 @@ class Token:
             "kind": "Secret",
             "metadata": {
                 "name": f"{PREFIX}{self.identifier}",
-                "namespace": "kube-system",
+                "namespace": NAMESPACE,
                 "labels": {LABEL: "true"},
                 # A label's value is shorter than a Node's name may be.
                 "annotations": {NODE: self.node},
@@ -83,16 +82,16 @@ def timestamp(seconds: float) -> str:
 
 
 class TokenClient(RbacClient):
-    """The calls that tokens need, with an administrator's rights."""
+    """The API calls for tokens; the user needs an administrator's rights."""
 
     def nodes(self) -> dict[str, Json]:
         """All Nodes by name."""
-        return {node["metadata"]["name"]: node for node in self.listed("/api/v1/nodes", {})}
+        return {node["metadata"]["name"]: node for node in self._items(self._core.list_node)}
 
     def tokens(self) -> dict[str, list[str]]:
-        """The ids of our tokens, by the Node that each was made for."""
+        """The ids of the tokens that this collection created, by Node."""
         found: dict[str, list[str]] = {}
-        for secret in self.listed(SECRETS, {"labelSelector": LABEL}):
+        for secret in self._items(self._core.list_namespaced_secret, NAMESPACE, label_selector=LABEL):
             metadata = secret["metadata"]
             node = (metadata.get("annotations") or {}).get(NODE, "")
             found.setdefault(node, []).append(str(metadata["name"]).removeprefix(PREFIX))
@@ -100,22 +99,28 @@ class TokenClient(RbacClient):
 
     def delete_token(self, identifier: str) -> bool:
         """Delete a token; False where there was none."""
-        return self._call("DELETE", f"{SECRETS}/{PREFIX}{quote(identifier, safe='')}") is not None
+        name = f"{PREFIX}{identifier}"
+        return self._found(self._core.delete_namespaced_secret, name, NAMESPACE) is not None
+
+    def create_token(self, token: Token) -> bool:
+        """Create a token; False where its id is in use."""
+        created = self._call(self._core.create_namespaced_secret, NAMESPACE, token.secret, accepted=(409,))
+        return created is not None
 
 
 @dataclass(slots=True)
-class Minted(Done):
-    """What was done in one cluster, and for which nodes."""
+class TokenChanges(Changes):
+    """What was changed in one cluster, and for which nodes."""
 
     nodes: list[Json] = field(default_factory=list)
 
 
 def joined_nodes(nodes: Mapping[str, Mapping[str, Any]], names: Iterable[str]) -> set[str]:
-    """Those that have joined: there is a Node, and it is Ready. One that is not may have been reinstalled."""
+    """Those whose Node is Ready. A machine whose Node is not Ready may have been reinstalled."""
     return {name for name in names if name in nodes and ready_condition(nodes[name])[0]}
 
 
-def mint(
+def create_tokens(
     client: TokenClient,
     names: Sequence[str],
     clock: Clock,
@@ -124,20 +129,20 @@ def mint(
     rights: bool,
     check: bool,
     without: Collection[str] = (),
-) -> Minted:
-    """A token for each node that has not joined. A new one replaces those that were made for it before.
+) -> TokenChanges:
+    """Create a token per node that has not joined; older tokens of the same node are deleted.
 
-    Those `without` join with something else; of them it is told whether they have.
+    Nodes in `without` join with another identity: for them only `joined` is returned.
     """
-    done = Minted()
+    done = TokenChanges()
     joined = joined_nodes(client.nodes(), names)
     waiting = [name for name in names if name not in joined]
     bearers = [name for name in waiting if name not in without]
     if waiting and rights:
-        needed = RIGHTS if bearers else STAYS
+        needed = RIGHTS if bearers else AFTER_JOIN
         grant(client, missing_rights(client.bindings(), needed), done, check=check)
     older = client.tokens() if bearers else {}
-    done.actions += [f"mint a bootstrap token for {name}" for name in bearers]
+    done.actions += [f"create a bootstrap token for {name}" for name in bearers]
 
     def answer(name: str) -> Json:
         if name not in bearers:
@@ -155,28 +160,30 @@ def mint(
             "expires": token.expires,
         }
 
-    done.nodes = each(answer, names, str)
+    done.nodes = in_parallel(answer, names, str)
     return done
 
 
 def _created(client: TokenClient, node: str, clock: Clock, hours: float) -> Token:
-    """A token that the cluster has; an id that is taken is replaced by another."""
+    """Create a token in the cluster; if its random id is in use, try another."""
     for _attempt in range(ATTEMPTS):
         token = new_token(node, clock.now(), hours)
-        if client.create(SECRETS, token.secret):
+        if client.create_token(token):
             return token
     raise ApiUnreachable("no free id for a bootstrap token", why=f"after {ATTEMPTS} random ones")
 
 
-def revoke(client: TokenClient, names: Iterable[str], identifiers: Iterable[str], *, check: bool) -> Minted:
-    """Delete the tokens of some nodes, and some by their ids."""
-    done = Minted()
-    ours = client.tokens()
-    known = {identifier for group in ours.values() for identifier in group}
-    wanted = {identifier: name for name in names for identifier in ours.get(name, ())}
+def delete_tokens(
+    client: TokenClient, names: Iterable[str], identifiers: Iterable[str], *, check: bool
+) -> TokenChanges:
+    """Delete the tokens of some nodes, and others by their ids."""
+    done = TokenChanges()
+    own = client.tokens()
+    known = {identifier for group in own.values() for identifier in group}
+    wanted = {identifier: name for name in names for identifier in own.get(name, ())}
     wanted |= {identifier: "" for identifier in identifiers if identifier not in wanted}
     for identifier, name in wanted.items():
-        # One that we did not label may be ours all the same; only the cluster can tell.
+        # In check mode only tokens with our label are known; otherwise the cluster knows.
         deleted = identifier in known if check else client.delete_token(identifier)
         if deleted:
             done.actions.append(f"delete the bootstrap token {identifier}{f' of {name}' if name else ''}")

@@ -1,7 +1,7 @@
 # Copyright: (c) 2026, aks.flexnode contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The rights that joining machines need in a cluster: never more, and never `system:node`."""
+"""The rights that joining machines need in a cluster: no more than needed, and never `system:node`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ APPROVE = "system:certificates.k8s.io:certificatesigningrequests"
 
 @dataclass(frozen=True, slots=True)
 class Right:
-    """A role that a group or a user is bound to; `rules` where the role is ours."""
+    """A role that a group or a user is bound to; `rules` if this collection creates the role."""
 
     name: str
     role: str
@@ -40,7 +40,7 @@ class Right:
 
     @property
     def objects(self) -> list[tuple[str, Json]]:
-        """All that it consists of, each with the path it is created at."""
+        """The objects it consists of, each with its API path."""
         role: list[tuple[str, Json]] = []
         if self.rules:
             body = {"apiVersion": f"{GROUP}/v1", "kind": "ClusterRole", "metadata": {"name": self.role}}
@@ -52,9 +52,9 @@ class Right:
 RIGHTS = (
     # A bootstrap token may ask for a kubelet's client certificate ...
     Right("flexnode-bootstrap", "system:node-bootstrapper", BOOTSTRAPPERS),
-    # ... which is approved without a person.
+    # ... and the request is approved automatically.
     Right("flexnode-approve-new", f"{APPROVE}:nodeclient", BOOTSTRAPPERS),
-    # A kubelet renews its own certificate before it ends.
+    # A kubelet renews its own certificate before it expires.
     Right("flexnode-approve-renewal", f"{APPROVE}:selfnodeclient", NODES),
     # A machine that leaves deletes its own Node; NodeRestriction lets it delete no other.
     Right(
@@ -66,12 +66,12 @@ RIGHTS = (
 )
 
 
-# What a node needs that has joined, whatever it joined with.
-STAYS = RIGHTS[2:]
+# What a joined node needs, however it joined.
+AFTER_JOIN = RIGHTS[2:]
 
 
 def missing_rights(bindings: Iterable[Mapping[str, Any]], rights: Sequence[Right] = RIGHTS) -> list[Right]:
-    """The rights that no binding grants, whatever the binding's name: AKS has some of its own."""
+    """The rights that no binding grants. Bindings of any name count: AKS creates some of its own."""
     granted = {
         (str((binding.get("roleRef") or {}).get("name")), str(subject.get("kind")), str(subject.get("name")))
         for binding in bindings

@@ -133,7 +133,7 @@ class Fetcher:
                 what=f"digest of {os.path.basename(artifact.url)} differs",
                 where=artifact.url,
                 why=f"expected sha256 {artifact.sha256}, got {digest.hexdigest()}",
-                fix="check mirror.url and mirror.catalogue, or refresh the catalogue: make catalogue",
+                fix="check mirror.url and mirror.catalogue, or install a newer aks.flexnode",
             )
 
     def _unpack(self, archive: str, tree: Tree) -> dict[str, str]:

@@ -20,9 +20,9 @@ from ansible_collections.aks.flexnode.plugins.module_utils.controller.azure.flex
 )
 from ansible_collections.aks.flexnode.plugins.module_utils.controller.azure.login import (
     Login,
-    settings_of,
     sign_in,
 )
+from ansible_collections.aks.flexnode.plugins.module_utils.controller.azure.settings import settings_of
 from ansible_collections.aks.flexnode.plugins.module_utils.node.config.types.values import ArmId
 from tests.unit.controller.fake_azure import CLIENT, CLUSTER, OBJECT, VERSION, FakeAzure, Fault, refusal
 from tests.unit.node.servers import Answer, answer_json
@@ -94,7 +94,7 @@ def test_an_operation_that_does_not_end_is_an_error(azure: FakeAzure, login: Log
     azure.slow_put = True
     azure.faults = [Fault("GET /operations/", answer_json({"name": "1", "status": "InProgress"}), 10**6)]
     impatient = Arm(login, VERSION, poll_interval=0.05, operation_timeout=0.5)
-    with pytest.raises(AzureUnavailable, match="does not end") as caught:
+    with pytest.raises(AzureUnavailable, match="does not finish") as caught:
         FlexNodes(impatient, ArmId.parse(CLUSTER)).put("edge-1", {}, need_url=True)
     assert f"PUT {CLUSTER}/flexNodeConfig/edge-1" in str(caught.value)
     azure.faults.clear()  # the SDK's thread ends, too

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import datetime
 import stat
 import time
 from collections.abc import Mapping
@@ -14,6 +15,10 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import rsa
+from cryptography.x509.oid import NameOID
 
 from ansible_collections.aks.flexnode.plugins.module_utils.controller.azure.clouds import endpoints_of
 from ansible_collections.aks.flexnode.plugins.module_utils.controller.azure.errors import (
@@ -24,9 +29,9 @@ from ansible_collections.aks.flexnode.plugins.module_utils.controller.azure.logi
     Login,
     OneLogin,
     identity_of,
-    settings_of,
     sign_in,
 )
+from ansible_collections.aks.flexnode.plugins.module_utils.controller.azure.settings import settings_of
 from tests.unit.controller.fake_azure import CLIENT, OBJECT, SECRET, TENANT, FakeAzure, jwt
 from tests.unit.node.servers import answer_json, serving
 
@@ -45,7 +50,7 @@ SDK_VARIABLES = {"AZURE_TENANT_ID": "t-sdk", "AZURE_CLIENT_ID": "c-sdk", "AZURE_
         ("auto", {}, {}, ("cli", "", "", "")),
         ("auto", {"tenant": "t-option"}, {}, ("cli", "t-option", "", "")),
         ("env", OPTIONS, VARIABLES, ("principal", "t-env", "c-env", "s-env")),
-        ("credential", OPTIONS, VARIABLES, ("principal", "t-option", "c-option", "s-option")),
+        ("module", OPTIONS, VARIABLES, ("principal", "t-option", "c-option", "s-option")),
         ("cli", OPTIONS, VARIABLES, ("cli", "t-option", "c-option", "s-option")),
         ("msi", {}, {}, ("msi", "", "", "")),
         ("msi", {"client_id": "c-option"}, {}, ("msi", "", "c-option", "")),
@@ -64,8 +69,8 @@ def test_the_credential_that_is_meant(
     [
         ("auto", {"secret": "s3cret"}, {}, ["tenant (AZURE_TENANT)", "client_id (AZURE_CLIENT_ID)"]),
         ("env", OPTIONS, {}, ["secret (AZURE_SECRET)"]),
-        ("credential", {}, VARIABLES, ["tenant (AZURE_TENANT)"]),
-        ("credential", {"secret": "s3cret", "tenant": "t"}, VARIABLES, ["client_id (AZURE_CLIENT_ID)"]),
+        ("module", {}, VARIABLES, ["tenant (AZURE_TENANT)"]),
+        ("module", {"secret": "s3cret", "tenant": "t"}, VARIABLES, ["client_id (AZURE_CLIENT_ID)"]),
     ],
 )
 def test_what_is_missing_is_named(
@@ -184,3 +189,152 @@ def test_without_the_azure_cli(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) 
 @pytest.mark.parametrize("token", ["", "opaque", "a.b.c", "a.!!.c"])
 def test_a_token_that_says_nothing(token: str) -> None:
     assert identity_of(token) == Identity()
+
+
+# -- certificates, federated tokens, the credential file ---------------------------------------------------
+
+
+def home(tmp_path: Path, content: str) -> dict[str, str]:
+    (tmp_path / ".azure").mkdir(exist_ok=True)
+    (tmp_path / ".azure" / "credentials").write_text(content)
+    return {"HOME": str(tmp_path)}
+
+
+PROFILES = """
+[default]
+tenant = t-file
+client_id = c-file
+secret = s-%file
+subscription_id = u-file
+cloud_environment = AzureChinaCloud
+
+[site]
+tenant = t-site
+client_id = c-site
+x509_certificate_path = /site.pem
+thumbprint = AA:BB
+"""
+
+
+@pytest.mark.parametrize(
+    ("source", "options", "environ", "expected"),
+    [
+        ("auto", {}, {}, ("principal", "t-file", "c-file")),
+        ("auto", {}, VARIABLES, ("principal", "t-env", "c-env")),
+        ("auto", OPTIONS, {}, ("principal", "t-option", "c-option")),
+        ("auto", {"profile": "site"}, VARIABLES, ("certificate", "t-site", "c-site")),
+        ("auto", {"profile": "site", "tenant": "t-option"}, {}, ("certificate", "t-option", "c-site")),
+        ("auto", {}, {**VARIABLES, "AZURE_PROFILE": "site"}, ("certificate", "t-site", "c-site")),
+        ("auto", OPTIONS, {"AZURE_PROFILE": "site"}, ("principal", "t-option", "c-option")),
+        ("env", {}, {**VARIABLES, "AZURE_PROFILE": "site"}, ("certificate", "t-site", "c-site")),
+        ("env", {"profile": "site"}, VARIABLES, ("principal", "t-env", "c-env")),
+        ("credential_file", OPTIONS, VARIABLES, ("principal", "t-file", "c-file")),
+        ("credential_file", {"profile": "site"}, {}, ("certificate", "t-site", "c-site")),
+        ("credential_file", {}, {"AZURE_PROFILE": "site"}, ("certificate", "t-site", "c-site")),
+        ("cli", {}, {}, ("cli", "", "")),
+        ("msi", {}, {}, ("msi", "", "")),
+    ],
+)
+def test_the_credential_file_has_its_place(
+    tmp_path: Path, source: str, options: dict[str, str], environ: dict[str, str], expected: tuple[str, ...]
+) -> None:
+    found = settings_of({**options, "auth_source": source}, {**environ, **home(tmp_path, PROFILES)})
+    assert (found.method, found.tenant, found.client_id) == expected
+
+
+def test_the_credential_file_says_more_than_the_credential(tmp_path: Path) -> None:
+    found = settings_of({}, home(tmp_path, PROFILES))
+    assert (found.secret.reveal(), found.subscription_id) == ("s-%file", "u-file")
+    assert found.endpoints.cloud == "AzureChinaCloud"
+    found = settings_of({"cloud_environment": "AzureUSGovernment"}, home(tmp_path, PROFILES))
+    assert found.endpoints.cloud == "AzureUSGovernment", "options go first"
+
+
+@pytest.mark.parametrize(
+    ("content", "profile", "said"),
+    [
+        (None, "site", "there is no credential file"),
+        (PROFILES, "lab", "it has: default, site"),
+        ("[default]\nad_user = jo\npassword = s3cret\n", "default", "user name and password"),
+        ("no ini, s3cret", "default", "can't be read"),
+        ("[default]\nclient_id = c\n", "default", "tenant (AZURE_TENANT)"),
+    ],
+)
+def test_a_profile_that_can_not_be_used(tmp_path: Path, content: str | None, profile: str, said: str) -> None:
+    environ = {"HOME": str(tmp_path)} if content is None else home(tmp_path, content)
+    with pytest.raises(SignInFailed) as caught:
+        settings_of({"auth_source": "credential_file", "profile": profile}, environ)
+    assert said in str(caught.value)
+    assert "s3cret" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("options", "environ", "method"),
+    [
+        ({}, {"AZURE_X509_CERTIFICATE_PATH": "/c.pem"}, "certificate"),
+        ({}, {"AZURE_CLIENT_CERTIFICATE_PATH": "/c.pem"}, "certificate"),
+        ({}, {"AZURE_FEDERATED_TOKEN_FILE": "/token"}, "federated"),
+        ({}, {"AZURE_SECRET": "s", "AZURE_X509_CERTIFICATE_PATH": "/c.pem"}, "principal"),
+        ({"x509_certificate_path": "/c.pem"}, {"AZURE_SECRET": "s"}, "certificate"),
+        ({}, {}, "cli"),
+    ],
+)
+def test_what_a_service_principal_signs_in_with(
+    options: dict[str, str], environ: dict[str, str], method: str
+) -> None:
+    ids = {"AZURE_TENANT_ID": "t", "AZURE_CLIENT_ID": "c", "HOME": "/nowhere"}
+    found = settings_of(options, {**ids, **environ})
+    assert (found.method, found.tenant, found.client_id) == (method, "t", "c")
+    assert bool(found.unused) == (method == "cli"), "who meant a service principal is told what is missing"
+
+
+def test_a_certificate_signs_in(azure: FakeAzure, tmp_path: Path) -> None:
+    pem, thumbprint = certificate(tmp_path)
+    environ = {**azure.environment, "AZURE_SECRET": "", "AZURE_X509_CERTIFICATE_PATH": str(pem)}
+    for given in ("", thumbprint.lower()):
+        login = sign_in(settings_of({"thumbprint": given}, environ))
+        assert login.identity() == Identity(OBJECT, CLIENT)
+    with pytest.raises(SignInFailed, match=f"the certificate's is {thumbprint}"):
+        sign_in(settings_of({"thumbprint": "AA:BB"}, environ))
+    only = tmp_path / "only.pem"
+    only.write_text(pem.read_text().partition("-----BEGIN CERTIFICATE-----")[0])
+    with pytest.raises(SignInFailed, match="a certificate and its private key"):
+        sign_in(settings_of({"x509_certificate_path": str(only)}, environ))
+    with pytest.raises(SignInFailed, match="x509_certificate_path can't be read"):
+        sign_in(settings_of({"x509_certificate_path": "/nowhere.pem"}, environ))
+
+
+def test_a_federated_token_signs_in(azure: FakeAzure, tmp_path: Path) -> None:
+    file = tmp_path / "token"
+    file.write_text(jwt(sub="system:serviceaccount:awx:runner"))
+    environ = {**azure.environment, "AZURE_SECRET": "", "AZURE_FEDERATED_TOKEN_FILE": str(file)}
+    assert sign_in(settings_of({}, environ)).identity() == Identity(OBJECT, CLIENT)
+    (request,) = [one for one in azure.server.requests if one.method == "POST"]
+    assert f"client_assertion={file.read_text()}" in request.body.decode()
+    with pytest.raises(SignInFailed, match="AZURE_FEDERATED_TOKEN_FILE can't be read"):
+        sign_in(settings_of({}, {**environ, "AZURE_FEDERATED_TOKEN_FILE": "/nowhere"}))
+
+
+def test_without_a_secret_the_azure_cli_is_tried_and_what_is_missing_is_told(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    environ = {"AZURE_CLIENT_ID": "c-env", "AZURE_TENANT": "t", "HOME": str(tmp_path)}
+    with pytest.raises(SignInFailed, match=r"client_id c-env is not used.*AZURE_SECRET"):
+        sign_in(settings_of({}, environ)).token("https://management.azure.com/.default")
+
+
+def certificate(directory: Path) -> tuple[Path, str]:
+    """A file with key and certificate, and its thumbprint."""
+    key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "controller")])
+    now = datetime.datetime.now(datetime.timezone.utc)
+    day = datetime.timedelta(days=1)
+    builder = x509.CertificateBuilder().subject_name(name).issuer_name(name).public_key(key.public_key())
+    builder = builder.serial_number(1).not_valid_before(now - day).not_valid_after(now + day)
+    made = builder.sign(key, hashes.SHA256())
+    encoding, form = serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8
+    path = directory / "both.pem"
+    private = key.private_bytes(encoding, form, serialization.NoEncryption())
+    path.write_bytes(private + made.public_bytes(encoding))
+    return path, made.fingerprint(hashes.SHA1()).hex().upper()  # noqa: S303

@@ -16,17 +16,15 @@ import yaml
 from ansible_collections.aks.flexnode.plugins.module_utils.controller.azure.errors import BindingConflict
 from ansible_collections.aks.flexnode.plugins.module_utils.controller.cluster import rbac
 from ansible_collections.aks.flexnode.plugins.module_utils.controller.cluster.bootstrap_token import (
-    Minted,
+    TokenChanges,
     TokenClient,
+    create_tokens,
+    delete_tokens,
     joined_nodes,
-    mint,
     new_token,
-    revoke,
 )
-from ansible_collections.aks.flexnode.plugins.module_utils.controller.cluster.kubeconfig import (
-    access_of,
-    connected,
-)
+from ansible_collections.aks.flexnode.plugins.module_utils.controller.cluster.client import connected
+from ansible_collections.aks.flexnode.plugins.module_utils.controller.cluster.kubeconfig import access_of
 from ansible_collections.aks.flexnode.plugins.module_utils.node.errors import Forbidden
 from tests.unit.controller.fake_cluster import RBAC, FakeCluster
 from tests.unit.node.fake_api import a_node
@@ -49,19 +47,21 @@ def client(cluster: FakeCluster, pki: Pki) -> Iterator[TokenClient]:
         yield connection
 
 
-def run(client: TokenClient, *names: str, check: bool = False, rights: bool = True) -> Minted:
-    return mint(client, names, FakeClock(), hours=24, rights=rights, check=check)
+def run(client: TokenClient, *names: str, check: bool = False, rights: bool = True) -> TokenChanges:
+    return create_tokens(client, names, FakeClock(), hours=24, rights=rights, check=check)
 
 
 def test_who_wants_no_token_is_told_whether_it_has_joined(cluster: FakeCluster, client: TokenClient) -> None:
     cluster.nodes = {"edge-1": a_node("edge-1", ready=True)}
     names, clock = ("edge-1", "edge-2"), FakeClock()
-    done = mint(client, names, clock, hours=24, rights=True, check=False, without=set(names))
+    done = create_tokens(client, names, clock, hours=24, rights=True, check=False, without=set(names))
     assert done.nodes == [{"name": "edge-1", "joined": True}, {"name": "edge-2", "joined": False}]
     assert client.tokens() == {}
-    assert rbac.missing_rights(client.bindings(), rbac.STAYS) == [], "renewal, whatever a node joined with"
+    assert rbac.missing_rights(client.bindings(), rbac.AFTER_JOIN) == [], (
+        "renewal, whatever a node joined with"
+    )
     assert len(rbac.missing_rights(client.bindings())) == 2, "nobody has a token"
-    done = mint(client, names, clock, hours=24, rights=True, check=False, without={"edge-1"})
+    done = create_tokens(client, names, clock, hours=24, rights=True, check=False, without={"edge-1"})
     assert "token" in done.nodes[1]
     assert rbac.missing_rights(client.bindings()) == []
 
@@ -113,14 +113,14 @@ def test_rights_are_bound_once(cluster: FakeCluster, client: TokenClient) -> Non
     bound = [one for place, one in cluster.objects.items() if place.startswith(RBAC)]
     assert sorted(map(str, bound)) == sorted(map(str, RIGHTS))
     assert sum(action.startswith("bind ") for action in first.actions) == 4
-    assert run(client, "edge-1").actions == ["mint a bootstrap token for edge-1"]
+    assert run(client, "edge-1").actions == ["create a bootstrap token for edge-1"]
 
 
 def test_rights_that_somebody_else_granted_count(cluster: FakeCluster, client: TokenClient) -> None:
     for right in rbac.RIGHTS:
         binding = {**right.binding, "metadata": {"name": f"aks-{right.name}"}}
         cluster.objects[f"{RBAC}/clusterrolebindings/aks-{right.name}"] = binding
-    assert run(client, "edge-1").actions == ["mint a bootstrap token for edge-1"]
+    assert run(client, "edge-1").actions == ["create a bootstrap token for edge-1"]
 
 
 def test_rights_are_left_alone_on_request(cluster: FakeCluster, client: TokenClient) -> None:
@@ -174,16 +174,16 @@ def test_check_mode_changes_nothing(cluster: FakeCluster, client: TokenClient) -
     assert len(planned.diff) == 4
     assert cluster.objects == {}
     run(client, "edge-1")
-    assert len(revoke(client, ["edge-1"], [], check=True).actions) == 1
+    assert len(delete_tokens(client, ["edge-1"], [], check=True).actions) == 1
     assert set(cluster.tokens) == {"edge-1"}
 
 
 def test_tokens_are_deleted_by_node_and_by_id(cluster: FakeCluster, client: TokenClient) -> None:
     tokens = {node["name"]: node["token_id"] for node in run(client, "edge-1", "edge-2", "edge-3").nodes}
-    done = revoke(client, ["edge-1", "edge-9"], [tokens["edge-2"], "gone00"], check=False)
+    done = delete_tokens(client, ["edge-1", "edge-9"], [tokens["edge-2"], "gone00"], check=False)
     assert {node["token_id"] for node in done.nodes} == {tokens["edge-1"], tokens["edge-2"]}
     assert set(cluster.tokens) == {"edge-3"}
-    assert revoke(client, ["edge-1"], [], check=False).actions == []
+    assert delete_tokens(client, ["edge-1"], [], check=False).actions == []
 
 
 @pytest.mark.parametrize("request_", ["GET /api/v1/nodes", f"POST {RBAC}", "POST /api/v1/namespaces"])

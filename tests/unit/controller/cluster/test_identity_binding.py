@@ -18,16 +18,14 @@ from ansible_collections.aks.flexnode.plugins.module_utils.controller.azure.erro
 )
 from ansible_collections.aks.flexnode.plugins.module_utils.controller.cluster import rbac
 from ansible_collections.aks.flexnode.plugins.module_utils.controller.cluster.binding import RbacClient
+from ansible_collections.aks.flexnode.plugins.module_utils.controller.cluster.client import connected
 from ansible_collections.aks.flexnode.plugins.module_utils.controller.cluster.identity_binding import (
     Machine,
     bind,
     machines_of,
     unbind,
 )
-from ansible_collections.aks.flexnode.plugins.module_utils.controller.cluster.kubeconfig import (
-    access_of,
-    connected,
-)
+from ansible_collections.aks.flexnode.plugins.module_utils.controller.cluster.kubeconfig import access_of
 from ansible_collections.aks.flexnode.plugins.module_utils.node.errors import ConfigInvalid
 from tests.unit.controller.fake_azure import CLUSTER
 from tests.unit.controller.fake_cluster import RBAC, FakeCluster
@@ -83,17 +81,17 @@ def test_it_grants_what_the_example_grants_and_what_a_node_needs_later(
     self_delete = (rbac.RIGHTS[-1].role, str(rbac.RIGHTS[-1].binding["subjects"]))  # optional
     expected = {(one["roleRef"]["name"], str(one["subjects"])) for one in documented}
     assert granted - {self_delete} == expected
-    for right in rbac.STAYS:  # a certificate is renewed, and a Node that leaves deletes itself
+    for right in rbac.AFTER_JOIN:  # a certificate is renewed, and a Node that leaves deletes itself
         assert f"{BINDINGS}/{right.name}" in cluster.objects
     unbind(client, [EDGE], check=False)
-    for right in rbac.STAYS:
+    for right in rbac.AFTER_JOIN:
         assert f"{BINDINGS}/{right.name}" in cluster.objects
 
 
 def test_what_others_granted_stays_theirs(cluster: FakeCluster, client: RbacClient) -> None:
     theirs = [{**right.binding, "metadata": {"name": f"site-{n}"}} for n, right in enumerate(EDGE.rights)]
     cluster.objects = {f"{BINDINGS}/{one['metadata']['name']}": one for one in theirs}
-    assert len(bind(client, [EDGE], check=False).actions) == len(rbac.STAYS)
+    assert len(bind(client, [EDGE], check=False).actions) == len(rbac.AFTER_JOIN)
     assert unbind(client, [EDGE], check=False).actions == []
     assert f"{BINDINGS}/site-0" in cluster.objects
 
@@ -106,9 +104,9 @@ def test_a_name_that_is_taken_for_something_else_is_refused(cluster: FakeCluster
     assert len(cluster.objects) == 1, "nothing is bound where one thing is wrong"
 
 
-def given(*nodes: dict[str, Any], **more: Any) -> dict[str, Any]:
+def options_for(*nodes: dict[str, Any], **more: Any) -> dict[str, Any]:
     whole = [{"name": "edge-1", "principal_id": None, "machine_id": None, **node} for node in nodes]
-    return {"nodes": whole, "cluster_id": CLUSTER, "kubeconfig": None, "state": "present", **more}
+    return {"nodes": whole, "cluster_id": CLUSTER, "state": "present", **more}
 
 
 def test_azure_says_who_a_machine_is() -> None:
@@ -118,35 +116,41 @@ def test_azure_says_who_a_machine_is() -> None:
         asked.append(machine_id)
         return OBJECT.upper()
 
-    options = given({"machine_id": ARC}, {"name": "edge-2", "principal_id": OTHER})
-    (machines,) = machines_of(options, owner).values()
+    options = options_for({"machine_id": ARC}, {"name": "edge-2", "principal_id": OTHER})
+    (machines,) = machines_of(options, owner, kubernetes=False).values()
     assert machines == [EDGE, Machine("edge-2", OTHER)]
     assert asked == [ARC]
 
 
 def test_a_machine_that_azure_does_not_know() -> None:
     with pytest.raises(NotInAzure, match="edge-1"):
-        machines_of(given({"machine_id": ARC}), lambda _machine: "")
-    assert machines_of(given({"machine_id": ARC}, state="absent"), lambda _machine: "") == {}
+        machines_of(options_for({"machine_id": ARC}), lambda _machine: "", kubernetes=False)
+    assert (
+        machines_of(options_for({"machine_id": ARC}, state="absent"), lambda _machine: "", kubernetes=False)
+        == {}
+    )
 
 
 def test_the_cluster_of_a_kubeconfig_needs_no_id() -> None:
-    options = given({"principal_id": OBJECT}, cluster_id=None, kubeconfig="admin.conf")
-    assert machines_of(options, None) == {None: [EDGE]}
+    options = options_for({"principal_id": OBJECT}, cluster_id=None)
+    assert machines_of(options, None, kubernetes=True) == {None: [EDGE]}
     with pytest.raises(ConfigInvalid, match="cluster_id"):
-        machines_of(given({"principal_id": OBJECT}, cluster_id=None), None)
+        machines_of(options_for({"principal_id": OBJECT}, cluster_id=None), None, kubernetes=False)
 
 
 def test_a_node_of_the_same_name_in_another_cluster_is_another_machine() -> None:
     other = f"{CLUSTER}-2"
     nodes = {"principal_id": OBJECT}, {"principal_id": OTHER, "cluster_id": other}
-    found = {str(cluster): machines for cluster, machines in machines_of(given(*nodes), None).items()}
+    found = {
+        str(cluster): machines
+        for cluster, machines in machines_of(options_for(*nodes), None, kubernetes=False).items()
+    }
     assert found == {CLUSTER: [EDGE], other: [Machine("edge-1", OTHER)]}
 
 
 def test_a_kubeconfig_has_one_cluster() -> None:
     nodes = {"principal_id": OBJECT}, {"name": "edge-2", "principal_id": OTHER, "cluster_id": f"{CLUSTER}-2"}
     with pytest.raises(ConfigInvalid, match="nodes of 2 clusters"):
-        machines_of(given(*nodes, kubeconfig="admin.conf"), None)
+        machines_of(options_for(*nodes), None, kubernetes=True)
     same = {"principal_id": OBJECT}, {"name": "edge-2", "principal_id": OTHER, "cluster_id": CLUSTER.upper()}
-    assert list(machines_of(given(*same, kubeconfig="admin.conf"), None)) == [None]
+    assert list(machines_of(options_for(*same), None, kubernetes=True)) == [None]

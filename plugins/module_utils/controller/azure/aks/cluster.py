@@ -1,12 +1,11 @@
 # Copyright: (c) 2026, aks.flexnode contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""An AKS cluster: what it determines of a node's configuration, and how its API server is reached."""
+"""An AKS cluster: what it determines of a node's configuration, and access to its API server."""
 
 from __future__ import annotations
 
 import base64
-import os
 import traceback
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,7 +13,7 @@ from typing import Any
 
 from ....node.config.types.values import ArmId
 from ....node.errors import ConfigInvalid, FlexNodeError, Problem
-from ...cluster.kubeconfig import Access, access_of, usable
+from ...cluster.kubeconfig import Access, access_of
 from ..arm import Json, explaining
 from ..clouds import AKS_SCOPE, Endpoints
 from ..errors import AzureRefuses, ClusterUnusable, PermissionMissing
@@ -30,7 +29,7 @@ try:
 except ImportError:
     YAML_ERROR = traceback.format_exc()
 
-# Both only list: a lost answer may be asked for again.
+# Both requests only read: they may be repeated.
 RETRIED = frozenset(("GET", "POST"))
 ADMIN, USER = "listClusterAdminCredential", "listClusterUserCredential"
 
@@ -55,7 +54,7 @@ def cluster_document(
                     "nodeResourceGroup": properties.get("nodeResourceGroup"),
                 },
             },
-            # The version that runs; the other one is what was asked for, perhaps only "1.34".
+            # The version that runs; the other one was requested, perhaps only as "1.34".
             "kubernetes": {
                 "version": properties.get("currentKubernetesVersion") or properties.get("kubernetesVersion")
             },
@@ -74,14 +73,14 @@ def cluster_document(
 
 
 def tenant_of(managed_cluster: Mapping[str, Any]) -> str:
-    """The cluster's tenant, where it says: its identity lives there, and so do its people."""
+    """The tenant of the cluster's identity or of its Entra integration, if the cluster has either."""
     identity = managed_cluster.get("identity") or {}
     entra = (managed_cluster.get("properties") or {}).get("aadProfile") or {}
     return str(identity.get("tenantId") or entra.get("tenantID") or "")
 
 
 def summary(managed_cluster: Mapping[str, Any]) -> Json:
-    """What else is worth knowing of a cluster."""
+    """More properties of a cluster."""
     properties = managed_cluster.get("properties") or {}
     return {
         "name": managed_cluster.get("name", ""),
@@ -97,10 +96,10 @@ def summary(managed_cluster: Mapping[str, Any]) -> Json:
 
 
 def kubeconfig_order(*, local_accounts: bool | None, admin: bool) -> tuple[str, ...]:
-    """Which credentials to ask for, one after the other.
+    """Which credentials to request, in this order.
 
-    To learn the address, a user's will do. To change things, an administrator's certificate is asked for
-    first, unless the cluster is known to have none.
+    For the URL and CA a user's credential is enough. For changes an administrator's certificate is requested
+    first, unless the cluster has no local accounts.
     """
     if not admin:
         return (USER, ADMIN) if local_accounts is not False else (USER,)
@@ -125,16 +124,17 @@ class Clusters:
     def access(
         self, cluster: ArmId, *, admin: bool, local_accounts: bool | None = None, context: str = ""
     ) -> Access:
-        """The API server's address and CA, and with `admin` something to sign in with."""
+        """URL and CA of the API server, and with `admin` credentials."""
         refused: list[FlexNodeError] = []
         for kind in kubeconfig_order(local_accounts=local_accounts, admin=admin):
             try:
-                access = access_of(self._kubeconfig(cluster, kind), "", context)
+                access = access_of(self._kubeconfig(cluster, kind), "", context, str(cluster))
             except (PermissionMissing, AzureRefuses) as error:
-                refused.append(error)  # not this way: local accounts are disabled, or we have the other role
+                # Local accounts are disabled, or the login has the role for the other kubeconfig.
+                refused.append(error)
             else:
                 if admin and not (access.certificate or access.token):
-                    # People sign in by a plugin (kubelogin), which is asked nothing here: we have a login.
+                    # The kubeconfig names kubelogin; the Azure login gets the same token without it.
                     return access.with_token(self.login.token(AKS_SCOPE))
                 return access
         raise refused[0]
@@ -162,7 +162,7 @@ class Clusters:
 
 
 def cluster_ids_of(texts: Sequence[str]) -> list[ArmId]:
-    """Resource ids, each once; everything that is wrong is told at once."""
+    """Resource ids, each once; all problems are reported at once."""
     found: list[ArmId] = []
     problems: list[Problem] = []
     for index, text in enumerate(texts):
@@ -177,7 +177,7 @@ def cluster_ids_of(texts: Sequence[str]) -> list[ArmId]:
 
 
 def described(clusters: Clusters, cluster: ArmId) -> Json:
-    """A cluster, and what its nodes are told."""
+    """A cluster, and its part of a node's configuration."""
     found = clusters.get(cluster)
     about = summary(found)
     access = clusters.access(cluster, admin=False, local_accounts=about["local_accounts"])
@@ -186,33 +186,25 @@ def described(clusters: Clusters, cluster: ArmId) -> Json:
     return {"id": document["azure"]["targetCluster"]["resourceId"], **about, "document": document}
 
 
-def read_kubeconfig(path: str, context: str) -> Access:
-    """One context of a file, which must not need a program to sign in."""
-    with open(path, encoding="utf-8") as file:
-        found = yaml.safe_load(file)
-    folder = os.path.dirname(os.path.abspath(path))
-    return usable(access_of(found if isinstance(found, dict) else {}, folder, context), context)
-
-
 def kubeconfig_in(answer: Mapping[str, Any], cluster: ArmId) -> Mapping[str, Any]:
     """The kubeconfig in ARM's answer: base64 of YAML."""
     where = cluster.canonical()
     try:
         found = yaml.safe_load(base64.b64decode(answer["kubeconfigs"][0]["value"]))
     except (LookupError, TypeError, ValueError, yaml.YAMLError) as error:
-        raise ClusterUnusable("Azure gives no kubeconfig for the cluster", where=where) from error
+        raise ClusterUnusable("Azure returned no kubeconfig for the cluster", where=where) from error
     if not isinstance(found, dict):
-        raise ClusterUnusable("Azure gives no kubeconfig for the cluster", where=where)
+        raise ClusterUnusable("Azure returned no kubeconfig for the cluster", where=where)
     return found
 
 
 def _wire(answer: Any, _model: Any, _headers: Any) -> Json:
-    """The answer as it came: the SDK's models differ between its releases, the API does not."""
+    """The answer as JSON: the SDK's models differ between its releases, the API does not."""
     return dict(answer.http_response.json())
 
 
 def _filled(document: Any) -> Any:
-    """Without what is not known."""
+    """Without values that are not known."""
     if not isinstance(document, Mapping):
         return document
     pairs: Iterable[tuple[str, Any]] = ((key, _filled(value)) for key, value in document.items())

@@ -1,7 +1,7 @@
 # Copyright: (c) 2026, aks.flexnode contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Bundles in Azure Blob Storage: one container a node, one blob, one policy, one read-only address."""
+"""Bundles in Azure Blob Storage: per node one container, one blob, one policy, one read-only URL."""
 
 from __future__ import annotations
 
@@ -56,15 +56,15 @@ ACTIVE_SECONDS, ACTIVE_PAUSE = 60.0, 2.0
 
 
 class Account:
-    """A storage account and its key, which signs the addresses."""
+    """A storage account and its key, which signs the URLs."""
 
     def __init__(self, url: str, key: Secret, *, ca_bundle: str = "") -> None:
         self.url, self.name, self._key = url.rstrip("/"), account_of(url), key
         if not self.url.startswith("https://"):
             raise StorageRefuses(
-                "a configuration is only kept behind TLS",
+                "the storage account's URL must be https",
                 where=self.url,
-                fix="give an https:// address as account_url",
+                fix="set account_url to an https:// URL",
             )
         options = {k: v for k, v in transport_options(ca_bundle).items() if not k.startswith("retry_")}
         self._options = options
@@ -80,7 +80,7 @@ class Account:
             raise StorageRefuses("the account can't be used", where=self.url, why=str(error)) from error
 
     def stored(self, node: str) -> Stored:
-        """What is there for a node."""
+        """What is stored for a node."""
         container = container_of(node)
         with self._explaining(container):
             try:
@@ -112,7 +112,7 @@ class Account:
             if not stored.container and not plan.delete:
                 client.create_container()
             if plan.set_policies:
-                # First the access, then the content: nothing is ever readable that should not be.
+                # First the access, then the content: content is never readable for longer than intended.
                 client.set_container_access_policy(_policies(stored, plan.policy))
             if plan.delete:
                 client.delete_blob(BLOB)
@@ -121,8 +121,8 @@ class Account:
                 return stored.etag
             return self._write(client, stored, plan.content)
 
-    def address(self, node: str, policy: Policy) -> str:
-        """The read-only address of a node's bundle. The policy says how long, so it stays the same."""
+    def read_url(self, node: str, policy: Policy) -> str:
+        """The read-only URL of a node's bundle. It stays the same: the policy holds the expiry."""
         container = container_of(node)
         signature = generate_blob_sas(
             self.name,
@@ -134,15 +134,15 @@ class Account:
         )
         return f"{self.url}/{container}/{BLOB}?{signature}"
 
-    def await_access(self, node: str, address: str, clock: Clock) -> None:
-        """Wait until an address that was just made is let in."""
+    def await_access(self, node: str, url: str, clock: Clock) -> None:
+        """Wait until a new URL is accepted."""
         container = container_of(node)
         until = clock.monotonic() + ACTIVE_SECONDS
-        with self._explaining(container), BlobClient.from_blob_url(address, **self._options) as client:
-            while not _let_in(client):
+        with self._explaining(container), BlobClient.from_blob_url(url, **self._options) as client:
+            while not _accepted(client):
                 if clock.monotonic() >= until:
                     raise StorageRefuses(
-                        "the new address is refused",
+                        "the new URL is refused",
                         where=f"{shown_url(self.url)}/{container}",
                         why=f"HTTP 403, still after {ACTIVE_SECONDS:.0f} s",
                         fix="check that the account allows shared access signatures, and its firewall; "
@@ -160,11 +160,11 @@ class Account:
         try:
             found = json.loads(text)
         except ValueError:
-            found = {}  # not ours, or broken: it is written anew
+            found = {}  # not a bundle: it is replaced
         return found if isinstance(found, dict) else {}, str(blob.properties.etag)
 
     def _write(self, client: Any, stored: Stored, content: Mapping[str, Any]) -> str:
-        """Replace what was read, and nothing else: two runs at once must not undo each other."""
+        """Replace only the version that was read: two runs at the same time must not undo each other."""
         condition = (
             {"etag": stored.etag, "match_condition": MatchConditions.IfNotModified}
             if stored.etag
@@ -202,7 +202,7 @@ class Account:
 
 
 def account(url: str, key: str, connection_string: str, *, ca_bundle: str = "") -> Account:
-    """The account that options name: address and key, or a connection string that holds both."""
+    """The account of the options: URL and key, or a connection string with both."""
     if connection_string and not (url and key):
         parts = dict(pair.split("=", 1) for pair in connection_string.rstrip(";").split(";") if "=" in pair)
         key = key or parts.get("AccountKey", "")
@@ -210,8 +210,8 @@ def account(url: str, key: str, connection_string: str, *, ca_bundle: str = "") 
         url = url or parts.get("BlobEndpoint") or (f"https://{name}.blob.{suffix}" if name else "")
     if not url or not key:
         raise StorageRefuses(
-            "no storage account is given",
-            fix="give account_url and account_key (AZURE_STORAGE_KEY), or connection_string "
+            "no storage account is set",
+            fix="set account_url and account_key (AZURE_STORAGE_KEY), or connection_string "
             "(AZURE_STORAGE_CONNECTION_STRING): az storage account show-connection-string --name NAME",
         )
     return Account(url, Secret(key), ca_bundle=ca_bundle)
@@ -219,7 +219,7 @@ def account(url: str, key: str, connection_string: str, *, ca_bundle: str = "") 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What became of one node; the address is a secret."""
+    """The result for one node; the URL is a secret."""
 
     name: str
     plan: Plan
@@ -241,11 +241,11 @@ class Outcome:
         }
 
     def sentence(self) -> str:
-        """What was done, for a person."""
+        """What was done, in words."""
         verb = {
             "created": "create the bundle of",
             "updated": "update the bundle of",
-            "tombstoned": "leave a tombstone for",
+            "tombstoned": "write a tombstone for",
             "deleted": "delete the bundle of",
         }[self.plan.kind]
         return f"{verb} {self.name} ({', '.join(self.plan.reasons)})"
@@ -267,7 +267,7 @@ def keep(
     check: bool,
     cluster_id: str = "",
 ) -> Outcome:
-    """Have one node's bundle as the options say."""
+    """Bring one node's bundle to the state of the options."""
     now, stored = float(int(clock.now())), account.stored(node)
     if options["state"] == "absent":
         plan = decide_absent(stored, cluster_id=cluster_id)
@@ -281,7 +281,7 @@ def keep(
             remove_token=remove,
             now=now,
             days=options["days"],
-            new_policy=f"{PREFIX}{secrets.token_hex(8)}",  # a revoked address must not come to life again
+            new_policy=f"{PREFIX}{secrets.token_hex(8)}",  # a revoked URL must not become valid again
             cluster_id=cluster_id,
         )
     etag = stored.etag if check or not plan.changes else account.apply(node, stored, plan)
@@ -294,11 +294,11 @@ def keep(
 
 
 def _announced(account: Account, node: str, stored: Stored, plan: Plan, *, check: bool) -> str:
-    """The address; in check mode only announced where it, or what it shows, is yet to be made."""
+    """The URL; in check mode a mark if the URL or its content would be new."""
     if plan.policy is None:
         return ""
-    made = (plan.set_policies and plan.policy != stored.policy) or plan.content is not None
-    return REDACTED if check and made else account.address(node, plan.policy)
+    fresh = (plan.set_policies and plan.policy != stored.policy) or plan.content is not None
+    return REDACTED if check and fresh else account.read_url(node, plan.policy)
 
 
 def advice(status: int | None, code: str) -> str:
@@ -309,12 +309,12 @@ def advice(status: int | None, code: str) -> str:
             "shared keys, its firewall, and this machine's clock"
         )
     if status in (409, 412):
-        return "someone else changes it at the same time: run this again in a minute"
+        return "another process changes it at the same time: run this again in a minute"
     return ""
 
 
-def _let_in(client: Any) -> bool:
-    """Whether an address is answered."""
+def _accepted(client: Any) -> bool:
+    """Whether a URL is accepted."""
     try:
         client.get_blob_properties()
     except HttpResponseError as error:
@@ -325,7 +325,7 @@ def _let_in(client: Any) -> bool:
 
 
 def _policies(stored: Stored, policy: Policy | None) -> dict[str, Any]:
-    """Ours and those that others have put there."""
+    """Our policy, and those of others."""
     kept = {str(entry.id): entry.access_policy for entry in stored.others}
     if policy is None:
         return kept

@@ -1,7 +1,7 @@
 # Copyright: (c) 2026, aks.flexnode contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A node's bundle in blob storage: what should be there, and what is to be done about it. All pure."""
+"""A node's bundle in blob storage: what is stored, what should be, and what to change. All pure."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ DAY = 86400
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """A stored access policy: removing it voids the address that names it."""
+    """A stored access policy: without it the URL that names it is invalid."""
 
     name: str
     expires: float
@@ -35,7 +35,7 @@ class Policy:
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """What is there for a node. `others` are policies that are not ours."""
+    """What is stored for a node. `others` are policies of others."""
 
     container: bool = False
     public: bool = False
@@ -51,7 +51,7 @@ class Stored:
 
     @property
     def version(self) -> str:
-        """The number of what is there."""
+        """The version that is stored."""
         return str((self.bundle or {}).get("configVersion") or "")
 
     @property
@@ -64,13 +64,13 @@ class Stored:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What is to be done about one node; parts that are None or False stay as they are."""
+    """What to change for one node; parts that are None or False stay."""
 
     kind: Kind = "unchanged"
     reasons: tuple[str, ...] = ()
     content: Mapping[str, Any] | None = None
     delete: bool = False
-    policy: Policy | None = None  # the one to have
+    policy: Policy | None = None  # the wanted one
     set_policies: bool = False
     before: Mapping[str, Any] = field(default_factory=dict)
 
@@ -81,7 +81,7 @@ class Plan:
 
     @property
     def after(self) -> Mapping[str, Any]:
-        """What is there then."""
+        """The bundle afterwards."""
         return {} if self.delete else self.content if self.content is not None else self.before
 
 
@@ -96,13 +96,13 @@ def container_of(node: str) -> str:
 
 
 def account_of(url: str) -> str:
-    """The account in an address: the host's first label, or the path where the host is only an address."""
+    """The account in a URL: the first label of the host, or the path if the host is an IP address."""
     host, _slash, path = url.partition("://")[2].partition("/")
     return path.strip("/") or host.split(".")[0].split(":")[0]
 
 
 def checked(name: str, document: Mapping[str, Any]) -> list[Problem]:
-    """What is wrong with a document, before it is put where a machine reads it; paths name the node."""
+    """What is wrong with a document, before it is written; paths start with the node's name."""
     try:
         parse(document, purpose="join", pollable=True)
     except ConfigInvalid as invalid:
@@ -117,15 +117,15 @@ def cluster_of(config: Mapping[str, Any]) -> str:
     return str(target.get("resourceId") or "") if isinstance(target, Mapping) else ""
 
 
-def refuse_stranger(stored: Stored, cluster_id: str) -> None:
+def refuse_other_cluster(stored: Stored, cluster_id: str) -> None:
     """A container is named by its node alone, so it may be that of a node of another cluster."""
-    theirs = stored.cluster
-    if theirs and cluster_id and _plain(theirs) != _plain(cluster_id):
+    other = stored.cluster
+    if other and cluster_id and _plain(other) != _plain(cluster_id):
         raise StorageRefuses(
             "this bundle belongs to a node of another cluster",
-            where=theirs,
+            where=other,
             why=f"this run is for {cluster_id}",
-            fix="another storage account or another agent.nodeName; to move the machine: "
+            fix="use another storage account or another agent.nodeName; to move the machine, "
             "unbootstrap it first",
         )
 
@@ -135,7 +135,7 @@ def _plain(cluster_id: str) -> str:
 
 
 def without_token(config: Mapping[str, Any]) -> Json:
-    """The configuration with a mark where its bootstrap token was: the machine knows it, nobody else need."""
+    """The configuration with a mark instead of its bootstrap token, which the machine has."""
     plain = merge({}, config)
     if "bootstrapToken" in (plain.get("azure") or {}):
         return merge(plain, {"azure": {"bootstrapToken": {"token": REDACTED}}})
@@ -158,7 +158,7 @@ def decide_present(
     cluster_id: str = "",
 ) -> Plan:
     """What `present` does. With `remove_token` only the token goes; the document stays as it is stored."""
-    refuse_stranger(stored, cluster_of(document or {}) or cluster_id)
+    refuse_other_cluster(stored, cluster_of(document or {}) or cluster_id)
     known = None if stored.tombstone else (stored.bundle or {}).get("config")
     if remove_token:
         if known is None:
@@ -169,7 +169,7 @@ def decide_present(
     reasons: list[str] = []
     content = None
     if known is None or canonical(known) != canonical(wanted):
-        # A token is no part of what a node follows: with another one, or none, the version stays.
+        # The token is not part of what a node follows: if only the token differs, the version stays.
         same = known is not None and canonical(without_token(known)) == canonical(without_token(wanted))
         version = stored.version if same and stored.version else next_version(stored.version, now)
         content = {"config": wanted, "configVersion": version}
@@ -179,10 +179,10 @@ def decide_present(
     policy, renewed = stored.policy, False
     if policy is None or policy.permission != "r":
         policy, renewed = Policy(new_policy, now + days * DAY), True
-        reasons.append("the address")
+        reasons.append("the URL")
     elif policy.expires < now + days * DAY / 2:
         policy, renewed = Policy(policy.name, now + days * DAY), True
-        reasons.append("the address expires")
+        reasons.append("the URL expires")
     if stored.public:
         renewed = True
         reasons.append("public access")
@@ -198,19 +198,19 @@ def decide_present(
 
 
 def decide_tombstone(stored: Stored, *, now: float, cluster_id: str = "") -> Plan:
-    """What `tombstone` does: the node reads it at its next poll and leaves. It needs its address for that."""
-    refuse_stranger(stored, cluster_id)
+    """What `tombstone` does: the node reads it at its next poll and leaves. Its URL stays valid for that."""
+    refuse_other_cluster(stored, cluster_id)
     if stored.bundle is None or stored.tombstone:
         return Plan(policy=stored.policy)
     content = {"tombstone": True, "configVersion": next_version(stored.version, now)}
     if stored.cluster:
         content["clusterId"] = stored.cluster  # it is still the bundle of a node of that cluster
-    return Plan("tombstoned", ("it is to leave",), content, policy=stored.policy, before=stored.bundle)
+    return Plan("tombstoned", ("the node has to leave",), content, policy=stored.policy, before=stored.bundle)
 
 
 def decide_absent(stored: Stored, *, cluster_id: str = "") -> Plan:
-    """What `absent` does: the address is void and the bundle is gone. The node works on."""
-    refuse_stranger(stored, cluster_id)
+    """What `absent` does: the URL becomes invalid and the bundle is deleted. The node keeps working."""
+    refuse_other_cluster(stored, cluster_id)
     if stored.bundle is None and stored.policy is None:
         return Plan()
     return Plan(

@@ -18,7 +18,7 @@ API_VERSION = "2026-05-01-preview"
 
 @dataclass(frozen=True, slots=True)
 class Issued:
-    """What a PUT or regenerateToken answers with; the address is a secret."""
+    """What a PUT or regenerateToken answers with; the URL is a secret."""
 
     config_version: str = ""
     config_url: str = ""
@@ -52,12 +52,12 @@ class FlexNodes:
         return self._arm.get(self._path(name))
 
     def put(self, name: str, properties: Mapping[str, Any], *, need_url: bool) -> Issued:
-        """Create or replace; a fresh token is spent in any case."""
+        """Create or replace; Azure issues a new token in any case."""
         query = {"configUrl": "true"} if need_url else {}
         first, last = self._arm.change("PUT", self._path(name), {"properties": properties}, query)
         issued, settled = Issued.of(first), Issued.of(last)
         if need_url and not (issued.config_url or settled.config_url):
-            # A long operation ends with the resource, which never shows the address.
+            # A long operation ends with the resource, which never contains the URL.
             return self.regenerate(name)
         return Issued(
             settled.config_version or issued.config_version,
@@ -67,12 +67,12 @@ class FlexNodes:
         )
 
     def regenerate(self, name: str) -> Issued:
-        """A new token and address; the old ones are void."""
+        """Issue a new token and URL; the old ones become invalid."""
         _first, last = self._arm.change("POST", f"{self._path(name)}/regenerateToken", {})
         return Issued.of(last)
 
     def delete(self, name: str) -> Json:
-        """Revoke address and token, stop monitoring; the machine finds out by itself."""
+        """Revoke URL and token, stop monitoring; the machine notices at its next poll."""
         _first, last = self._arm.change("DELETE", self._path(name))
         return last
 

@@ -1,7 +1,7 @@
 # Copyright: (c) 2026, aks.flexnode contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Many nodes in one run: one list a cluster, then what each node needs, a few at a time."""
+"""flexNodeConfig resources of many nodes: one list per cluster, then a few requests at a time."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ....node.config.document import redact
 from ....node.config.types.values import ArmId
 from ....node.secret import REDACTED
 from ...members import Member, by_cluster
-from ...parallel import each
+from ...parallel import in_parallel
 from ..arm import Json
 from ..errors import NotInAzure
 from .api import Issued
@@ -21,7 +21,7 @@ from .plan import Action, FlexNode, decide, decide_absent, shown
 
 
 class Nodes(Protocol):
-    """What is asked of the nodes of a cluster."""
+    """The requests for the nodes of a cluster."""
 
     def list(self) -> Iterable[Json]: ...
 
@@ -36,7 +36,7 @@ class Nodes(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What became of one node."""
+    """The result for one node."""
 
     member: Member
     action: Action
@@ -46,7 +46,7 @@ class Outcome:
     after: Mapping[str, Any] = field(default_factory=dict)
 
     def as_dict(self) -> Json:
-        """The node as a module returns it; it holds the address, which is a secret."""
+        """The node as a module returns it; the URL in it is a secret."""
         issued = self.issued
         return {
             "name": self.member.name,
@@ -61,11 +61,11 @@ class Outcome:
         }
 
     def sentence(self) -> str:
-        """What was done, for a person."""
+        """What was done, in words."""
         verb = {
             "created": "create",
             "updated": "update",
-            "regenerated": "issue a new address for",
+            "regenerated": "issue a new configuration URL for",
             "deleted": "delete",
         }[self.action.kind]
         return f"{verb} flexNodeConfig {self.member.name} ({', '.join(self.action.reasons)})"
@@ -82,12 +82,12 @@ class Outcome:
 
 
 def existing_of(nodes: Nodes, names: Iterable[str], *, details: bool) -> dict[str, FlexNode]:
-    """What Azure knows of some nodes: one list, and a request for each whose configuration it leaves out."""
+    """What Azure has of some nodes: one list, and a request per node whose configuration is not in it."""
     wanted = set(names)
     found = {node.name: node for node in map(FlexNode.of, nodes.list()) if node.name in wanted}
     if details:
         unclear = [name for name, node in found.items() if node.known is None]
-        for name, resource in each(lambda name: (name, nodes.get(name)), unclear, str):
+        for name, resource in in_parallel(lambda name: (name, nodes.get(name)), unclear, str):
             if resource is None:
                 del found[name]
             else:
@@ -105,7 +105,7 @@ def existing_of(nodes: Nodes, names: Iterable[str], *, details: bool) -> dict[st
 
 @dataclass(frozen=True, slots=True)
 class _Plan:
-    """What is to be done about one node."""
+    """What to do for one node."""
 
     nodes: Nodes
     member: Member
@@ -123,7 +123,7 @@ def keep_present(
     need_url: bool,
     check: bool,
 ) -> list[Outcome]:
-    """Have a flexNodeConfig for each, as wanted; what already is so costs no change and no token."""
+    """Create or update the flexNodeConfig of each node; an unchanged node costs no write and no token."""
     plans: dict[tuple[str, ArmId], _Plan] = {}
     for cluster, belonging in by_cluster(members).items():
         nodes = connect(cluster)
@@ -138,7 +138,7 @@ def keep_present(
         if not plan.action.changes or check:
             issued = _predicted(plan, need_url)
         elif kind == "regenerated":
-            issued = _told(plan.nodes.regenerate(member.name), plan.existing)
+            issued = _with_state(plan.nodes.regenerate(member.name), plan.existing)
         else:
             issued = plan.nodes.put(member.name, plan.wanted, need_url=need_url)
         found = plan.existing
@@ -151,22 +151,22 @@ def keep_present(
             after=shown(plan.wanted) if kind in ("created", "updated") else {},
         )
 
-    return each(act, [plans[member.key] for member in members], lambda plan: plan.member.name)
+    return in_parallel(act, [plans[member.key] for member in members], lambda plan: plan.member.name)
 
 
-def _told(issued: Issued, existing: FlexNode | None) -> Issued:
-    """An action's answer says nothing of the state, which it does not change."""
+def _with_state(issued: Issued, existing: FlexNode | None) -> Issued:
+    """The answer to an action has no provisioning state; it did not change."""
     state = issued.provisioning_state or (existing.provisioning_state if existing else "")
     return replace(issued, provisioning_state=state)
 
 
 def _predicted(plan: _Plan, need_url: bool) -> Issued:
-    """What is known without asking for a change; what would be made shows as such."""
+    """The result without a change; what would be issued is marked."""
     found = plan.existing or FlexNode(plan.member.name)
-    made = plan.action.changes and need_url
+    issues = plan.action.changes and need_url
     return Issued(
         config_version=found.config_version,
-        config_url=REDACTED if made else "",
+        config_url=REDACTED if issues else "",
         provisioning_state=found.provisioning_state,
     )
 
@@ -174,7 +174,7 @@ def _predicted(plan: _Plan, need_url: bool) -> Issued:
 def keep_absent(
     connect: Callable[[ArmId], Nodes], members: Sequence[Member], *, check: bool
 ) -> list[Outcome]:
-    """Delete the flexNodeConfig of each; their machines leave by themselves."""
+    """Delete the flexNodeConfig of each node; its machine leaves by itself."""
     outcomes: list[Outcome] = []
     for cluster, belonging in by_cluster(members).items():
         nodes = connect(cluster)
@@ -188,13 +188,13 @@ def keep_absent(
             before = {"configVersion": found.config_version} if found else {}
             return Outcome(member, action, joined=bool(found and found.joined), before=before)
 
-        outcomes += each(act, belonging, lambda member: member.name)
+        outcomes += in_parallel(act, belonging, lambda member: member.name)
     return outcomes
 
 
 def regenerate(connect: Callable[[ArmId], Nodes], members: Sequence[Member], *, check: bool) -> list[Outcome]:
-    """Issue a new token and address for each, whatever its state."""
-    action = Action("regenerated", ("it was asked for",))
+    """Issue a new token and URL for each node, whatever its state."""
+    action = Action("regenerated", ("requested",))
     found: dict[tuple[str, ArmId], tuple[Nodes, FlexNode]] = {}
     missing: list[Member] = []
     for cluster, belonging in by_cluster(members).items():
@@ -205,7 +205,7 @@ def regenerate(connect: Callable[[ArmId], Nodes], members: Sequence[Member], *, 
                 found[member.key] = nodes, existing[member.name]
             else:
                 missing.append(member)
-    if missing:  # all of it, and before any token is spent
+    if missing:  # all are reported, before any token is issued
         raise NotInAzure(
             f"there is no flexNodeConfig {', '.join(sorted(member.name for member in missing))}",
             where=", ".join(sorted({member.cluster.canonical() for member in missing})),
@@ -215,13 +215,13 @@ def regenerate(connect: Callable[[ArmId], Nodes], members: Sequence[Member], *, 
     def act(member: Member) -> Outcome:
         nodes, known = found[member.key]
         issued = Issued(known.config_version, REDACTED) if check else nodes.regenerate(member.name)
-        return Outcome(member, action, _told(issued, known), joined=known.joined)
+        return Outcome(member, action, _with_state(issued, known), joined=known.joined)
 
-    return each(act, members, lambda member: member.name)
+    return in_parallel(act, members, lambda member: member.name)
 
 
 def described(resource: Mapping[str, Any], cluster: ArmId) -> Json:
-    """A resource as it may be shown: status and configuration, and nothing that opens a door."""
+    """A resource as it may be shown: status and configuration, without secrets."""
     node, properties = FlexNode.of(resource), resource.get("properties") or {}
     status = properties.get("status") or {}
     config = properties.get("config")

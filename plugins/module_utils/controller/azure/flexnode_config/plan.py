@@ -32,25 +32,25 @@ GONE = ("NodeNotFound", "NotJoined")
 
 
 def properties_of(document: Mapping[str, Any]) -> Json:
-    """What is PUT for a document. The rest of it (mirrors, proxy, paths, ...) is the machine's own matter."""
-    given = merge({}, document)  # one spelling, no nulls
-    azure, auth = _part(given, "azure"), _part(given, "kubernetesAuth")
+    """What is PUT for a document. The rest of it (mirrors, proxy, paths, ...) is not part of the resource."""
+    plain = merge({}, document)  # one spelling, no nulls
+    azure, auth = _part(plain, "azure"), _part(plain, "kubernetesAuth")
     there = {name: _part(azure, name) for name in IDENTITIES if name in azure}
     if not _yes(there.get("arc", {}).get("enabled")):
         there.pop("arc", None)
-    chosen = _part(given, "azureAuth").get("method")
+    chosen = _part(plain, "azureAuth").get("method")
     if auth.get("method") in IDENTITIES:
         chosen = chosen or auth["method"]
-    # With Arc, a principal only registers the machine: it is Arc's identity that works then.
+    # With Arc, a principal only registers the machine; afterwards the Arc identity is used.
     method = chosen or next((name for name in ("arc", *IDENTITIES) if name in there), None)
     parts: Json = {
-        "continuousMonitoring": _yes(given.get("continuousMonitoring")),
+        "continuousMonitoring": _yes(plain.get("continuousMonitoring")),
         "azureAuth": {"method": method, **there} if method else {},
         "kubernetesAuth": auth,
         "versions": {
-            name: str(_part(given, name)["version"]) for name in VERSIONS if "version" in _part(given, name)
+            name: str(_part(plain, name)["version"]) for name in VERSIONS if "version" in _part(plain, name)
         },
-        "nodeConfig": {name: value for name, value in _part(given, "node").items() if name in NODE},
+        "nodeConfig": {name: value for name, value in _part(plain, "node").items() if name in NODE},
     }
     if "taints" in parts["nodeConfig"]:
         parts["nodeConfig"]["taints"] = taints_of(parts["nodeConfig"]["taints"])
@@ -58,7 +58,7 @@ def properties_of(document: Mapping[str, Any]) -> Json:
 
 
 def checked(name: str, document: Mapping[str, Any]) -> list[Problem]:
-    """What is wrong with a part of a document, before anything is asked of Azure; paths name the node."""
+    """What is wrong with a part of a document, before Azure is asked; paths start with the node's name."""
     try:
         parse(merge({"kubernetes": {"version": "1.34.4"}}, document), purpose="prepare")
     except ConfigInvalid as invalid:
@@ -67,7 +67,7 @@ def checked(name: str, document: Mapping[str, Any]) -> list[Problem]:
 
 
 def taints_of(raw: Any) -> list[str]:
-    """Taints in one form, KEY=VALUE:EFFECT; what is not a taint stays, for Azure to refuse."""
+    """Taints in one form, KEY=VALUE:EFFECT; what is not a taint is left for Azure to refuse."""
     try:
         return [str(taint) for taint in taints.read(raw)]
     except Refused:
@@ -86,14 +86,14 @@ def without_secrets(properties: Any, mark: str = "") -> Any:
 
 
 def has_secret(properties: Any) -> bool:
-    """Whether there is a secret, which Azure never shows, so that nobody can tell if it differs."""
+    """Whether there is a secret, which Azure never returns, so that a difference can't be seen."""
     return isinstance(properties, Mapping) and any(
         (key in SECRETS and bool(value)) or has_secret(value) for key, value in properties.items()
     )
 
 
 def known_properties(resource: Mapping[str, Any]) -> Json | None:
-    """What Azure tells of a node's configuration, as properties; None where it only tells the status.
+    """What Azure returns of a node's configuration, as properties; None if it returned the status only.
 
     A PUT is echoed as it was sent; a GET answers with the whole `config`, defaults included.
     """
@@ -144,7 +144,7 @@ def _own_labels(raw: Any) -> dict[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class FlexNode:
-    """A flexNodeConfig as Azure tells of it; `known` is None where only the status was told."""
+    """A flexNodeConfig as Azure returns it; `known` is None if only the status was returned."""
 
     name: str
     config_version: str = ""
@@ -186,7 +186,7 @@ def _readiness(status: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 
 @dataclass(frozen=True, slots=True)
 class Action:
-    """What is to be done about a node, and why."""
+    """What to do for a node, and why."""
 
     kind: Kind
     reasons: tuple[str, ...] = ()
@@ -200,9 +200,9 @@ class Action:
 def decide(
     wanted: Mapping[str, Any], existing: FlexNode | None, *, secret_anyway: bool, need_url: bool
 ) -> Action:
-    """What `present` does about one node. A PUT always spends a token, so it must have a reason.
+    """What `present` does for one node. A PUT always issues a token, so it needs a reason.
 
-    A secret is never shown, so a changed one is no difference; `secret_anyway` sends it each time.
+    A secret is never returned, so a changed one can't be seen; `secret_anyway` sends it every time.
     """
     if existing is None:
         return Action("created", ("it does not exist",))
@@ -219,7 +219,7 @@ def decide(
 
 
 def decide_absent(existing: FlexNode | None) -> Action:
-    """What `absent` does about one node."""
+    """What `absent` does for one node."""
     return Action("deleted", ("it exists",)) if existing else Action("unchanged")
 
 

@@ -1,9 +1,8 @@
 # Copyright: (c) 2026, aks.flexnode contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Role assignments: who shall have which role where, how ours are told from others, what is to be done.
-
-All pure.
+"""Role assignments: which principal needs which role where, which assignments this collection created, and
+what has to change. All pure.
 """
 
 from __future__ import annotations
@@ -21,7 +20,8 @@ from ....node.errors import ConfigInvalid, Problem
 from ....node.procedures.arc.agent import Registration
 from ....node.procedures.arc.roles import ROLES, needed
 
-# What a name is made from. It must never change: by its name an assignment is known as ours.
+# The namespace of assignment names. It must never change: an assignment that this collection created is
+# recognized by its name.
 NAMES = uuid.UUID("6f0d3f1c-52a5-5c0e-9d3b-8a1e2f4b7c60")
 PRINCIPAL_TYPE = "ServicePrincipal"
 SCOPE = re.compile(r"/|(/(subscriptions|providers)/[^\s?#]+)", re.IGNORECASE)
@@ -30,14 +30,14 @@ GUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
 
 @dataclass(frozen=True, slots=True)
 class Role:
-    """A role of Azure's."""
+    """An Azure role."""
 
     id: str
     name: str
 
     @property
     def label(self) -> str:
-        """How a person calls it."""
+        """The name, or the GUID if the name is not known."""
         return self.name or self.id
 
     def definition(self, scope: str) -> str:
@@ -50,7 +50,7 @@ KNOWN = {role.id: Role(role.id, role.name) for role in ROLES.values()}
 
 
 def known_role(text: str) -> Role | None:
-    """The role of a short name, a name, a GUID or a definition's id; None: Azure must be asked."""
+    """The role of a short name, a name, a GUID or a definition's id; None: ask Azure."""
     if text in ROLES:
         return KNOWN[ROLES[text].id]
     last = text.rpartition("/")[2].lower() if text.startswith("/") else text.lower()
@@ -60,15 +60,15 @@ def known_role(text: str) -> Role | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Order:
-    """One line of what a module is told. No role: whichever we gave; no principal: the machine's."""
+class Request:
+    """One requested assignment. No role: all that this collection assigned; no principal: the machine's."""
 
     scope: str
     role: str
     principal_id: str = ""
     machine_id: str = ""
     node: str = ""
-    below: bool = False  # also what is below the scope: the cluster is not known
+    below: bool = False  # also scopes below this one, because the cluster is not known
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +82,7 @@ class Grant:
 
     @property
     def name(self) -> str:
-        """The assignment's name: the same whenever it is made, so that it is found again."""
+        """The assignment's name: always the same for one grant, so that later runs find it."""
         return name_of(self.scope, self.principal_id, self.role.id)
 
     @property
@@ -92,12 +92,12 @@ class Grant:
 
     @property
     def who(self) -> str:
-        """The principal, as a person knows it."""
+        """The principal, as shown to users."""
         return self.node or self.principal_id
 
     @property
     def properties(self) -> dict[str, str]:
-        """What Azure is told. The principal's type spares it a look into a directory that lags behind."""
+        """The properties to send. With its type, Azure needs no lookup of a new principal."""
         about = f"aks.flexnode: {self.node}" if self.node else "aks.flexnode"
         return {
             "roleDefinitionId": self.role.definition(self.scope),
@@ -108,14 +108,14 @@ class Grant:
 
     @property
     def command(self) -> str:
-        """The line that does the same."""
+        """The command that does the same."""
         return (
             f"az role assignment create --assignee-object-id {self.principal_id} "
             f"--assignee-principal-type {PRINCIPAL_TYPE} --role {self.role.id} --scope {self.scope}"
         )
 
     def as_missing(self) -> dict[str, str]:
-        """What is not there, and the line that changes it."""
+        """A missing assignment, with the command that creates it."""
         return {
             "node": self.node,
             "principal_id": self.principal_id,
@@ -127,7 +127,7 @@ class Grant:
 
 
 def name_of(scope: str, principal_id: str, role_id: str) -> str:
-    """A name that depends on what is granted and on nothing else; ids have no case."""
+    """A name that depends on the grant only; ids are compared without case."""
     return str(uuid.uuid5(NAMES, "\n".join((scope.rstrip("/"), principal_id, role_id)).lower()))
 
 
@@ -139,15 +139,15 @@ class Existing:
     scope: str
     role_id: str
     principal_id: str
-    conditional: bool = False  # it holds for some requests only
+    conditional: bool = False  # it has a condition, so it may not apply to our requests
 
     @property
     def ours(self) -> bool:
-        """Whether we made it."""
+        """Whether this collection created it."""
         return self.name.lower() == name_of(self.scope, self.principal_id, self.role_id)
 
-    def gives(self, grant: Grant) -> bool:
-        """Whether it gives what is wanted, at the scope or above it."""
+    def grants(self, grant: Grant) -> bool:
+        """Whether it provides a grant, at its scope or above."""
         above, scope = self.scope.lower().rstrip("/"), grant.scope.lower()
         return (
             (self.role_id, self.principal_id) == (grant.role.id, grant.principal_id)
@@ -158,7 +158,7 @@ class Existing:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What became of one grant, or is to become of it."""
+    """The result, or the plan, for one grant."""
 
     grant: Grant
     action: str
@@ -167,11 +167,11 @@ class Outcome:
 
     @property
     def changes(self) -> bool:
-        """Whether anything is different afterwards."""
+        """Whether it changes anything."""
         return self.action in ("created", "deleted")
 
     def lacks(self, *, planned: bool) -> bool:
-        """Whether it is not granted; what is only planned is not yet."""
+        """Whether the role is not assigned; in check mode, planned ones count as missing."""
         return self.action == "missing" or (planned and self.action == "created")
 
     def as_dict(self) -> dict[str, Any]:
@@ -182,11 +182,11 @@ class Outcome:
         return {**missing, "name": self.grant.name, "id": self.grant.id, **about}
 
     def sentence(self) -> str:
-        """What was done, for a person."""
+        """What was done, in words."""
         role, scope = self.grant.role.label, self.grant.scope
         if self.action == "created":
-            return f"give {self.grant.who} the role {role} at {scope}"
-        return f"take the role {role} at {scope} from {self.grant.who}"
+            return f"assign role {role} to {self.grant.who} at {scope}"
+        return f"remove role assignment {role} of {self.grant.who} at {scope}"
 
     def diff(self) -> dict[str, Any]:
         """Before and after."""
@@ -197,94 +197,94 @@ class Outcome:
 
 
 def decide(grant: Grant, existing: Iterable[Existing]) -> Outcome:
-    """What a grant needs; what somebody else gave counts too, and stays theirs."""
-    found = [one for one in existing if one.gives(grant)]
+    """What a grant needs. Assignments of others count, and are never changed."""
+    found = [one for one in existing if one.grants(grant)]
     if any(one.name.lower() == grant.name for one in found):
-        return Outcome(grant, "unchanged", "it is there", ours=True)
+        return Outcome(grant, "unchanged", "it exists", ours=True)
     if found:
         at = f"at {found[0].scope or '/'}"
-        return Outcome(grant, "unchanged", f"somebody else gave it {at} ({found[0].name})")
+        return Outcome(grant, "unchanged", f"assigned by someone else {at} ({found[0].name})")
     return Outcome(grant, "created", "it does not exist")
 
 
 def decide_absent(grant: Grant, existing: Iterable[Existing]) -> Outcome:
-    """What is to go: only what we made."""
-    found = [one for one in existing if one.gives(grant)]
+    """What to delete: only what this collection created."""
+    found = [one for one in existing if one.grants(grant)]
     if any(one.name.lower() == grant.name for one in found):
-        return Outcome(grant, "deleted", "we made it", ours=True)
+        return Outcome(grant, "deleted", "created by this collection", ours=True)
     if found:
-        return Outcome(grant, "kept", f"somebody else gave it ({found[0].name})")
+        return Outcome(grant, "kept", f"assigned by someone else ({found[0].name})")
     return Outcome(grant, "unchanged", "it does not exist")
 
 
-def found_again(order: Order, principal_id: str, existing: Iterable[Existing]) -> list[Grant]:
-    """All that we gave a principal at a scope, whatever the roles."""
+def own_grants(request: Request, principal_id: str, existing: Iterable[Existing]) -> list[Grant]:
+    """All grants that this collection created for a principal at a scope."""
     return [
-        Grant(principal_id, KNOWN.get(one.role_id, Role(one.role_id, "")), one.scope, order.node)
+        Grant(principal_id, KNOWN.get(one.role_id, Role(one.role_id, "")), one.scope, request.node)
         for one in existing
         if one.ours
         and one.principal_id == principal_id
-        and (order.below or one.scope.lower() == order.scope.lower())
+        and (request.below or one.scope.lower() == request.scope.lower())
     ]
 
 
-# --- what a module is told --------------------------------------------------------------------------------
+# --- from the options of a module -------------------------------------------------------------------------
 
 
-def orders_of(options: Mapping[str, Any]) -> list[Order]:
-    """Read the options; everything that is wrong is told at once. Without roles: those of the profile."""
+def requests_of(options: Mapping[str, Any]) -> list[Request]:
+    """Read the options; all problems are reported at once. Without roles: those of the profile."""
     problems: list[Problem] = []
-    orders: list[Order] = []
+    requests: list[Request] = []
     for index, one in enumerate(options["assignments"]):
-        orders += _assignment(one, f"assignments[{index}]", problems)
+        requests += _assignment(one, f"assignments[{index}]", problems)
     for index, one in enumerate(options["nodes"]):
         cluster, at = one["cluster_id"] or options["cluster_id"] or "", f"nodes[{index}]"
         machine = Registration.parse(one["machine_id"] or "")
         if options["state"] == "absent" and machine and not cluster:
             whole = f"/subscriptions/{machine.subscription_id}"
             principal = one["principal_id"] or ""
-            orders.append(Order(whole, "", principal.lower(), one["machine_id"], one["name"], below=True))
+            requests.append(Request(whole, "", principal.lower(), one["machine_id"], one["name"], below=True))
         else:
-            orders += _node(one, cluster, _roles(one, options), at, problems)
+            requests += _node(one, cluster, _roles(one, options), at, problems)
     if problems:
         raise ConfigInvalid(problems)
-    return list(dict.fromkeys(orders))
+    return list(dict.fromkeys(requests))
 
 
 def _roles(node: Mapping[str, Any], options: Mapping[str, Any]) -> Sequence[str]:
     """The roles of a node: its own, those of all, or those of the profile."""
-    for given in (node["roles"], options["roles"]):
-        if given is not None:
-            return list(given)
-    # What is taken back is all that we gave: the profile may have been another one then.
-    return [""] if options["state"] == "absent" else needed(node["profile"] or options["profile"])
+    for roles in (node["roles"], options["roles"]):
+        if roles is not None:
+            return list(roles)
+    # All assignments of ours are removed: the profile may have been another one when they were created.
+    return [""] if options["state"] == "absent" else needed(node["auth_profile"] or options["auth_profile"])
 
 
-def _assignment(given: Mapping[str, Any], at: str, problems: list[Problem]) -> list[Order]:
-    principal = _guid(given["principal_id"], f"{at}.principal_id", problems)
-    scope = given["scope"].rstrip("/") or "/"
+def _assignment(params: Mapping[str, Any], at: str, problems: list[Problem]) -> list[Request]:
+    principal = _guid(params["principal_id"], f"{at}.principal_id", problems)
+    scope = params["scope"].rstrip("/") or "/"
     if not SCOPE.fullmatch(scope):
         problems.append(Problem(f"{at}.scope", repr(scope), "a resource id, or that of a group of them"))
-    return [Order(scope, given["role"], principal)]
+    return [Request(scope, params["role"], principal)]
 
 
 def _node(
-    given: Mapping[str, Any], cluster: str, roles: Sequence[str], at: str, problems: list[Problem]
-) -> list[Order]:
-    principal, machine = given["principal_id"] or "", given["machine_id"] or ""
+    params: Mapping[str, Any], cluster: str, roles: Sequence[str], at: str, problems: list[Problem]
+) -> list[Request]:
+    principal, machine = params["principal_id"] or "", params["machine_id"] or ""
     if principal:
         principal = _guid(principal, f"{at}.principal_id", problems)
     elif not machine:
-        problems.append(Problem(f"{at}.principal_id", "not given", "principal_id or machine_id"))
+        problems.append(Problem(f"{at}.principal_id", "not set", "principal_id or machine_id"))
     elif Registration.parse(machine) is None:
         problems.append(Problem(f"{at}.machine_id", repr(machine), "the resource id of an Arc machine"))
     try:
         scope = ArmId.parse(cluster).canonical()
     except ValueError as error:
-        found = "not given" if not cluster else "not the id of a managed cluster"
+        found = "not set" if not cluster else "not the id of a managed cluster"
         problems.append(Problem(f"{at}.cluster_id", found, "the ARM id of an AKS cluster", str(error)))
         return []
-    return [Order(scope, role, principal, "" if principal else machine, given["name"]) for role in roles]
+    return [Request(scope, role, principal, "" if principal else machine, params["name"]) for role in roles]
 
 
 def _guid(text: str, at: str, problems: list[Problem]) -> str:

@@ -1,7 +1,7 @@
 # Copyright: (c) 2026, aks.flexnode contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Azure's roles by the SDK: which there are, who has them, give and take. And whom a machine of Arc is."""
+"""Role definitions and assignments through the SDK, and the identities of Arc machines."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ KIND = "providers/Microsoft.Authorization"
 
 @dataclass(frozen=True, slots=True)
 class Authorization:
-    """Role assignments as a login sees and changes them."""
+    """Role assignments, read and changed with one login."""
 
     login: Login
 
     def at(self, scope: str) -> list[Existing]:
-        """All assignments at a scope and above it: one list, however many principals there are."""
+        """All assignments at a scope and above it: one list for all principals."""
         with explaining(self.login, "GET", f"{scope}/{KIND}/roleAssignments"):
             found = self._client(scope).role_assignments.list_for_scope(scope, filter="atScope()")
             return [_existing(one) for one in found]
@@ -51,7 +51,7 @@ class Authorization:
             return [_existing(one) for one in found]
 
     def role(self, name: str, scope: str) -> Role:
-        """The role of a name, also one of the user's own making."""
+        """The role of a name; custom roles too."""
         quoted = name.replace("'", "''")
         with explaining(self.login, "GET", f"{scope}/{KIND}/roleDefinitions"):
             definitions = self._client(scope).role_definitions.list(scope, filter=f"roleName eq '{quoted}'")
@@ -61,7 +61,7 @@ class Authorization:
         return Role(found[0], name)
 
     def create(self, grant: Grant) -> bool:
-        """Give a role; False: somebody else did."""
+        """Assign a role; False: someone else did at the same time."""
         body = json.dumps({"properties": grant.properties}).encode()
         with explaining(self.login, "PUT", grant.id):
             try:
@@ -84,7 +84,7 @@ class Authorization:
         return True
 
     def delete(self, grant: Grant) -> None:
-        """Take a role back; that it is gone already is no error."""
+        """Remove an assignment; it is no error if it is gone already."""
         with explaining(self.login, "DELETE", grant.id):
             self._client(grant.scope).role_assignments.delete(grant.scope, grant.name)
 

@@ -1,57 +1,43 @@
 # Copyright: (c) 2026, aks.flexnode contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The cluster as a proof talks to it, with a person's kubeconfig: plugins that sign in work here too."""
+"""The API calls of a proof: its pods and Services, their logs, and commands run in them."""
 
 from __future__ import annotations
 
-import contextlib
-import json
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
-from ....node.errors import ApiUnreachable, FlexNodeError, Forbidden, ProofImpossible
+from ....node.errors import FlexNodeError, ProofImpossible
+from ..client import CONNECT_SECONDS, Client, Session
+from ..errors import message_of
 from .objects import LABEL, Json
 from .verdict import DNS_LABEL, Answer
 
-KUBERNETES_ERROR = ""
+STREAM_ERROR = ""
 try:
     import websocket
-    from kubernetes import client, config
+    from kubernetes import client
     from kubernetes.stream import stream
     from urllib3.exceptions import HTTPError
 except ImportError:
-    KUBERNETES_ERROR = traceback.format_exc()
+    STREAM_ERROR = traceback.format_exc()
 
 SYSTEM = "kube-system"
-CONNECT_SECONDS = 5
-SECONDS = 30
-# The API server itself waits up to 30 s for a kubelet that does not answer: let it say so.
+# The API server itself waits up to 30 s for a kubelet that does not answer; wait longer, so that its own
+# error arrives.
 KUBELET_SECONDS = 40
 
 
-def connector(kubeconfig: str, context: str) -> Callable[[], Cluster]:
-    """Sign in once; a client for each thread, as one can't be shared while it runs a command in a pod."""
+def connector(session: Session) -> Callable[[], Cluster]:
+    """A client per thread: one that runs a command in a pod can't be shared meanwhile."""
     websocket.setdefaulttimeout(KUBELET_SECONDS)
-    load: Any = config.new_client_from_config
-    try:
-        configuration = load(
-            config_file=kubeconfig, context=context or None, persist_config=False
-        ).configuration
-    except (config.ConfigException, OSError) as error:
-        raise ProofImpossible(
-            "the kubeconfig can't be used", where=kubeconfig, why=str(error), fix="see `kubectl config view`"
-        ) from error
-    return lambda: Cluster(client.ApiClient(configuration))
+    return lambda: session.client(Cluster)
 
 
-class Cluster:
-    """The few calls of a proof, JSON in and JSON out."""
-
-    def __init__(self, api_client: Any) -> None:
-        self._core: Any = client.CoreV1Api(api_client)  # its types differ between releases
-        self._server = api_client.configuration.host
+class Cluster(Client):
+    """The API calls of a proof."""
 
     def node(self, name: str) -> Json | None:
         """The Node, None where there is none."""
@@ -62,16 +48,16 @@ class Cluster:
         return self._found(self._core.read_namespace, name)
 
     def create_namespace(self, body: Json) -> None:
-        """Make a namespace."""
-        self._call(self._core.create_namespace, body)
+        """Create a namespace."""
+        self._object(self._core.create_namespace, body, attempts=1)
 
     def create_service(self, namespace: str, body: Json) -> Json:
-        """Make a Service."""
-        return self._call(self._core.create_namespaced_service, namespace, body)
+        """Create a Service."""
+        return self._object(self._core.create_namespaced_service, namespace, body, attempts=1)
 
     def create_pod(self, namespace: str, body: Json) -> Json:
-        """Make a pod."""
-        return self._call(self._core.create_namespaced_pod, namespace, body)
+        """Create a pod."""
+        return self._object(self._core.create_namespaced_pod, namespace, body, attempts=1)
 
     def pods(self, namespace: str, selector: str) -> list[Json]:
         """The pods with a label."""
@@ -82,7 +68,7 @@ class Cluster:
         return self._items(self._core.list_pod_for_all_namespaces, field_selector=f"spec.nodeName={node}")
 
     def warnings(self, namespace: str, pod: str) -> list[str]:
-        """What the cluster noted about a pod, oldest first."""
+        """Warning events of a pod, oldest first."""
         chosen = f"involvedObject.name={pod},type=Warning"
         events = self._items(self._core.list_namespaced_event, namespace, field_selector=chosen)
         return [str(event.get("message", "")) for event in events]
@@ -98,7 +84,7 @@ class Cluster:
         return self.pods(SYSTEM, DNS_LABEL)
 
     def log(self, namespace: str, pod: str, container: str) -> Answer:
-        """A pod's log, by way of the API server and the kubelet."""
+        """A pod's log, through the API server and the kubelet."""
         return self._asked(
             lambda: (
                 self._core.read_namespaced_pod_log(
@@ -112,7 +98,7 @@ class Cluster:
         )
 
     def run(self, namespace: str, pod: str, container: str, command: list[str]) -> Answer:
-        """A command in a pod, by way of the API server and the kubelet."""
+        """Run a command in a pod, through the API server and the kubelet."""
         return self._asked(
             lambda: stream(
                 self._core.connect_get_namespaced_pod_exec,
@@ -151,57 +137,21 @@ class Cluster:
         """Delete a namespace that may be gone already."""
         self._found(self._core.delete_namespace, name)
 
-    def _call(self, method: Callable[..., Any], *args: Any, **options: Any) -> Json:
-        limits = (CONNECT_SECONDS, SECONDS)
-        with self._explained():
-            answer = method(*args, _preload_content=False, _request_timeout=limits, **options)
-            found: Json = json.loads(answer.data)
-        return found
-
-    def _items(self, method: Callable[..., Any], *args: Any, **options: Any) -> list[Json]:
-        return list(self._call(method, *args, **options).get("items") or ())
-
-    def _found(self, method: Callable[..., Any], *args: Any, **options: Any) -> Json | None:
-        try:
-            return self._call(method, *args, **options)
-        except ProofImpossible as error:
-            if getattr(error.__cause__, "status", 0) == 404:
-                return None
-            raise
-
     def _asked(self, ask: Callable[[], Any]) -> Answer:
-        """A request that the kubelet answers: its failure is what a proof is about, not an accident."""
+        """A request that the kubelet answers: its failure is a result of the proof, not an error of ours."""
         try:
             answer = ask()
         except client.ApiException as error:
             return Answer(error=message_of(error))
         except (HTTPError, OSError) as error:
-            return Answer(error=f"the API server's answer timed out or was cut: {error}")
+            return Answer(error=f"the API server's answer timed out or was cut off: {error}")
         return Answer(text=answer.decode(errors="replace") if isinstance(answer, bytes) else str(answer))
 
-    @contextlib.contextmanager
-    def _explained(self) -> Iterator[None]:
-        try:
-            yield
-        except client.ApiException as error:
-            raise _error(error, self._server) from error
-        except (HTTPError, OSError) as error:
-            why = str(error)[:300]
-            raise ApiUnreachable("the API server can't be reached", where=self._server, why=why) from error
-
-
-def _error(error: Any, server: str) -> FlexNodeError:
-    message = message_of(error)
-    if error.status in (401, 403):
-        return Forbidden("the API server refuses this request", where=server, why=message)
-    return ProofImpossible("the API server refuses what the proof needs", where=server, why=message)
-
-
-def message_of(error: Any) -> str:
-    """The API server's own words; those of a refused websocket stand at the end of the library's reason."""
-    body = error.body.decode(errors="replace") if isinstance(error.body, bytes) else error.body
-    text = body or str(error.reason)
-    start, end = text.find('{"kind":"Status"'), text.rfind("}")
-    with contextlib.suppress(ValueError, AttributeError):
-        return str(json.loads(text[start : end + 1]).get("message") or text)
-    return str(text)
+    def _refused(self, error: Any, method: Callable[..., Any]) -> FlexNodeError:
+        """Refused rights and credentials have errors of their own; the rest keeps a proof from being made."""
+        failure = super()._refused(error, method)
+        if error.status in (401, 403) or error.status >= 500:
+            return failure
+        return ProofImpossible(
+            "the API server refuses what the proof needs", where=self._server, why=message_of(error)
+        )

@@ -1,7 +1,7 @@
 # Copyright: (c) 2026, aks.flexnode contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a proof puts into the cluster: two pods and a Service for each node, all with one label."""
+"""The objects of a proof: two pods and a Service per node, all with one label."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ done
 
 @dataclass(frozen=True)
 class Run:
-    """One proof: what its objects are called and how long they may live."""
+    """One proof: the names of its objects and when they expire."""
 
     identifier: str
     namespace: str
@@ -79,7 +79,7 @@ class Run:
 
     @property
     def selector(self) -> str:
-        """The label selector of everything this proof made."""
+        """The label selector of all objects of this proof."""
         return f"{LABEL}={self.identifier}"
 
     @property
@@ -88,7 +88,7 @@ class Run:
         return max(5, self.timeout // 4)
 
     def metadata(self, name: str, **labels: str) -> Json:
-        """Metadata by which everything is found again, also after a killed run."""
+        """Metadata by which objects are found again, also after a killed run."""
         return {
             "name": name,
             "labels": {LABEL: self.identifier, "app.kubernetes.io/managed-by": "aks.flexnode", **labels},
@@ -105,7 +105,7 @@ class Run:
 
 
 def namespace(run: Run) -> Json:
-    """A namespace of the proof's own, where the strictest pod security holds."""
+    """A namespace of the proof's own, with the restricted pod security standard."""
     metadata = run.metadata(run.namespace)
     metadata["labels"]["pod-security.kubernetes.io/enforce"] = "restricted"
     return {"apiVersion": "v1", "kind": "Namespace", "metadata": metadata}
@@ -174,7 +174,7 @@ def _pod(run: Run, index: int, role: str, node: str, content: Mapping[str, Any])
         "kind": "Pod",
         "metadata": run.metadata(run.pod_name(index, role), **{ROLE_LABEL: f"{role}-{index}"}),
         "spec": {
-            "activeDeadlineSeconds": run.timeout + 60,  # ends by itself, should nobody be left to remove it
+            "activeDeadlineSeconds": run.timeout + 60,  # if nothing else removes it
             "affinity": {"nodeAffinity": required},
             "automountServiceAccountToken": False,
             "enableServiceLinks": False,
@@ -194,9 +194,9 @@ def _pod(run: Run, index: int, role: str, node: str, content: Mapping[str, Any])
 
 
 def is_leftover(metadata: Mapping[str, Any], now: float, alive: Mapping[str, bool]) -> bool:
-    """Whether an object of an earlier proof has nobody left: it expired, or its process is known to be dead.
+    """Whether an object is left over from an earlier proof: it expired, or its process has ended.
 
-    `alive` holds the owners of this controller; of another controller's processes nothing is known.
+    `alive` holds the processes of this controller; those of other controllers are not known.
     """
     annotations = metadata.get("annotations") or {}
     if alive.get(str(annotations.get(OWNER, ""))) is False:

@@ -1,7 +1,7 @@
 # Copyright: (c) 2026, aks.flexnode contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""One proof from its first object to the removal of the last."""
+"""Run one proof, from creating its objects to removing them."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ LOOK_EVERY = 0.5
 LOG_SECONDS = 5
 ACCOUNT_SECONDS = 15
 REMOVE_SECONDS = 60
-# Waiting does not help against these.
+# These do not get better by waiting.
 HOPELESS = (
     "InvalidImageName",
     "ErrImageNeverPull",
@@ -42,7 +42,7 @@ HOPELESS = (
 
 @dataclass(frozen=True)
 class NodeProof:
-    """The outcome for one node."""
+    """The result for one node."""
 
     name: str
     checks: Sequence[Check]
@@ -67,7 +67,7 @@ class NodeProof:
 
     @property
     def summary(self) -> str:
-        """One line for a person."""
+        """One line of text."""
         if self.error:
             return f"{self.name}  FAILED  {self.error}"
         passed = ", ".join(check.name for check in self.checks)
@@ -75,7 +75,7 @@ class NodeProof:
 
 
 def new_run(image: str, timeout: int, namespace: str, clock: Clock) -> Run:
-    """A proof with names that nobody else has."""
+    """A proof with unique names."""
     identifier = "".join(secrets.choice(string.ascii_lowercase + string.digits) for _count in range(6))
     return Run(
         identifier=identifier,
@@ -90,7 +90,7 @@ def new_run(image: str, timeout: int, namespace: str, clock: Clock) -> Run:
 def prove(
     connect: Callable[[], Cluster], run: Run, names: Sequence[str], own_namespace: bool, clock: Clock
 ) -> tuple[list[NodeProof], list[str]]:
-    """Prove all nodes at once; returns the outcomes and what could not be removed afterwards."""
+    """Test all nodes at the same time; returns the results and what could not be removed afterwards."""
     cluster = connect()
     remove_leftovers(cluster, run, clock)
     with interrupted_by_signals():
@@ -99,7 +99,7 @@ def prove(
                 cluster.create_namespace(objects.namespace(run))
             proofs = _all(connect, run, names, clock)
         except BaseException:
-            with contextlib.suppress(FlexNodeError):  # the first failure is what counts
+            with contextlib.suppress(FlexNodeError):  # the first failure is the one to report
                 remove(cluster, run, own_namespace, clock, seconds=0)
             raise
         return proofs, remove(cluster, run, own_namespace, clock)
@@ -130,7 +130,7 @@ def _all(connect: Callable[[], Cluster], run: Run, names: Sequence[str], clock: 
 
 @dataclass(frozen=True)
 class _Wait:
-    """How long to wait for a node, and whether anybody still wants to know."""
+    """How long to wait for a node, and whether the run was stopped."""
 
     clock: Clock
     deadline: float
@@ -176,7 +176,7 @@ def _kubelet_of(cluster: Cluster, name: str) -> str:
 
 
 def _create_pod(cluster: Cluster, run: Run, pod: objects.Json, wait: _Wait) -> None:
-    """Make a pod; a new namespace takes a moment to get the account that pods run as."""
+    """Create a pod; a new namespace gets its service account a moment later."""
     patience = wait.clock.monotonic() + ACCOUNT_SECONDS
     while True:
         try:
@@ -190,7 +190,7 @@ def _create_pod(cluster: Cluster, run: Run, pod: objects.Json, wait: _Wait) -> N
 
 
 def _watch(cluster: Cluster, run: Run, index: int, seen: Seen, wait: _Wait) -> Seen:
-    """Wait until the probe has looked and stays; its report and state, or what keeps it."""
+    """Wait until the probe has reported and runs; its report and state, or what prevents it."""
     roles = f"{ROLE_LABEL} in ({SERVER}-{index},{PROBE}-{index})"
     while True:
         pods = {
@@ -199,7 +199,7 @@ def _watch(cluster: Cluster, run: Run, index: int, seen: Seen, wait: _Wait) -> S
         probe = pods.get(run.pod_name(index, PROBE))
         server = pods.get(run.pod_name(index, SERVER))
         if probe is None or server is None:
-            trouble = "somebody removed it"
+            trouble = "another user or process removed it"
             return replace(seen, probe=PodState("", trouble=trouble))
         state, report = verdict.pod_state(probe), verdict.report_of(probe)
         if report and state.running:
@@ -212,7 +212,7 @@ def _watch(cluster: Cluster, run: Run, index: int, seen: Seen, wait: _Wait) -> S
 
 
 def _log(cluster: Cluster, run: Run, index: int, wait: _Wait) -> Answer:
-    """The probe's log; what a container just said can take a moment to be there."""
+    """The probe's log; the last output of a container can take a moment to appear."""
     patience = wait.clock.monotonic() + LOG_SECONDS
     while True:
         answer = cluster.log(run.namespace, run.pod_name(index, PROBE), PROBE)
@@ -223,7 +223,7 @@ def _log(cluster: Cluster, run: Run, index: int, wait: _Wait) -> Answer:
 
 
 def _evidence(cluster: Cluster, node: str) -> Evidence:
-    """What can be learned about kube-proxy and DNS; who may not see them still gets the plain failure."""
+    """What the cluster shows about kube-proxy and DNS; nothing if the user may not read it."""
     try:
         proxies = [verdict.pod_state(pod) for pod in cluster.pods_on(node) if verdict.is_kube_proxy(pod)]
         dns_pods = [verdict.pod_state(pod) for pod in cluster.dns_pods()]
@@ -237,7 +237,7 @@ def remove(
 ) -> list[str]:
     """Remove everything of a proof; returns what is still there when the time is up.
 
-    Pods go before their namespace: it looks at them some seconds later, and waits long if it finds any.
+    Pods are deleted before their namespace: its deletion waits long if it finds any.
     """
     start, forced = clock.monotonic(), False
     _delete(cluster, run)
@@ -248,7 +248,7 @@ def remove(
         waited = clock.monotonic() - start
         if not remains or waited >= seconds:
             return remains
-        if waited >= seconds / 2 and not forced:  # the kubelet does not confirm: do without it
+        if waited >= seconds / 2 and not forced:  # the kubelet does not confirm: delete without it
             forced = True
             _delete(cluster, run, grace=0)
         clock.sleep(LOOK_EVERY)
@@ -268,12 +268,12 @@ def _remains(cluster: Cluster, run: Run, own_namespace: bool) -> list[str]:
 
 
 def remove_leftovers(cluster: Cluster, run: Run, clock: Clock) -> None:
-    """Remove what a killed proof left: by its label, and only if nobody is behind it any more."""
+    """Remove what a killed proof left: by its label, and only if its process is gone or it has expired."""
     found: list[tuple[str, objects.Json]] = cluster.objects(run.namespace, objects.LABEL)
-    with contextlib.suppress(Forbidden):  # who may use one namespace only has none of their own to remove
+    with contextlib.suppress(Forbidden):  # a user of one namespace only has created none
         found += [("Namespace", namespace) for namespace in cluster.proofs()]
     owners = {str((one["metadata"].get("annotations") or {}).get(objects.OWNER, "")) for _kind, one in found}
-    alive = {owner: _lives(owner) for owner in owners if owner.startswith(f"{socket.gethostname()}/")}
+    alive = {owner: _running(owner) for owner in owners if owner.startswith(f"{socket.gethostname()}/")}
     for kind, one in found:
         metadata = one["metadata"]
         if not objects.is_leftover(metadata, clock.now(), alive):
@@ -284,8 +284,8 @@ def remove_leftovers(cluster: Cluster, run: Run, clock: Clock) -> None:
             cluster.delete(kind, run.namespace, metadata["name"])
 
 
-def _lives(owner: str) -> bool:
-    """Whether a process of this controller is still there."""
+def _running(owner: str) -> bool:
+    """Whether a process of this controller still runs."""
     try:
         os.kill(int(owner.rpartition("/")[2]), 0)
     except (ValueError, ProcessLookupError):
@@ -297,7 +297,7 @@ def _lives(owner: str) -> bool:
 
 @contextlib.contextmanager
 def interrupted_by_signals() -> Iterator[None]:
-    """Let a request to end be an exception, so that what was made is removed on the way out."""
+    """Turn signals into an exception, so that what was created is removed."""
 
     def interrupt(number: int, _frame: Any) -> None:
         raise KeyboardInterrupt(signal.Signals(number).name)

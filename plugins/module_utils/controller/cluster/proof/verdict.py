@@ -1,7 +1,7 @@
 # Copyright: (c) 2026, aks.flexnode contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What was seen in a proof, and what it means to a user."""
+"""Judge what a proof observed, with causes and fixes."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ WAITING = ("ContainerCreating", "PodInitializing", "")
 
 @dataclass(frozen=True)
 class Answer:
-    """The answer of the API server to a request that it hands to the kubelet."""
+    """The answer of the API server to a request that it forwards to the kubelet."""
 
     text: str = ""
     error: str = ""
@@ -37,7 +37,7 @@ class Answer:
 
 @dataclass(frozen=True)
 class Report:
-    """What the pod on the node found out about its network."""
+    """What the pod on the node reported about its network."""
 
     service: bool
     dns: bool
@@ -48,7 +48,7 @@ class Report:
 
 @dataclass(frozen=True)
 class PodState:
-    """A pod in the words that matter here."""
+    """The state of a pod, as far as it matters here."""
 
     name: str
     node: str = ""
@@ -59,7 +59,7 @@ class PodState:
 
 @dataclass(frozen=True)
 class Evidence:
-    """What the cluster says about its parts, gathered only where something failed. None: not known."""
+    """State of kube-proxy and DNS, collected only after a failure. None: not known."""
 
     proxies: Sequence[PodState] | None = None
     dns_address: str | None = None
@@ -68,7 +68,7 @@ class Evidence:
 
 @dataclass(frozen=True)
 class Seen:
-    """Everything a proof saw of one node."""
+    """Everything a proof observed on one node."""
 
     node: str
     kubelet: str
@@ -97,7 +97,7 @@ class Check:
 
 
 def parse_report(text: str) -> Report:
-    """The termination message of the pod that looked."""
+    """Parse the termination message of the reporting container."""
     lines = text.splitlines()
     words = dict(line.partition(" ")[::2] for line in lines[:4])
     return Report(
@@ -124,7 +124,7 @@ def pod_state(pod: Mapping[str, Any]) -> PodState:
 
 
 def pod_trouble(status: Mapping[str, Any]) -> str:
-    """Why a pod does not run, as far as its status tells."""
+    """Why a pod does not run, according to its status."""
     for one in [*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())]:
         state = one.get("state") or {}
         waiting = state.get("waiting") or {}
@@ -143,7 +143,7 @@ def pod_trouble(status: Mapping[str, Any]) -> str:
 
 
 def report_of(pod: Mapping[str, Any]) -> Report | None:
-    """The report in a pod's status; None while it is still looking."""
+    """The report in a pod's status; None while it is not finished."""
     for one in (pod.get("status") or {}).get("initContainerStatuses") or ():
         ended = (one.get("state") or {}).get("terminated")
         if one["name"] == REPORT and ended and ended.get("exitCode") == 0:
@@ -158,7 +158,7 @@ def is_kube_proxy(pod: Mapping[str, Any]) -> bool:
 
 
 def judge(seen: Seen) -> list[Check]:
-    """Every check in order; what can't succeed any more is skipped, so that a cause is named once."""
+    """Every check in order; checks that depend on a failed one are skipped, so that a cause is named once."""
     if seen.report is None:
         failed = Check("pod", "failed", error=_no_pod(seen))
         return [failed, *(_skipped(name, "no pod runs") for name in ORDER[1:])]
@@ -171,7 +171,7 @@ def judge(seen: Seen) -> list[Check]:
 
 
 def first_error(checks: Sequence[Check]) -> FlexNodeError | None:
-    """What a user reads first."""
+    """The first failure."""
     return next((check.error for check in checks if check.error), None)
 
 
@@ -190,7 +190,7 @@ def _no_pod(seen: Seen) -> ProofPodFailed:
 def _pod_fix(seen: Seen) -> str:
     trouble = seen.probe.trouble.lower()
     if "image" in trouble or "pull" in trouble:
-        return "give an image that this node can pull: option image (flexnode_proof_image)"
+        return "use an image that this node can pull: option image (flexnode_proof_image)"
     if "cni" in trouble or "network" in trouble:
         return "look at the CNI of this node: cni.mode, /etc/cni/net.d, journalctl -u containerd"
     return f"look at `kubectl describe node {seen.node}` and `journalctl -u kubelet -n 50` on the machine"
@@ -290,7 +290,7 @@ def _kubelet(seen: Seen) -> list[Check]:
 
 
 def kubelet_fault(said: str, kubelet: str) -> tuple[str, str]:
-    """Why the API server gets nothing from a kubelet, from its own words; and what to do."""
+    """Why the API server gets nothing from a kubelet, from its error message; and what to do."""
     text = said.lower()
     open_port = f"open TCP port {kubelet.rpartition(':')[2]} of this node to the cluster (firewall, NAT, VPN)"
     reasons = {

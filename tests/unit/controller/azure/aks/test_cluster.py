@@ -192,7 +192,7 @@ def test_without_local_accounts_the_azure_identity_signs_in(azure: FakeAzure, lo
     azure.kubeconfigs = {USER: PEOPLES}
     access = Clusters(login).access(PLANT, admin=True)
     assert access.token
-    assert (access.certificate, access.plugin) == ("", False)
+    assert (access.certificate, access.plugin) == ("", None)
     bodies = [request.body.decode() for request in azure.server.requests if "oauth2" in request.path]
     assert sum("6dae42f8-4368-4678-94ff-3960e28e3630" in body for body in bodies) == 1
 

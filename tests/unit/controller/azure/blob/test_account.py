@@ -71,7 +71,7 @@ def test_a_new_address_is_waited_for(blob: FakeBlob, storage: Account) -> None:
 
 def test_an_address_that_stays_refused_is_an_error(blob: FakeBlob, storage: Account) -> None:
     clock, blob.inactive = FakeClock(), 1000
-    with pytest.raises(StorageRefuses, match="new address is refused") as caught:
+    with pytest.raises(StorageRefuses, match="new URL is refused") as caught:
         run(storage, clock=clock)
     assert sum(clock.naps) == 60
     assert "sig=" not in str(caught.value)
@@ -185,7 +185,7 @@ def test_what_is_not_ours_is_written_anew(blob: FakeBlob, storage: Account) -> N
 def test_diff_and_sentence_show_no_secret(storage: Account) -> None:
     outcome = run(storage)
     assert TOKEN not in str(outcome.diff())
-    assert outcome.sentence() == "create the bundle of edge-1 (there is none, the address)"
+    assert outcome.sentence() == "create the bundle of edge-1 (there is none, the URL)"
 
 
 @pytest.mark.parametrize(

@@ -51,19 +51,17 @@ def present(found: Stored, document: Any = TOKEN_JOIN, *, remove_token: bool = F
 @pytest.mark.parametrize(
     ("found", "document", "kind", "reasons", "version"),
     [
-        pytest.param(
-            Stored(), TOKEN_JOIN, "created", ("there is none", "the address"), str(int(NOW)), id="new"
-        ),
+        pytest.param(Stored(), TOKEN_JOIN, "created", ("there is none", "the URL"), str(int(NOW)), id="new"),
         pytest.param(stored(), TOKEN_JOIN, "unchanged", (), None, id="same"),
         pytest.param(stored(), OTHER, "updated", ("the configuration",), str(int(NOW)), id="differs"),
         pytest.param(stored(JOINED), TOKEN_JOIN, "updated", ("the token",), "17", id="a-new-token"),
         pytest.param(stored(JOINED), JOINED, "unchanged", (), None, id="joined-and-same"),
-        pytest.param(stored(policy=None), TOKEN_JOIN, "updated", ("the address",), None, id="revoked"),
+        pytest.param(stored(policy=None), TOKEN_JOIN, "updated", ("the URL",), None, id="revoked"),
         pytest.param(
             stored(policy=Policy("flexnode-1", NOW + 9 * DAY)),
             TOKEN_JOIN,
             "updated",
-            ("the address expires",),
+            ("the URL expires",),
             None,
             id="expires-soon",
         ),
@@ -71,7 +69,7 @@ def present(found: Stored, document: Any = TOKEN_JOIN, *, remove_token: bool = F
             stored(policy=Policy("flexnode-1", NOW + 99 * DAY, "rw")),
             TOKEN_JOIN,
             "updated",
-            ("the address",),
+            ("the URL",),
             None,
             id="may-write",
         ),

@@ -179,7 +179,7 @@ def test_all_that_is_wrong_with_the_nodes_is_told_at_once() -> None:
         members_of(nodes)
     paths = ["nodes[0].name", "nodes[1].cluster_id", "nodes[3].name", "nodes[4].cluster_id"]
     assert [problem.path for problem in caught.value.problems] == paths
-    with pytest.raises(ConfigInvalid, match="each node once"):
+    with pytest.raises(ConfigInvalid, match="each node only once"):
         node_names([{"name": "edge-1"}, {"name": "edge-1"}])
 
 
@@ -189,17 +189,21 @@ def test_tokens_are_sought_where_they_belong() -> None:
         "nodes": [{"name": "edge-1"}, {"name": "edge-2", "cluster_id": other}],
         "cluster_id": CLUSTER,
         "token_ids": ["abcdef"],
-        "kubeconfig": None,
     }
-    by_name = {part.cluster.name if part.cluster else "": part for part in admission_of(options)}
+    by_name = {
+        part.cluster.name if part.cluster else "": part for part in admission_of(options, kubernetes=False)
+    }
     assert (by_name["plant"].names, by_name["plant"].token_ids) == (("edge-1",), ("abcdef",))
     assert (by_name["field"].names, by_name["field"].token_ids) == (("edge-2",), ())
-    (only,) = admission_of({**options, "kubeconfig": "file"})
+    (only,) = admission_of(options, kubernetes=True)
     assert (only.cluster, only.names) == (None, ("edge-1", "edge-2"))
     assert only.without == by_name["plant"].without == frozenset()
     some = [{"name": "edge-1", "token": False}, {"name": "edge-1", "token": True, "cluster_id": other}]
-    assert [part.without for part in admission_of({**options, "nodes": some})] == [{"edge-1"}, frozenset()]
-    (ids,) = admission_of({**options, "nodes": []})
+    assert [part.without for part in admission_of({**options, "nodes": some}, kubernetes=False)] == [
+        {"edge-1"},
+        frozenset(),
+    ]
+    (ids,) = admission_of({**options, "nodes": []}, kubernetes=False)
     assert (ids.cluster, ids.names, ids.token_ids) == (PLANT, (), ("abcdef",))
 
 

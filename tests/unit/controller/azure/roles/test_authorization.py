@@ -23,7 +23,6 @@ from ansible_collections.aks.flexnode.plugins.module_utils.controller.azure.erro
 )
 from ansible_collections.aks.flexnode.plugins.module_utils.controller.azure.login import (
     Login,
-    settings_of,
     sign_in,
 )
 from ansible_collections.aks.flexnode.plugins.module_utils.controller.azure.roles.assignments import (
@@ -33,6 +32,7 @@ from ansible_collections.aks.flexnode.plugins.module_utils.controller.azure.role
 from ansible_collections.aks.flexnode.plugins.module_utils.controller.azure.roles.authorization import (
     Authorization,
 )
+from ansible_collections.aks.flexnode.plugins.module_utils.controller.azure.settings import settings_of
 from tests.unit.controller.fake_azure import CLIENT, CLUSTER, OBJECT, SUBSCRIPTION, TENANT, FakeAzure, refusal
 from tests.unit.controller.test_modules import run
 from tests.unit.node.fakes import FakeClock
@@ -110,7 +110,7 @@ def test_assignments_are_made_listed_and_deleted(roles: FakeRoles, authorization
     assert roles.assignments[grant().name]["properties"]["principalType"] == "ServicePrincipal"
     found = authorization.at(CLUSTER)
     assert [one.ours for one in found] == [True, True]
-    assert found[0].gives(grant())
+    assert found[0].grants(grant())
     authorization.delete(grant())
     authorization.delete(grant())
     assert len(authorization.at(CLUSTER)) == 1
@@ -153,7 +153,7 @@ def test_the_module_from_plan_to_end(roles: FakeRoles, tmp_path: Path) -> None:
     assert [one["principal_id"] for one in done["assignments"]] == [OBJECT, OTHER]
     assert not act()["changed"]
     assert {one["action"] for one in act(state="query")["assignments"]} == {"present"}
-    assert len(act(state="query", profile="token")["missing"]) == 4
+    assert len(act(state="query", auth_profile="token")["missing"]) == 4
     assert [one["action"] for one in act(state="absent")["assignments"]] == ["deleted", "deleted"]
     assert not act(state="absent")["changed"]
 

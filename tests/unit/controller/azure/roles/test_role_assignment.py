@@ -25,19 +25,19 @@ from ansible_collections.aks.flexnode.plugins.module_utils.controller.azure.role
     KNOWN,
     Existing,
     Grant,
-    Order,
+    Request,
     Role,
     decide,
     decide_absent,
     known_role,
     name_of,
-    orders_of,
+    requests_of,
 )
 from ansible_collections.aks.flexnode.plugins.module_utils.controller.azure.roles.granting import (
-    give,
-    looked,
+    assign_roles,
+    inspect_roles,
     plan_of,
-    take,
+    remove_roles,
 )
 from ansible_collections.aks.flexnode.plugins.module_utils.controller.cluster import rbac
 from ansible_collections.aks.flexnode.plugins.module_utils.node.errors import ConfigInvalid
@@ -56,19 +56,19 @@ GROUP = f"/subscriptions/{SUBSCRIPTION}/resourceGroups/rg"
 MACHINE = f"{GROUP}/providers/Microsoft.HybridCompute/machines/edge-1"
 OTHER = "22222222-8888-7777-6666-555555555555"
 OWN_ROLE = "33333333-8888-7777-6666-555555555555"
-NODE = {"principal_id": None, "machine_id": None, "cluster_id": None, "profile": None, "roles": None}
+NODE = {"principal_id": None, "machine_id": None, "cluster_id": None, "auth_profile": None, "roles": None}
 OPTIONS: dict[str, Any] = {
     "assignments": [],
     "nodes": [],
     "cluster_id": CLUSTER,
     "roles": None,
-    "profile": "certificate",
+    "auth_profile": "certificate",
 }
 
 
-def orders(*nodes: dict[str, Any], state: str = "present", **options: Any) -> list[Order]:
+def orders(*nodes: dict[str, Any], state: str = "present", **options: Any) -> list[Request]:
     given = [{**NODE, "name": f"edge-{index}", **node} for index, node in enumerate(nodes, 1)]
-    return orders_of({**OPTIONS, "state": state, "nodes": given, **options})
+    return requests_of({**OPTIONS, "state": state, "nodes": given, **options})
 
 
 def grant(role: str = "reader", principal: str = OBJECT, scope: str = CLUSTER) -> Grant:
@@ -87,12 +87,12 @@ def ours(wanted: Grant) -> Existing:
 
 def act(azure: FakeAuthorization, *nodes: dict[str, Any], check: bool = False, **options: Any) -> list[str]:
     plan = plan_of(azure, orders(*nodes, **options))
-    return [one.action for one in give(azure, plan, FakeClock(), seconds=30, check=check)]
+    return [one.action for one in assign_roles(azure, plan, FakeClock(), seconds=30, check=check)]
 
 
 def undo(azure: FakeAuthorization, *nodes: dict[str, Any], check: bool = False, **options: Any) -> list[str]:
     plan = plan_of(azure, orders(*nodes, state="absent", **options), absent=True)
-    return [one.action for one in take(azure, plan, check=check)]
+    return [one.action for one in remove_roles(azure, plan, check=check)]
 
 
 # -- what is ordered ----------------------------------------------------------------------------------------
@@ -124,9 +124,9 @@ def test_a_role_of_ones_own_making_must_be_asked_for() -> None:
     ("node", "options", "roles"),
     [
         ({}, {}, list(needed("certificate"))),
-        ({}, {"profile": "token"}, ["reader", "rbac-cluster-admin", "cluster-admin"]),
-        ({"profile": "token"}, {}, ["reader", "rbac-cluster-admin", "cluster-admin"]),
-        ({}, {"roles": ["AKS Flex Node"], "profile": "token"}, ["AKS Flex Node"]),
+        ({}, {"auth_profile": "token"}, ["reader", "rbac-cluster-admin", "cluster-admin"]),
+        ({"auth_profile": "token"}, {}, ["reader", "rbac-cluster-admin", "cluster-admin"]),
+        ({}, {"roles": ["AKS Flex Node"], "auth_profile": "token"}, ["AKS Flex Node"]),
         ({"roles": []}, {"roles": ["reader"]}, []),
         ({}, {"state": "absent"}, [""]),
         ({}, {"state": "absent", "roles": ["reader"]}, ["reader"]),
@@ -211,9 +211,9 @@ def test_the_life_of_roles() -> None:
     two = ({"principal_id": OBJECT}, {"principal_id": OTHER})
     assert act(azure, *two, check=True) == ["created", "created"]
     assert azure.existing == []
-    assert act(azure, *two, profile="token") == ["created"] * 6
-    assert act(azure, *two, profile="token") == ["unchanged"] * 6
-    assert [one.action for one in looked(plan_of(azure, orders(*two)))] == ["present"] * 2
+    assert act(azure, *two, auth_profile="token") == ["created"] * 6
+    assert act(azure, *two, auth_profile="token") == ["unchanged"] * 6
+    assert [one.action for one in inspect_roles(plan_of(azure, orders(*two)))] == ["present"] * 2
     # All that we gave goes, whatever the profile is now; what others gave and have stays.
     azure.existing.append(of_others())
     assert undo(azure, two[0], check=True) == ["deleted"] * 3
@@ -235,32 +235,32 @@ def test_each_question_is_asked_once() -> None:
 def test_a_principal_so_new_that_azure_has_not_heard_of_it() -> None:
     azure, clock = FakeAuthorization(unheard=3), FakeClock()
     plan = plan_of(azure, orders({"principal_id": OBJECT}))
-    assert [one.action for one in give(azure, plan, clock, seconds=60, check=False)] == ["created"]
+    assert [one.action for one in assign_roles(azure, plan, clock, seconds=60, check=False)] == ["created"]
     assert clock.naps == [2.0, 3.0, 4.5]
     azure.existing, azure.unheard = [], 100
     with pytest.raises(PrincipalUnknown, match=OBJECT):
-        give(azure, plan, clock, seconds=60, check=False)
+        assign_roles(azure, plan, clock, seconds=60, check=False)
     assert sum(clock.naps[3:]) == pytest.approx(60)
 
 
 def test_somebody_else_is_faster() -> None:
     azure = FakeAuthorization(raced=True)
     plan = plan_of(azure, orders({"principal_id": OBJECT}))
-    (one,) = give(azure, plan, FakeClock(), seconds=0, check=False)
+    (one,) = assign_roles(azure, plan, FakeClock(), seconds=0, check=False)
     assert (one.action, one.ours) == ("unchanged", False)
 
 
 def test_who_may_not_give_roles_is_told_all_commands() -> None:
     azure = FakeAuthorization(forbidden=forbidden())
     with pytest.raises(PermissionMissing) as caught:
-        act(azure, {"principal_id": OBJECT}, {"principal_id": OTHER}, profile="token")
+        act(azure, {"principal_id": OBJECT}, {"principal_id": OTHER}, auth_profile="token")
     assert caught.value.fix.count("az role assignment create --assignee-object-id") == 6
 
 
 def test_who_may_not_even_look_at_roles_is_told_all_commands() -> None:
     azure = FakeAuthorization(unseen=forbidden("read"), machines={MACHINE: OTHER})
     with pytest.raises(PermissionMissing, match="roleAssignments/read") as caught:
-        act(azure, {"principal_id": OBJECT}, {"machine_id": MACHINE}, profile="token")
+        act(azure, {"principal_id": OBJECT}, {"machine_id": MACHINE}, auth_profile="token")
     for principal in (OBJECT, OTHER):
         assert caught.value.fix.count(f"az role assignment create --assignee-object-id {principal} ") == 3
     with pytest.raises(PermissionMissing) as caught:
@@ -270,7 +270,7 @@ def test_who_may_not_even_look_at_roles_is_told_all_commands() -> None:
 
 def test_a_machine_of_arc_instead_of_its_principal() -> None:
     azure = FakeAuthorization(machines={MACHINE: OBJECT})
-    assert act(azure, {"machine_id": MACHINE}, profile="token") == ["created"] * 3
+    assert act(azure, {"machine_id": MACHINE}, auth_profile="token") == ["created"] * 3
     assert azure.asked.count("machine") == 1
     azure.machines = {}
     with pytest.raises(NotInAzure, match="edge-1"):
@@ -281,7 +281,7 @@ def test_a_machine_of_arc_instead_of_its_principal() -> None:
 @pytest.mark.parametrize("principal", [None, OBJECT])
 def test_roles_are_taken_back_where_nobody_knows_the_cluster(principal: str | None) -> None:
     azure = FakeAuthorization(machines={MACHINE: OBJECT})
-    act(azure, {"principal_id": OBJECT}, {"principal_id": OTHER}, profile="token")
+    act(azure, {"principal_id": OBJECT}, {"principal_id": OTHER}, auth_profile="token")
     azure.existing.append(of_others())
     node = {"machine_id": MACHINE, "principal_id": principal}
     assert undo(azure, node, cluster_id=None) == ["deleted"] * 3
@@ -294,12 +294,12 @@ def test_roles_are_taken_back_where_nobody_knows_the_cluster(principal: str | No
 
 def test_what_is_told_of_a_change() -> None:
     created = decide(grant(), [])
-    assert created.sentence() == f"give edge-1 the role Reader at {CLUSTER}"
+    assert created.sentence() == f"assign role Reader to edge-1 at {CLUSTER}"
     assert created.diff()["after"] == {"principal": "edge-1", "role": "Reader", "scope": CLUSTER}
     assert created.lacks(planned=True)
     assert not created.lacks(planned=False)
     gone = decide_absent(grant(), [ours(grant())])
-    assert gone.sentence() == f"take the role Reader at {CLUSTER} from edge-1"
+    assert gone.sentence() == f"remove role assignment Reader of edge-1 at {CLUSTER}"
     assert created.grant.command == ROLES["reader"].command(OBJECT, CLUSTER)
 
 
@@ -322,7 +322,7 @@ def test_the_bindings_of_the_docs_let_a_kubelet_ask_for_its_certificate_and_noth
         right.role for right in rbac.RIGHTS if right.subject == "system:bootstrappers"
     ]
     assert {subject["kind"] for item in own for subject in item["subjects"]} == {"User"}
-    assert renewal == rbac.STAYS[0].binding, "of all nodes, the same as in rbac.yaml"
+    assert renewal == rbac.AFTER_JOIN[0].binding, "of all nodes, the same as in rbac.yaml"
 
 
 # -- least privilege ----------------------------------------------------------------------------------------
@@ -353,7 +353,7 @@ def test_the_role_of_the_docs_is_enough_and_no_more() -> None:
 def test_all_machines_lose_their_roles_where_nobody_knows_the_cluster() -> None:
     other = f"{MACHINE}2"
     azure = FakeAuthorization(machines={MACHINE: OBJECT, other: OTHER})
-    act(azure, {"principal_id": OBJECT}, {"principal_id": OTHER}, profile="token")
+    act(azure, {"principal_id": OBJECT}, {"principal_id": OTHER}, auth_profile="token")
     nodes = ({"machine_id": MACHINE}, {"machine_id": other})
     assert undo(azure, *nodes, cluster_id=None) == ["deleted"] * 6
     assert azure.existing == []

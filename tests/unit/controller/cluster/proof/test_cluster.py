@@ -4,16 +4,20 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
-from ansible_collections.aks.flexnode.plugins.module_utils.controller.cluster.proof.cluster import (
-    connector,
+from ansible_collections.aks.flexnode.plugins.module_utils.controller.cluster.client import signed_in
+from ansible_collections.aks.flexnode.plugins.module_utils.controller.cluster.errors import (
+    CredentialsRefused,
     message_of,
 )
-from ansible_collections.aks.flexnode.plugins.module_utils.node.errors import ProofImpossible
+from ansible_collections.aks.flexnode.plugins.module_utils.controller.cluster.kubeconfig import access_of
+from ansible_collections.aks.flexnode.plugins.module_utils.controller.cluster.proof.cluster import connector
+from ansible_collections.aks.flexnode.plugins.module_utils.node.errors import Forbidden, ProofImpossible
+from tests.unit.controller.fake_cluster import FakeCluster
+from tests.unit.node.servers import Pki
 
 STATUS = json.dumps(
     {"kind": "Status", "message": "error dialing backend: dial tcp 10.1.2.3:10250"}, separators=(",", ":")
@@ -38,11 +42,12 @@ def test_the_api_servers_own_words_are_found(body: str | bytes | None, reason: s
     assert message_of(SimpleNamespace(body=body, reason=reason)) == expected
 
 
-@pytest.mark.parametrize("content", [None, "{}", "current-context: nowhere\n"])
-def test_kubeconfig_that_cannot_be_used_is_named(tmp_path: Path, content: str | None) -> None:
-    path = tmp_path / "kubeconfig"
-    if content is not None:
-        path.write_text(content)
-    with pytest.raises(ProofImpossible, match=r"FLEX-1606: the kubeconfig can't be used") as raised:
-        connector(str(path), "")
-    assert raised.value.where == str(path)
+@pytest.mark.parametrize(
+    ("status", "error"), [(401, CredentialsRefused), (403, Forbidden), (422, ProofImpossible)]
+)
+def test_what_the_api_server_refuses(pki: Pki, status: int, error: type[Exception]) -> None:
+    with FakeCluster(refuse={"POST /api/v1/namespaces": status}).running(pki) as cluster:
+        with signed_in(access_of(cluster.kubeconfig(pki), "")) as session, pytest.raises(error) as raised:
+            connector(session)().create_namespace({"metadata": {"name": "x"}})
+        assert f"refused by the test ({status})" in str(raised.value)
+        assert cluster.asked("POST") == 1
