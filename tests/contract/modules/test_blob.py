@@ -117,7 +117,7 @@ def test_a_wrong_key_is_told(bed: Testbed, person: Callable[..., Person], docume
         nodes=[{"name": "edge-77", "document": document}],
     )
     assert answer["error"]["code"] == "FLEX-1708"
-    assert "keys list" in answer["error"]["fix"]
+    assert "keys list" in answer["msg"]
 
 
 def test_a_connection_string_and_no_secret_at_the_highest_verbosity(

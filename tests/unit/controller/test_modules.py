@@ -126,7 +126,7 @@ def test_a_missing_permission_is_one_message_with_the_command(azure: FakeAzure, 
     answer = run("flexnode_config", tmp_path, azure.environment, cluster_id=CLUSTER, nodes=nodes)
     assert answer["error"]["code"] == "FLEX-1702"
     assert answer["msg"].count("az role assignment create") == 1
-    assert f"--assignee-object-id {OBJECT}" in answer["error"]["fix"]
+    assert f"--assignee-object-id {OBJECT}" in answer["msg"]
     assert "nodes" not in answer, "what is not whole is not handed on"
 
 

@@ -160,7 +160,7 @@ def test_different_causes_are_told_together(azure: FakeAzure, connect: Connect) 
     ]
     with pytest.raises(NodesFailed) as caught:
         present(connect, TEN[:4])
-    error = caught.value.as_dict()
+    error = caught.value.as_result()
     assert "edge-1: FLEX-1704: " in str(caught.value)
     assert "Two." in str(caught.value)
     assert (error["code"], set(error["nodes"])) == ("FLEX-1704", {"edge-1", "edge-2"})
