@@ -14,7 +14,7 @@ options:
   document:
     description:
       - The configuration document, or the part of it that goes over what the source gives, as JSON text.
-      - Give a variable through the P(ansible.builtin.to_json#filter) filter. As one text it is kept out of
+      - Pass a variable through the P(ansible.builtin.to_json#filter) filter. As one text it is kept out of
         every log.
       - Where a secret is marked only (V(<minted at apply>)), the one that is stored on the machine counts.
     type: str

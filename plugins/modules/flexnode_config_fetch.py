@@ -14,7 +14,7 @@ description:
     field, and stores it on the machine, readable by root only.
   - All problems of a document are reported in one pass, each with its path, what stands there and what is
     accepted.
-  - The document is returned without its secrets, so that it can be shown and handed to
+  - The document is returned without its secrets, so that it can be shown and passed to
     M(aks.flexnode.flexnode_reconcile).
 author:
   - aks.flexnode contributors (@aks-flexnode)

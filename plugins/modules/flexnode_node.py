@@ -21,7 +21,8 @@ extends_documentation_fragment:
 options:
   names:
     description:
-      - Names of the Nodes. Without it, the Node of this machine. Needed with the Kubernetes options.
+      - Names of the Nodes. Without it, the Node of this machine, and the environment is not read.
+        Needed with O(kubeconfig) and O(host).
     type: list
     elements: str
     default: []

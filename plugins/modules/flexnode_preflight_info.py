@@ -20,6 +20,7 @@ author:
 extends_documentation_fragment:
   - aks.flexnode.attributes
   - aks.flexnode.attributes.info
+  - aks.flexnode.source
 options:
   source:
     description:
@@ -29,26 +30,9 @@ options:
     type: str
     choices: [inline, url, stored]
     default: inline
-  document:
-    description:
-      - The configuration document, or the part of it that goes over what the source gives, as JSON text.
-      - Give a variable through the P(ansible.builtin.to_json#filter) filter. As one text it is kept out of
-        every log.
-    type: str
-    default: "{}"
-  url:
-    description:
-      - URL of a configuration bundle. It is a secret, and is shown nowhere.
-    type: str
-  url_ca_cert:
-    description:
-      - CA certificates (PEM) of the server of O(url), if the machine does not trust its CA.
-    type: str
   durable:
     description:
       - Whether O(url) stays valid, so that C(continuousMonitoring) can follow it.
-    type: bool
-    default: false
   stage:
     description:
       - V(host) looks at the machine and sends no request. V(connectivity) asks the API server, the sources of
@@ -189,6 +173,7 @@ from datetime import datetime, timezone
 
 from ansible.module_utils.basic import AnsibleModule
 
+from ansible_collections.aks.flexnode.plugins.module_utils.config_options import NEEDED, OPTIONS
 from ansible_collections.aks.flexnode.plugins.module_utils.node.config.document import loads, secrets_of
 from ansible_collections.aks.flexnode.plugins.module_utils.node.engine.state import store_of
 from ansible_collections.aks.flexnode.plugins.module_utils.node.errors import (
@@ -212,17 +197,14 @@ from ansible_collections.aks.flexnode.plugins.module_utils.node.sources.source i
 def main() -> None:
     module = AnsibleModule(
         argument_spec={
-            "source": {"type": "str", "choices": ["inline", "url", "stored"], "default": "inline"},
-            "document": {"type": "str", "default": "{}", "no_log": True},
-            "url": {"type": "str", "no_log": True},
-            "url_ca_cert": {"type": "str"},
-            "durable": {"type": "bool", "default": False},
+            **OPTIONS,
+            "source": {**OPTIONS["source"], "default": "inline"},
             "stage": {"type": "str", "choices": ["host", "connectivity", "all"], "default": "all"},
             "skip": {"type": "list", "elements": "str", "default": []},
             "name": {"type": "str"},
             "token_expires": {"type": "str", "no_log": False},
         },
-        required_if=[("source", "url", ("url",))],
+        required_if=NEEDED,
         supports_check_mode=True,
     )
     try:

@@ -22,6 +22,7 @@ author:
 extends_documentation_fragment:
   - aks.flexnode.attributes
   - aks.flexnode.azure
+  - aks.flexnode.nodes
 options:
   assignments:
     description:
@@ -45,8 +46,6 @@ options:
   nodes:
     description:
       - Machines. Each is assigned O(roles) on its cluster.
-    type: list
-    elements: dict
     default: []
     suboptions:
       name:
@@ -76,10 +75,6 @@ options:
         description: Its roles, instead of O(roles).
         type: list
         elements: str
-  cluster_id:
-    description:
-      - Resource id of the AKS cluster of all nodes that do not name one.
-    type: str
   auth_profile:
     description:
       - The C(kubernetesAuth.profile) of O(nodes), which decides about O(roles). V(certificate) needs

@@ -109,7 +109,7 @@ def _read(path: str, option: str) -> str:
 def uses_kubernetes(params: Mapping[str, Any], environ: Mapping[str, str], *, azure: bool) -> bool:
     """Whether Kubernetes options choose the cluster; `azure`: the task names an AKS cluster by its id.
 
-    The environment alone does not: whoever has KUBECONFIG set would otherwise create tokens in another
+    The environment alone does not: a user with KUBECONFIG set would otherwise create tokens in another
     cluster than the one that the task names.
     """
     return in_options(params) or (not azure and in_environment(environ))

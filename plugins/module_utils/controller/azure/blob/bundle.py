@@ -46,7 +46,7 @@ class Stored:
 
     @property
     def tombstone(self) -> bool:
-        """Whether the node is told to leave."""
+        """Whether the bundle says that the node has to leave."""
         return bool(self.bundle and self.bundle.get("tombstone"))
 
     @property
