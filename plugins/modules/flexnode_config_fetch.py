@@ -98,14 +98,14 @@ error:
 
 from ansible.module_utils.basic import AnsibleModule
 
+from ansible_collections.aks.flexnode.plugins.module_utils.arc_request import (
+    arc_proxy,
+    arc_request,
+)
 from ansible_collections.aks.flexnode.plugins.module_utils.config_options import NEEDED, OPTIONS, obtain_given
 from ansible_collections.aks.flexnode.plugins.module_utils.node.engine.lease import held, new_operation
 from ansible_collections.aks.flexnode.plugins.module_utils.node.errors import FlexNodeError
 from ansible_collections.aks.flexnode.plugins.module_utils.node.machine.host import Host, require_root
-from ansible_collections.aks.flexnode.plugins.module_utils.node.procedures.arc.request import (
-    arc_proxy,
-    arc_request,
-)
 
 
 def main() -> None:

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 import yaml
 
-from ansible_collections.aks.flexnode.plugins.module_utils.node.procedures.arc.request import arc_request
+from ansible_collections.aks.flexnode.plugins.module_utils.arc_request import arc_request
 
 ROOT = Path(__file__).parents[2]
 CLUSTER = "/subscriptions/s/resourceGroups/rg/providers/Microsoft.ContainerService/managedClusters/plant"

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from ...arc_request import arc_proxy, arc_request
 from ...node.config.document import merge
-from ...node.procedures.arc.request import arc_proxy, arc_request
 from ...node.secret import REDACTED
 from .machines import Machine
 

@@ -7,6 +7,10 @@ from typing import Any
 
 import pytest
 
+from ansible_collections.aks.flexnode.plugins.module_utils.arc_request import (
+    arc_proxy,
+    arc_request,
+)
 from ansible_collections.aks.flexnode.plugins.module_utils.controller.inventory.arc import (
     ArcMachine,
     binding_nodes,
@@ -15,10 +19,6 @@ from ansible_collections.aks.flexnode.plugins.module_utils.controller.inventory.
 )
 from ansible_collections.aks.flexnode.plugins.module_utils.node.config.document import redact
 from ansible_collections.aks.flexnode.plugins.module_utils.node.procedures.arc.errors import ArcElsewhere
-from ansible_collections.aks.flexnode.plugins.module_utils.node.procedures.arc.request import (
-    arc_proxy,
-    arc_request,
-)
 
 SUBSCRIPTION = "12345678-1234-1234-1234-123456789abc"
 PLANT = (
