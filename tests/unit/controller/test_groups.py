@@ -211,7 +211,7 @@ def test_defaults_of_the_azure_group(azure: FakeAzure, tmp_path: Path) -> None:
         if answer.get("failed"):
             assert answer["error"]["code"].startswith("FLEX-17"), (name, answer["msg"])
             assert answer["error"]["code"] != "FLEX-1701", (name, answer["msg"])
-    assert answers["flexnode_access_token"]["tenant_id"] == TENANT
+    assert "censored" in answers["flexnode_access_token"], "it has a token, which no output shows"
     assert [node["name"] for node in answers["flexnode_config_info"]["nodes"]] == ["edge-1"]
 
 
