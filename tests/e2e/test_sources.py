@@ -67,7 +67,7 @@ class TestResourceProvider:
         run = fleet.succeeded(operator.play("bootstrap", inventory, "--check", "--diff"))
         assert operator.calls("PUT", "/flexNodeConfig/rp-1") == 0
         assert operator.calls("POST", "/regenerateToken") == 0
-        assert "would be created in this run" in run.output
+        assert "This run would create the configuration of this machine" in run.output
 
     @pytest.mark.smoke
     def test_one_command_and_the_node_is_ready(
