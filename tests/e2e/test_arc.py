@@ -295,7 +295,7 @@ class TestRolesOfOthers:
         }
         inventory = site.inventory("waiting", {never.name: variables})
         bed.azure.forget_requests()
-        short = json.dumps({"flexnode_arc_wait_seconds": 12, "arc_part_seconds": 6})
+        short = json.dumps({"flexnode_arc_wait_seconds": 12, "__arc_part_seconds": 6})
         with ThreadPoolExecutor() as pool:
             running = pool.submit(site.play, "bootstrap", inventory, "-e", short)
             for member in site.members:
