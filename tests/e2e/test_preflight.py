@@ -579,7 +579,7 @@ def test_a_token_that_ended_is_told_without_trying_it(other: Edge) -> None:
     run = other.play("preflight", "-e", "preflight_token_expires=2026-01-01T00:00:00Z")
     assert run.status != 0
     assert other.ids(other.report(run)) == ["token-expired"]
-    assert "ended at 2026-01-01T00:00:00+00:00" in run.output
+    assert "expired at 2026-01-01T00:00:00+00:00" in run.output
 
 
 def test_a_healthy_machine_passes_untouched_and_its_token_unused(other: Edge, audit: Audit) -> None:
