@@ -102,10 +102,18 @@ from ansible_collections.aks.flexnode.plugins.module_utils.arc_request import (
     arc_proxy,
     arc_request,
 )
-from ansible_collections.aks.flexnode.plugins.module_utils.config_options import NEEDED, OPTIONS, obtain_given
+from ansible_collections.aks.flexnode.plugins.module_utils.config_options import (
+    OPTIONS,
+    REQUIRED_IF,
+    document_of,
+    mask_secrets,
+)
 from ansible_collections.aks.flexnode.plugins.module_utils.node.engine.lease import held, new_operation
+from ansible_collections.aks.flexnode.plugins.module_utils.node.engine.state import store_of
 from ansible_collections.aks.flexnode.plugins.module_utils.node.errors import FlexNodeError
 from ansible_collections.aks.flexnode.plugins.module_utils.node.machine.host import Host, require_root
+from ansible_collections.aks.flexnode.plugins.module_utils.node.operations.obtain import Obtained, obtain
+from ansible_collections.aks.flexnode.plugins.module_utils.node.sources.options import source_of
 
 
 def main() -> None:
@@ -116,7 +124,7 @@ def main() -> None:
             "purpose": {"type": "str", "choices": ["join", "prepare"], "default": "join"},
             "operation": {"type": "str"},
         },
-        required_if=NEEDED,
+        required_if=REQUIRED_IF,
         supports_check_mode=True,
     )
     params, host = module.params, Host()
@@ -124,13 +132,15 @@ def main() -> None:
     try:
         require_root()
         if module.check_mode:
-            obtained = obtain_given(module, host, purpose=params["purpose"])
+            obtained = fetch(module, host)
         else:
             with held(host, operation, "Ansible", keep=True):
-                obtained = obtain_given(module, host, purpose=params["purpose"])
+                obtained = fetch(module, host)
     except FlexNodeError as error:
         module.fail_json(msg=str(error), error=error.as_result())
     else:
+        for warning in obtained.warnings:
+            module.warn(warning)
         module.exit_json(
             changed=obtained.changed,
             config=obtained.public,
@@ -139,6 +149,20 @@ def main() -> None:
             config_version=obtained.version or "",
             operation=operation,
         )
+
+
+def fetch(module: AnsibleModule, host: Host) -> Obtained:
+    params = module.params
+    source, overrides = source_of(params, document_of(module), store_of(host), host.clock)
+    return obtain(
+        host,
+        source,
+        overrides,
+        purpose=params["purpose"],
+        durable=params["durable"],
+        check=module.check_mode,
+        review=lambda document: mask_secrets(module, document),
+    )
 
 
 if __name__ == "__main__":

@@ -173,8 +173,11 @@ from datetime import datetime, timezone
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ansible_collections.aks.flexnode.plugins.module_utils.config_options import NEEDED, OPTIONS
-from ansible_collections.aks.flexnode.plugins.module_utils.node.config.document import loads, secrets_of
+from ansible_collections.aks.flexnode.plugins.module_utils.config_options import (
+    OPTIONS,
+    REQUIRED_IF,
+    document_of,
+)
 from ansible_collections.aks.flexnode.plugins.module_utils.node.engine.state import store_of
 from ansible_collections.aks.flexnode.plugins.module_utils.node.errors import (
     ConfigInvalid,
@@ -182,16 +185,10 @@ from ansible_collections.aks.flexnode.plugins.module_utils.node.errors import (
     Problem,
 )
 from ansible_collections.aks.flexnode.plugins.module_utils.node.machine.host import Host
-from ansible_collections.aks.flexnode.plugins.module_utils.node.net.http_client import HttpClient
 from ansible_collections.aks.flexnode.plugins.module_utils.node.preflight.document import fetched
 from ansible_collections.aks.flexnode.plugins.module_utils.node.preflight.finding import Report
 from ansible_collections.aks.flexnode.plugins.module_utils.node.preflight.run import run_preflight
-from ansible_collections.aks.flexnode.plugins.module_utils.node.sources.source import (
-    Inline,
-    Source,
-    Stored,
-    Url,
-)
+from ansible_collections.aks.flexnode.plugins.module_utils.node.sources.options import source_of
 
 
 def main() -> None:
@@ -204,11 +201,11 @@ def main() -> None:
             "name": {"type": "str"},
             "token_expires": {"type": "str", "no_log": False},
         },
-        required_if=NEEDED,
+        required_if=REQUIRED_IF,
         supports_check_mode=True,
     )
     try:
-        report = look(module)
+        report = check(module)
     except FlexNodeError as error:
         module.fail_json(msg=str(error), error=error.as_result())
     else:
@@ -216,18 +213,9 @@ def main() -> None:
         module.exit_json(changed=False, name=name, table=report.lines(name), **report.as_dict())
 
 
-def look(module: AnsibleModule) -> Report:
+def check(module: AnsibleModule) -> Report:
     params, host = module.params, Host()
-    document = loads(params["document"], where="document")
-    module.no_log_values.update(secrets_of(document))
-    source: Source = Inline(document)
-    if params["source"] == "url":
-        source = Url(
-            params["url"], HttpClient(ca_pem=params["url_ca_cert"] or "", clock=host.clock, attempts=2)
-        )
-    elif params["source"] == "stored":
-        source = Stored(store_of(host))
-    overrides = {} if params["source"] == "inline" else document
+    source, overrides = source_of(params, document_of(module), store_of(host), host.clock, attempts=2)
     return run_preflight(
         host,
         fetched(host, source, overrides, pollable=params["source"] == "stored" or params["durable"]),
