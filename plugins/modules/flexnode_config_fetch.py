@@ -12,8 +12,7 @@ version_added: 0.1.0
 description:
   - Fetches a machine's configuration document from its source, merges explicit settings over it, checks every
     field, and stores it on the machine, readable by root only.
-  - All problems of a document are reported in one pass, each with its path, what stands there and what is
-    accepted.
+  - All problems of a document are reported in one pass, each with its path, its value and what is accepted.
   - The document is returned without its secrets, so that it can be shown and passed to
     M(aks.flexnode.flexnode_reconcile).
 author:
@@ -27,8 +26,8 @@ options:
       - Where the configuration comes from.
       - V(inline) is O(document) itself; V(url) is a configuration bundle at O(url), over which O(document) is
         merged; V(stored) is the document that is on the machine already, with O(document) merged over it.
-      - A machine that has joined does not need its source. If O(url) can't be reached, the stored document
-        counts, with a warning.
+      - A machine that has joined does not need its source. If O(url) can't be reached, the stored document is
+        used, with a warning.
     type: str
     choices: [inline, url, stored]
     default: inline
@@ -46,18 +45,18 @@ options:
 """
 
 EXAMPLES = r"""
-- name: Take the configuration from the inventory
+- name: Use the configuration of the inventory
   aks.flexnode.flexnode_config_fetch:
     document: "{{ flexnode_config | to_json }}"
   register: fetched
 
-- name: Take it from a configuration URL, with a label of our own
+- name: Fetch it from a configuration URL, and add a label
   aks.flexnode.flexnode_config_fetch:
     source: url
     url: "{{ config_url }}"
     document: "{{ {'node': {'labels': {'site': 'lab-1'}}} | to_json }}"
 
-- name: Change a label of a node, whatever its configuration came from
+- name: Change a label of a node, whatever the source of its configuration
   aks.flexnode.flexnode_config_fetch:
     source: stored
     document: "{{ {'node': {'labels': {'site': 'lab-2'}}} | to_json }}"
@@ -70,7 +69,7 @@ config:
   type: dict
   sample: {kubernetes: {version: 1.34.4}, node: {maxPods: 50}}
 config_version:
-  description: The number that the source gave the document.
+  description: Version of the document, as the source returned it.
   returned: success
   type: str
   sample: "1708123456"

@@ -12,7 +12,7 @@ version_added: 0.1.0
 description:
   - Runs every check and reports everything that is wrong at once, each with what was found, why it matters
     and the command that fixes it.
-  - Findings are an answer, not a failure of this module. See RV(ok).
+  - Findings do not make this module fail. See RV(ok).
   - Changes nothing, needs no more rights than the join itself, and never authenticates with the bootstrap
     token.
 author:
@@ -35,9 +35,9 @@ options:
       - Whether O(url) stays valid, so that C(continuousMonitoring) can follow it.
   stage:
     description:
-      - V(host) looks at the machine and sends no request. V(connectivity) asks the API server, the sources of
-        all artifacts and Azure, and belongs after Arc and VPN. V(all) does both, and leaves out what Arc or a
-        VPN has to make possible first.
+      - V(host) checks the machine and sends no request. V(connectivity) asks the API server, the sources of
+        all artifacts and Azure, and belongs after Arc and VPN. V(all) does both, except what needs Arc or a
+        VPN that is not there yet.
     type: str
     choices: [host, connectivity, all]
     default: all
@@ -55,12 +55,12 @@ options:
     description:
       - When the bootstrap token expires, as its issuer says. A date as in V(2026-11-15T08:00:00Z), or
         seconds since 1970.
-      - The document does not say, and trying would consume it.
+      - The document does not contain it, and testing the token would use it up.
     type: str
 """
 
 EXAMPLES = r"""
-- name: Look for everything that would keep this machine from joining
+- name: Check everything that would keep this machine from joining
   aks.flexnode.flexnode_preflight_info:
     document: "{{ flexnode_config | to_json }}"
     skip: [swap]
@@ -78,7 +78,7 @@ ok:
   type: bool
   sample: false
 findings:
-  description: All that is wrong, errors first.
+  description: All problems, errors first.
   returned: success
   type: list
   elements: dict
@@ -108,13 +108,13 @@ unchecked:
   returned: success
   type: list
   elements: dict
-  sample: [{id: token-expired, why: the document does not say when its token expires}]
+  sample: [{id: token-expired, why: the document does not contain the token's expiry}]
 table:
   description: The same for a person, as lines.
   returned: success
   type: list
   elements: str
-  sample: ["edge-1  1 error", "  ERROR    root  this does not run as root"]
+  sample: ["edge-1  1 error", "  ERROR    root  preflight does not run as root"]
 summary:
   description: The result in a few words.
   returned: success
@@ -131,13 +131,13 @@ warning_count:
   type: int
   sample: 2
 checks:
-  description: Ids of everything that was looked at.
+  description: Ids of all checks that ran.
   returned: success
   type: list
   elements: str
   sample: [root, platform, systemd]
 skipped_checks:
-  description: Ids of what was left out.
+  description: Ids of the checks that were skipped.
   returned: success
   type: list
   elements: str

@@ -13,8 +13,8 @@ description:
   - Computes everything that a node consists of from its configuration, compares it with the machine, and
     applies what differs in one transaction. Artifacts are fetched and verified first, then all is placed,
     then what changed is restarted once.
-  - What the configuration asked for once and asks for no more gets the state back that it had before. If
-    it was changed by others since, it is left, with a warning.
+  - An item that is no longer in the configuration is restored to its state before the join. If it was changed
+    outside this collection since, it is left, with a warning.
   - With the V(services) component, success means that the Node is Ready at the API server, with the right
     version.
   - O(state=absent) uninstalls everything. What was on the machine before is restored; what was changed by
@@ -46,17 +46,17 @@ options:
   config:
     description:
       - The document that M(aks.flexnode.flexnode_config_fetch) returned. Secrets are read from the machine.
-      - Without it and without O(source), the document that is stored on the machine counts.
+      - Without it and without O(source), the document that is stored on the machine is used.
     type: dict
   preflight:
     description:
-      - With O(source), look for everything that would keep the machine from joining before anything of it is
-        changed, and fail with all of it at once. Done as long as the machine has not joined.
+      - With O(source), check everything that would keep the machine from joining before anything is changed,
+        and fail with all problems at once. Skipped on a machine that has joined.
     type: bool
     default: false
   preflight_skip:
     description:
-      - Checks of O(preflight) that do not count, by their ids.
+      - Ids of checks of O(preflight) to skip.
     type: list
     elements: str
     default: []
@@ -77,7 +77,7 @@ EXAMPLES = r"""
     source: inline
     document: "{{ flexnode_config | to_json }}"
 
-- name: Make it one with the configuration that was fetched before
+- name: Apply the configuration that was fetched before
   aks.flexnode.flexnode_reconcile:
     config: "{{ fetched.config }}"
     operation: "{{ fetched.operation }}"
@@ -99,8 +99,8 @@ actions:
   elements: str
   sample: [install containerd 2.3.4, create /etc/containerd/config.toml]
 config_version:
-  description: The number that the source gave the document.
-  returned: when O(source) is given
+  description: Version of the document, as the source returned it.
+  returned: when O(source) is set
   type: str
   sample: "1708123456"
 timings:
@@ -118,7 +118,7 @@ remains:
   returned: when O(state=absent)
   type: list
   elements: str
-  sample: ["file:/etc/containerd/config.toml: someone changed it after us"]
+  sample: ["file:/etc/containerd/config.toml: changed outside this collection"]
 node_name:
   description: With O(state=absent), name of the Node that the machine was.
   returned: when O(state=absent)

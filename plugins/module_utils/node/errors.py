@@ -212,7 +212,7 @@ class PreflightFailed(FlexNodeError):
 
 
 class LeaseHeld(FlexNodeError):
-    code, title = "FLEX-1401", "Another run holds this machine"
+    code, title = "FLEX-1401", "Another run is changing this machine"
     remedy = "wait for it to end; the lease of a dead process expires by itself"
 
 

@@ -167,7 +167,7 @@ def remove_roles(azure: Azure, plan: Plan, *, check: bool) -> list[Outcome]:
 
 
 def with_commands(error: Exception, grants: Sequence[Grant]) -> Exception:
-    """Add the commands that someone with the right to assign roles can run."""
+    """Add the commands that an administrator can run."""
     if not isinstance(error, PermissionMissing) or not grants:
         return error
     commands = "\n  ".join(grant.command for grant in grants)
@@ -175,5 +175,5 @@ def with_commands(error: Exception, grants: Sequence[Grant]) -> Exception:
         error.what,
         where=error.where,
         why=error.why,
-        fix=f"{error.fix}\nor let someone who may assign roles run:\n  {commands}",
+        fix=f"{error.fix}\nor let an administrator run:\n  {commands}",
     )

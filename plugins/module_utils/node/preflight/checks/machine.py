@@ -63,7 +63,7 @@ def root(now: Situation) -> Iterator[Outcome]:
     if not now.machine.root:
         yield error(
             "root",
-            "this does not run as root",
+            "preflight does not run as root",
             "a join writes to /etc, /usr/local and /var/lib, and starts units",
             "use sudo, or become: true",
         )
