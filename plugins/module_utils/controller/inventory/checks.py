@@ -115,7 +115,7 @@ def _pod_ranges(machines: Sequence[Machine], run: set[str]) -> Iterator[Finding]
     for (network_text, _cluster), hosts in equal.items():
         yield Finding(
             tuple(hosts),
-            f"cni.podCIDR {network_text} is the same",
+            f"all of these have cni.podCIDR {network_text}",
             "set a different cni.podCIDR for each (in flexnode_host_config)",
         )
 
