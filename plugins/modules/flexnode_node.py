@@ -165,7 +165,7 @@ def main() -> None:
         supports_check_mode=True,
     )
     params, host = module.params, Host()
-    # Without names the Node of this machine is meant, whatever the environment says.
+    # Without names the module acts on the Node of this machine, and ignores the environment.
     kubernetes = uses_kubernetes(params, os.environ, azure=not params["names"])
     if kubernetes and not params["names"]:
         module.fail_json(msg="names is required with kubeconfig or host: set it to the names of the Nodes")

@@ -104,7 +104,7 @@ findings:
       type: str
       sample: "remove it, or set takeover: true to adopt it"
 unchecked:
-  description: Checks that could not be made, with the reason of each.
+  description: Checks that could not run, with the reason of each.
   returned: success
   type: list
   elements: dict

@@ -127,7 +127,7 @@ class ConfigMissing(FlexNodeError):
 
 
 class NotAvailable(FlexNodeError):
-    code, title = "FLEX-1105", "The configuration asks for something this version can't do"
+    code, title = "FLEX-1105", "The configuration uses fields that this version does not support"
 
 
 # --- 12xx: artifacts --------------------------------------------------------------------------------------

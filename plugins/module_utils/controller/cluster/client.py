@@ -181,7 +181,7 @@ def connected(access: Access, kind: type[AnyClient]) -> Iterator[AnyClient]:
 
 @dataclass(slots=True)
 class _Plugin:
-    """Credentials of an exec plugin, asked for again shortly before they expire."""
+    """Credentials of an exec plugin, renewed shortly before they expire."""
 
     access: Access
     plugin: ExecPlugin

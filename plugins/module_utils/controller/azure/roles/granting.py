@@ -71,7 +71,7 @@ def owners_of(
 
 
 def plan_of(azure: Azure, requests: Sequence[Request], *, absent: bool = False) -> Plan:
-    """Look up what the requests leave open; each question is asked once."""
+    """Look up the roles, principals and assignments that the requests need, each once."""
     unknown = [request.machine_id for request in requests if not request.principal_id]
     owners = owners_of(azure.principal_of, unknown, absent=absent)
     scopes = list(dict.fromkeys(request.scope for request in requests if not request.below))

@@ -104,8 +104,8 @@ class Record:
 
     def created(self, seen: Status) -> bool:
         """Whether this collection created this registration: the name may belong to a newer one."""
-        did = self.read()
-        ours, vm_id = str(did.get("registration", "")), str(did.get("vm_id", ""))
+        recorded = self.read()
+        ours, vm_id = str(recorded.get("registration", "")), str(recorded.get("vm_id", ""))
         named = seen.registration is not None and seen.registration.resource_id.lower() == ours.lower()
         return named and (not vm_id or not seen.vm_id or vm_id.lower() == seen.vm_id.lower())
 
@@ -222,8 +222,8 @@ def _set_proxy(host: Host, record: Record, proxy: str, outcome: Outcome, progres
     now = agent.proxy_of(host)
     if now == proxy:
         return
-    did = record.read()
-    before = did.get("proxy_before", now) if did.get("proxy") == now else now
+    recorded = record.read()
+    before = recorded.get("proxy_before", now) if recorded.get("proxy") == now else now
     record.note(proxy=proxy, proxy_before=before)
     agent.set_proxy(host, proxy)
     _do(outcome, progress, f"set the Arc agent's proxy: {_shown(proxy)}")
@@ -267,7 +267,7 @@ def unregister(
 ) -> Outcome:
     """Undo the recorded changes only: the registration, the proxy, the package."""
     record, outcome = Record(host), query(host)
-    did, known = record.read(), outcome.status.registration
+    recorded, known = record.read(), outcome.status.registration
     if known and not outcome.ours:
         outcome.remains.append(f"{known.resource_id}: registered by someone else")
     if known and outcome.ours:
@@ -287,14 +287,16 @@ def unregister(
             agent.disconnect(host, token)
             forget_tokens(host)
     # A newer registration by someone else still needs the agent.
-    if outcome.status.installed and (outcome.ours or known is None) and "proxy" in did:
-        before = str(did.get("proxy_before", ""))
-        if not did.get("package") and before != did["proxy"] == agent.proxy_of(host):
+    if outcome.status.installed and (outcome.ours or known is None) and "proxy" in recorded:
+        before = str(recorded.get("proxy_before", ""))
+        if not recorded.get("package") and before != recorded["proxy"] == agent.proxy_of(host):
             _do(outcome, progress, f"restore the Arc agent's proxy: {_shown(before)}")
             if not check:
                 agent.set_proxy(host, before)
-    ours_to_remove = bool(did.get("package")) and outcome.status.installed and (outcome.ours or known is None)
-    if ours_to_remove:
+    removes_package = (
+        bool(recorded.get("package")) and outcome.status.installed and (outcome.ours or known is None)
+    )
+    if removes_package:
         _do(outcome, progress, "remove the Arc agent")
         if not check:
             package.purge(host)
@@ -304,7 +306,7 @@ def unregister(
             vm_id=None,
             proxy=None,
             proxy_before=None,
-            **({"package": None} if ours_to_remove or not outcome.status.installed else {}),
+            **({"package": None} if removes_package or not outcome.status.installed else {}),
         )
         seen = query(host)
         outcome.status, outcome.services, outcome.ours = seen.status, seen.services, seen.ours

@@ -108,9 +108,9 @@ class Missing:
 
 def allowed(granted: Iterable[Mapping[str, Any]], permission: str, *, data: bool = False) -> bool:
     """Whether any grant includes a permission and does not exclude it; `*` matches any text."""
-    give, take = ("dataActions", "notDataActions") if data else ("actions", "notActions")
+    included, excluded = ("dataActions", "notDataActions") if data else ("actions", "notActions")
     return any(
-        _matches(grant.get(give), permission) and not _matches(grant.get(take), permission)
+        _matches(grant.get(included), permission) and not _matches(grant.get(excluded), permission)
         for grant in granted
     )
 
