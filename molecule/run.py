@@ -27,17 +27,17 @@ class Outcome:
 
     @property
     def failed(self) -> bool:
-        """Whether it counts against the whole."""
+        """Whether the whole run fails."""
         return self.result == "FAILED"
 
 
 def scenarios() -> list[str]:
-    """All that are there."""
+    """All scenarios of this directory."""
     return sorted(file.parent.name for file in HERE.glob("*/molecule.yml"))
 
 
 def run(scenario: str) -> Outcome:
-    """One scenario from nothing to nothing; its output goes to build/, and to the screen if it fails."""
+    """Create, test and destroy one scenario; its output goes to build/, and to the screen if it fails."""
     log = ROOT / "build" / f"molecule-{scenario}.log"
     log.parent.mkdir(exist_ok=True)
     start = time.monotonic()
@@ -68,7 +68,7 @@ def verdict(status: int, output: str) -> str:
 
 
 def table(outcomes: list[Outcome]) -> str:
-    """One line a scenario."""
+    """One line per scenario."""
     rows = [
         ("scenario", "seconds", "result"),
         *((o.scenario, f"{o.seconds:.0f}", o.result) for o in outcomes),
@@ -77,13 +77,13 @@ def table(outcomes: list[Outcome]) -> str:
 
 
 def say(text: str) -> None:
-    """At once: a scenario takes a minute."""
+    """Print and flush, because a scenario takes a minute."""
     sys.stdout.write(f"{text}\n")
     sys.stdout.flush()
 
 
 def main(names: list[str]) -> int:
-    """All that are named, even when one fails."""
+    """Run all named scenarios, even when one fails."""
     known = scenarios()
     if unknown := sorted(set(names) - set(known)):
         say(f"molecule: no scenario {', '.join(unknown)}; there are {', '.join(known)}")

@@ -77,7 +77,7 @@ def read_table(text: str) -> Digests:
 
 
 def write_table(digests: Digests) -> str:
-    """Return the text of catalogue/data.py: sorted, one release a line, so that a diff reads well."""
+    """Return the text of catalogue/data.py: sorted, one release per line, so that a diff reads well."""
     rows = [
         " ".join((name, version, *(hashes.get(arch, "-") for arch in ARCHES)))
         for name, versions in digests.items()
@@ -168,7 +168,7 @@ def wanted(arguments: list[str], known: Digests, get: Fetch) -> list[tuple[str, 
 
 
 def main(arguments: list[str] | None = None, *, get: Fetch = fetch, data: Path = DATA) -> int:
-    """Refresh the catalogue; say what was added."""
+    """Refresh the catalogue; print what was added."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

@@ -109,7 +109,7 @@ WHY: Mapping[str, str] = {
     "/opt/aks-flex-node/agent/*": "the `aks-flex-node` command; the name is a digest of its files",
     "/usr/local/bin/aks-flex-node": "the command in the PATH",
     "/etc/systemd/system/aks-flex-node-apply.service": "applies a new document; `continuousMonitoring` only",
-    "/etc/systemd/system/aks-flex-node-poll.service": "looks for a new document; `continuousMonitoring` only",
+    "/etc/systemd/system/aks-flex-node-poll.service": "polls for a new document; `continuousMonitoring` only",
     "/etc/systemd/system/aks-flex-node-poll.timer": "every 20 to 40 s; `continuousMonitoring` only",
     "/etc/kubernetes": "certificates, static pods, volume plugins",
     "/etc/kubernetes/certs": "CA certificates; no keys",
@@ -399,6 +399,8 @@ def example(role: Role) -> str:
         if role.name in WITHOUT_CLUSTER:
             config["vars"] = {"config_purpose": "prepare"}
         steps.append(config)
+    if role.name == "node":  # it applies what role source resolved
+        steps.append({"role": "aks.flexnode.source"})
     steps.append({"role": f"aks.flexnode.{role.name}"})
     play: dict[str, object] = {
         "name": role.entry_points["main"]["short_description"],
@@ -409,16 +411,21 @@ def example(role: Role) -> str:
     }
     plays = [play]
     if "absent" in role.entry_points:
-        leave = {"name": f"aks.flexnode.{role.name}", "tasks_from": "absent"}
-        name = role.entry_points["absent"]["short_description"]
-        task = {"name": name, "ansible.builtin.include_role": leave}
+        tasks = [
+            {
+                "name": role.entry_points[point]["short_description"],
+                "ansible.builtin.include_role": {"name": f"aks.flexnode.{role.name}", "tasks_from": point},
+            }
+            for point in ("absent", "left")
+            if point in role.entry_points
+        ]
         plays.append(
             {
                 "name": "Uninstall",
                 "hosts": "all",
                 "gather_facts": False,
                 "become": role.name not in ON_CONTROLLER,
-                "tasks": [task],
+                "tasks": tasks,
             }
         )
     return "\n".join(yaml.safe_dump([one], sort_keys=False, width=100) for one in plays)

@@ -162,7 +162,7 @@ def main() -> int:
         primed = ansible_test("--prime-venvs")
         if primed.returncode:
             errors = [line for line in primed.stdout.splitlines() if line.startswith(("ERROR", "FATAL"))]
-            reason = f"its packages could not be installed: {next(iter(errors), 'no reason given')}"
+            reason = f"its packages could not be installed: {next(iter(errors), 'no reason stated')}"
             without_packages = dict.fromkeys(tests_with_packages(), reason)
         done = ansible_test("--junit", *(f"--skip-test={name}" for name in sorted(without_packages)))
     ran, not_run = results()

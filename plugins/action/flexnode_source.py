@@ -63,7 +63,7 @@ class ModuleFailed(FlexNodeError):
 
 
 class ActionModule(OnController):
-    """One task for all machines: read the inventory, check it, ask Azure, hand each machine its part."""
+    """One task for all machines: read the inventory, check it, ask Azure, return each machine's part."""
 
     def run(self, tmp: None = None, task_vars: dict[str, Any] | None = None) -> Result:
         """Do what `state` says; a failure names what to correct, and shows no secret."""
@@ -89,7 +89,7 @@ class ActionModule(OnController):
         return hidden({"changed": self._changed, "actions": self._actions, **result})
 
     def _machines(self) -> list[Machine]:
-        """The machines of this run; what contradicts itself in the inventory stops the run here."""
+        """The machines of this run; contradictions in the inventory stop the run here."""
         joins = self._options["state"] == "present" and self._options["purpose"] in ("join", "preflight")
         inventory = read_inventory(
             self._vars["ansible_play_batch"],
@@ -271,7 +271,7 @@ class ActionModule(OnController):
 
 
 def _summary(found: Mapping[str, Mapping[str, Any]], machines: Iterable[Machine]) -> Result:
-    """What the plays that follow need: per host its handover, and whether anything is to do at all."""
+    """What the plays that follow need: per host its handover, and which sources and whether Arc are used."""
     return {
         "machines": found,
         "sources": sorted({one.source for one in machines}),

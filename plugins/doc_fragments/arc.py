@@ -1,13 +1,13 @@
 # Copyright: (c) 2026, aks.flexnode contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Options of the modules that look at the Azure Arc agent of a machine."""
+"""Options of the modules that query the Azure Arc agent of a machine."""
 
 from __future__ import annotations
 
 
 class ModuleDocFragment:
-    """Which roles the machine's own identity needs, and where that is asked."""
+    """Which roles the machine's own identity needs, and how that is checked."""
 
     DOCUMENTATION = r"""
 options:
@@ -43,7 +43,7 @@ options:
     description:
       - URL of the cluster's API server, if the kubelet is to use the machine's identity. With it, the API
         server is asked as well what the identity may do there.
-      - A kubelet that has its certificate needs no further right there, and nothing is asked.
+      - A kubelet that has its certificate needs no further right, and the API server is not asked.
     type: str
   ca_cert_data:
     description:

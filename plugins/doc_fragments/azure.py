@@ -81,8 +81,8 @@ options:
 requirements:
   - azure-identity
 notes:
-  - The module runs where its Python packages are, which is the controller. Run it on V(localhost), once for
-    all machines.
+  - The module runs on the controller, where its Python packages and credentials are, whatever machine the
+    task is for. It needs no C(delegate_to). Use C(run_once) in a play on many machines.
   - Workload identity (a federated token, as in an AKS pod or a pipeline) is used with
     E(AZURE_FEDERATED_TOKEN_FILE), E(AZURE_CLIENT_ID) and E(AZURE_TENANT) or E(AZURE_TENANT_ID).
   - Signing in with a user name and a password (C(ad_user), C(password) of azure.azcollection) is not offered.

@@ -13,9 +13,9 @@ class ModuleDocFragment:
 options:
   kubeconfig:
     description:
-      - Path of a kubeconfig file on the machine that runs the module, which is usually the controller.
+      - Path of a kubeconfig file on the controller.
       - Exec plugins such as C(kubelogin) work. They run without a terminal, so C(kubelogin) needs a login
-        mode without a person, for example C(kubelogin convert-kubeconfig -l azurecli).
+        mode without a prompt, for example C(kubelogin convert-kubeconfig -l azurecli).
       - Without it, E(K8S_AUTH_KUBECONFIG), then E(KUBECONFIG), which may list several files.
     type: path
   context:

@@ -13,10 +13,11 @@ class ModuleDocFragment:
 options:
   document:
     description:
-      - The configuration document, or the part of it that goes over what the source gives, as JSON text.
+      - The configuration document, or the part of it that is merged over the document of the source, as JSON
+        text.
       - Pass a variable through the P(ansible.builtin.to_json#filter) filter. As one text it is kept out of
         every log.
-      - Where a secret is marked only (V(<minted at apply>)), the one that is stored on the machine counts.
+      - Where a secret is the placeholder V(<minted at apply>), the one that is stored on the machine is used.
     type: str
     default: "{}"
   url:

@@ -9,7 +9,7 @@ name: table
 short_description: Show rows as lines of a table
 version_added: 0.1.0
 description:
-  - Turns a list of dictionaries into lines of equal columns, for a person to read.
+  - Turns a list of dictionaries into lines of equal columns, for people to read.
 positional: columns
 options:
   _input:

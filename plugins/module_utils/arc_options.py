@@ -22,7 +22,7 @@ from .node.machine.host import Host
 from .node.net.http_client import HttpClient, Proxies
 from .node.net.kube import KubeClient
 from .node.node_object.rights import refused
-from .node.procedures.arc.agent import Order, Registration
+from .node.procedures.arc.agent import Registration, RegistrationRequest
 from .node.procedures.arc.errors import ArmUnusable
 from .node.procedures.arc.registration import (
     Outcome,
@@ -73,32 +73,32 @@ def register_machine(host: Host, params: Params, *, check: bool) -> Result:
     outcome = register(
         host,
         store_of(host, params["data_dir"]),
-        order_of(params),
+        request_of(params),
         _access_token(params),
         package_=package_of(params, host),
         proxy=params["proxy"],
         services_seconds=params["services_seconds"],
         check=check,
-        tell=progress.append,
+        progress=progress.append,
     )
     wait = 0 if check else int(params["wait_roles_seconds"])
-    # Who waits for roles asks again anyway; who does not bridges the seconds after the agent's start.
+    # A wait for roles retries anyway; without one, the seconds after the agent's start are retried here.
     seconds = 0 if check or wait else PATIENCE
     more = _rights(host, params, outcome, progress, seconds=seconds, wait=wait)
     return {**_changes(outcome), **outcome.as_dict(), **more, "progress": progress}
 
 
 def unregister_machine(host: Host, params: Params, *, check: bool) -> Result:
-    """Remove the registration that this collection made; others stay, and are named."""
+    """Remove the registration that this collection created; others stay, and are reported."""
     progress: list[str] = []
     outcome = unregister(
-        host, _access_token(params), local_only=params["local_only"], check=check, tell=progress.append
+        host, _access_token(params), local_only=params["local_only"], check=check, progress=progress.append
     )
     return {**_changes(outcome), **outcome.as_dict(), "remains": outcome.remains, "progress": progress}
 
 
 def inspect_machine(host: Host, params: Params) -> Result:
-    """What this machine is in Azure Arc. What can't be asked is part of the answer, not a failure."""
+    """The registration of this machine. What can't be queried is reported in `progress`, it is no failure."""
     progress: list[str] = []
     outcome = query(host)
     try:
@@ -110,7 +110,7 @@ def inspect_machine(host: Host, params: Params) -> Result:
 
 
 def retried(ask: Callable[[], T], clock: Clock, seconds: float, progress: list[str]) -> T:
-    """Ask again after failures that may pass: an agent that was just started, a lost connection."""
+    """Retry transient failures: an agent that was just started, a lost connection."""
     deadline = clock.monotonic() + seconds
     while True:
         try:
@@ -122,10 +122,10 @@ def retried(ask: Callable[[], T], clock: Clock, seconds: float, progress: list[s
             clock.sleep(PAUSE)
 
 
-def order_of(params: Params) -> Order:
-    """How the machine is to be registered."""
+def request_of(params: Params) -> RegistrationRequest:
+    """The registration that the options request."""
     name = str(params["machine_name"] or socket.gethostname())
-    return Order(
+    return RegistrationRequest(
         registration=Registration(str(params["subscription_id"]), str(params["resource_group"]), name),
         tenant_id=str(params["tenant_id"]),
         location=str(params["location"]),
@@ -162,7 +162,7 @@ def _missing(params: Params, host: Host, arm: str, progress: list[str], wait: in
     grants = Grants(identity, arm, HttpClient(proxies=_proxies(params), clock=host.clock))
     roles = params["roles"] if params["roles"] is not None else needed(params["profile"])
 
-    def look() -> list[Missing]:
+    def query_missing() -> list[Missing]:
         missing = missing_roles(grants, identity, params["cluster_id"], roles)
         # Azure's role comes first: it takes effect in the cluster through Azure.
         if any(one.role_id == ROLES["rbac-cluster-admin"].id for one in missing):
@@ -170,9 +170,9 @@ def _missing(params: Params, host: Host, arm: str, progress: list[str], wait: in
         return [*missing, *_missing_in_cluster(params, host, identity, arm, waiting=wait > 0)]
 
     if wait:
-        wait_for_roles(look, host.clock, wait, progress.append)
+        wait_for_roles(query_missing, host.clock, wait, progress.append)
         return []
-    return look()
+    return query_missing()
 
 
 def _missing_in_cluster(

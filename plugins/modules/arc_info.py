@@ -14,7 +14,8 @@ description:
     state of the agent's services, and the machine's own identity. It never changes anything.
   - With O(cluster_id), the roles that the identity lacks at the cluster are returned, with the commands that
     assign them.
-  - What can't be asked, for example because Azure does not answer, is in RV(progress) and no failure.
+  - What can't be queried, for example because Azure does not answer, is reported in RV(progress). It is no
+    failure.
 author:
   - aks.flexnode contributors (@aks-flexnode)
 extends_documentation_fragment:
@@ -26,7 +27,7 @@ seealso:
 """
 
 EXAMPLES = r"""
-- name: Show what this machine is in Azure Arc
+- name: Show the Azure Arc registration of this machine
   aks.flexnode.arc_info:
   register: arc
 
@@ -128,11 +129,11 @@ missing_roles:
       sample: az role assignment create --assignee-object-id ...
   sample: [{kind: azure, role: Reader, command: az role assignment create ...}]
 progress:
-  description: What happened meanwhile, such as the roles that were waited for.
+  description: Messages of the run, such as a query that failed.
   returned: success
   type: list
   elements: str
-  sample: ["wait for the Arc agent: extd not running"]
+  sample: ["waiting for the Arc agent: extd not running"]
 error:
   description: The code of the error; the message says the rest.
   returned: failure

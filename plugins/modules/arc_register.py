@@ -12,7 +12,7 @@ version_added: 0.1.0
 description:
   - Installs the Azure Connected Machine agent (azcmagent) if it is missing, registers the machine with Azure
     Arc, and waits until the agent works. An agent that is installed already is used as it is.
-  - A machine that is registered as the wanted resource is left alone. One that is registered as another
+  - A machine that is registered as this resource already is not changed. One that is registered as another
     resource is an error that names it.
   - O(state=absent) removes what this module registered or installed, and nothing else. A registration or an
     agent of someone else stays.
@@ -115,7 +115,7 @@ EXAMPLES = r"""
     cluster_id: "{{ flexnode_cluster_id }}"
     wait_roles_seconds: 1800
 
-- name: Remove the registration, if this collection made it
+- name: Remove the registration, if this collection created it
   aks.flexnode.arc_register:
     state: absent
     access_token: "{{ arc_access_token }}"
@@ -219,17 +219,17 @@ missing_roles:
       sample: az role assignment create --assignee-object-id ...
   sample: [{kind: azure, role: Reader, command: az role assignment create ...}]
 progress:
-  description: What happened meanwhile, such as the roles that were waited for.
+  description: Messages of the run, such as the roles that it waited for.
   returned: success
   type: list
   elements: str
-  sample: ["wait for the Arc agent: extd not running"]
+  sample: ["waiting for the Arc agent: extd not running"]
 remains:
   description: With O(state=absent), what was not removed, and why.
   returned: when O(state=absent)
   type: list
   elements: str
-  sample: ["/subscriptions/1/...: somebody else registered it"]
+  sample: ["/subscriptions/1/...: registered by someone else"]
 error:
   description: The code of the error; the message says the rest.
   returned: failure

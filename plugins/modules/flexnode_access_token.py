@@ -13,7 +13,8 @@ description:
   - Signs in as all modules of this collection do and returns the access token, for example for
     M(aks.flexnode.arc_register) to register machines with. So only a token with a short lifetime leaves the
     controller, and no other credential.
-  - The token is a secret. Use C(no_log) on the task, and on the task that passes it on.
+  - The token is a secret. The result is hidden from every output, as with C(no_log), but an error is shown.
+    Use C(no_log) on tasks that use the token, unless their option hides it.
 author:
   - aks.flexnode contributors (@aks-flexnode)
 extends_documentation_fragment:
@@ -33,16 +34,12 @@ EXAMPLES = r"""
 - name: Get a token to register machines with
   aks.flexnode.flexnode_access_token:
   register: azure
-  no_log: true # it returns the token
-  delegate_to: localhost
   run_once: true
 
 - name: Get a token for the API servers of AKS clusters
   aks.flexnode.flexnode_access_token:
     audience: 6dae42f8-4368-4678-94ff-3960e28e3630
   register: kubernetes
-  no_log: true # it returns the token
-  delegate_to: localhost
   run_once: true
 """
 

@@ -34,7 +34,7 @@ options:
     required: true
   kubeconfig:
     description:
-      - A kubeconfig of an administrator, instead of the cluster credential that Azure gives.
+      - A kubeconfig of an administrator, instead of the cluster credential that Azure returns.
     type: path
 extends_documentation_fragment:
   - aks.flexnode.attributes

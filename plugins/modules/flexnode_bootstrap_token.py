@@ -13,8 +13,8 @@ description:
   - Creates a bootstrap token in the cluster for each node that is not Ready, and deletes it after the join.
     An older token of the same node is replaced.
   - A Node that exists and is not Ready gets one too. Its machine may be switched off, but it may also have
-    been reinstalled, which the cluster can't tell, and then it needs a token. A token that was not needed is
-    deleted after the run, or expires.
+    been reinstalled, which the cluster does not know, and then it needs a token. A token that was not needed
+    is deleted after the run, or expires.
   - The rights that joining machines need are bound where no binding grants them yet. A token may ask for a
     kubelet's certificate and have it approved, and nothing else; C(system:node) is never bound to anything.
   - The API server is reached with an administrator's credential of the AKS cluster or, where its local
@@ -87,8 +87,6 @@ EXAMPLES = r"""
     cluster_id: "{{ flexnode_cluster_id }}"
     nodes: [{name: edge-1}, {name: edge-2}]
   register: tokens
-  no_log: true # it returns the tokens
-  delegate_to: localhost
   run_once: true
 
 - name: Delete the tokens after the join
@@ -96,7 +94,6 @@ EXAMPLES = r"""
     cluster_id: "{{ flexnode_cluster_id }}"
     nodes: [{name: edge-1}, {name: edge-2}]
     state: absent
-  delegate_to: localhost
   run_once: true
 """
 
@@ -174,7 +171,7 @@ from ansible_collections.aks.flexnode.plugins.module_utils.controller.cluster.op
     kubernetes_access,
     uses_kubernetes,
 )
-from ansible_collections.aks.flexnode.plugins.module_utils.controller.members import admission_of
+from ansible_collections.aks.flexnode.plugins.module_utils.controller.members import tokens_by_cluster
 from ansible_collections.aks.flexnode.plugins.module_utils.controller.parallel import FAILURES
 from ansible_collections.aks.flexnode.plugins.module_utils.node.machine.clock import SystemClock
 
@@ -205,7 +202,7 @@ def main() -> None:
     kubernetes = uses_kubernetes(params, os.environ, azure=in_azure)
     done = []
     try:
-        work = admission_of(params, kubernetes=kubernetes)
+        work = tokens_by_cluster(params, kubernetes=kubernetes)
         # Azure is asked only for clusters that are named by their resource id.
         clusters = Clusters(login_of(module, packages)) if any(part.cluster for part in work) else None
         for part in work:

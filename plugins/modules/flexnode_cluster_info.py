@@ -39,7 +39,6 @@ EXAMPLES = r"""
   aks.flexnode.flexnode_cluster_info:
     cluster_ids: ["{{ flexnode_cluster_id }}"]
   register: found
-  delegate_to: localhost
   run_once: true
 
 - name: Show the cluster's part of the configuration of its nodes

@@ -78,8 +78,6 @@ EXAMPLES = r"""
       - name: edge-2
         document: {kubernetes: {version: 1.34.4}}
   register: configs
-  no_log: true # it returns URLs that are secrets
-  delegate_to: localhost
   run_once: true
 
 - name: Delete the configuration of a machine that no longer exists
@@ -87,7 +85,6 @@ EXAMPLES = r"""
     cluster_id: "{{ flexnode_cluster_id }}"
     nodes: [{name: edge-3}]
     state: absent
-  delegate_to: localhost
   run_once: true
 """
 

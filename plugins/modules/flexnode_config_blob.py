@@ -85,8 +85,8 @@ options:
 requirements:
   - azure-storage-blob
 notes:
-  - The module runs where its Python packages are, which is the controller. Run it on V(localhost), once for
-    all machines.
+  - The module runs on the controller, where its Python packages and credentials are, whatever machine the
+    task is for. It needs no C(delegate_to). Use C(run_once) in a play on many machines.
 seealso:
   - module: aks.flexnode.flexnode_config_fetch
 """
@@ -100,8 +100,6 @@ EXAMPLES = r"""
       - name: edge-1
         document: "{{ flexnode_config }}"
   register: blobs
-  no_log: true # it returns addresses that are secrets
-  delegate_to: localhost
   run_once: true
 
 - name: Remove the token after the join
@@ -109,8 +107,6 @@ EXAMPLES = r"""
     connection_string: "{{ vault_connection_string }}"
     nodes: [{name: edge-1}]
     token: remove
-  no_log: true
-  delegate_to: localhost
   run_once: true
 """
 

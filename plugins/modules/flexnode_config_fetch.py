@@ -12,8 +12,7 @@ version_added: 0.1.0
 description:
   - Fetches a machine's configuration document from its source, merges explicit settings over it, checks every
     field, and stores it on the machine, readable by root only.
-  - All problems of a document are reported in one pass, each with its path, what stands there and what is
-    accepted.
+  - All problems of a document are reported in one pass, each with its path, its value and what is accepted.
   - The document is returned without its secrets, so that it can be shown and passed to
     M(aks.flexnode.flexnode_reconcile).
 author:
@@ -27,8 +26,8 @@ options:
       - Where the configuration comes from.
       - V(inline) is O(document) itself; V(url) is a configuration bundle at O(url), over which O(document) is
         merged; V(stored) is the document that is on the machine already, with O(document) merged over it.
-      - A machine that has joined does not need its source. If O(url) can't be reached, the stored document
-        counts, with a warning.
+      - A machine that has joined does not need its source. If O(url) can't be reached, the stored document is
+        used, with a warning.
     type: str
     choices: [inline, url, stored]
     default: inline
@@ -46,18 +45,18 @@ options:
 """
 
 EXAMPLES = r"""
-- name: Take the configuration from the inventory
+- name: Use the configuration of the inventory
   aks.flexnode.flexnode_config_fetch:
     document: "{{ flexnode_config | to_json }}"
   register: fetched
 
-- name: Take it from a configuration URL, with a label of our own
+- name: Fetch it from a configuration URL, and add a label
   aks.flexnode.flexnode_config_fetch:
     source: url
     url: "{{ config_url }}"
     document: "{{ {'node': {'labels': {'site': 'lab-1'}}} | to_json }}"
 
-- name: Change a label of a node, whatever its configuration came from
+- name: Change a label of a node, whatever the source of its configuration
   aks.flexnode.flexnode_config_fetch:
     source: stored
     document: "{{ {'node': {'labels': {'site': 'lab-2'}}} | to_json }}"
@@ -70,7 +69,7 @@ config:
   type: dict
   sample: {kubernetes: {version: 1.34.4}, node: {maxPods: 50}}
 config_version:
-  description: The number that the source gave the document.
+  description: Version of the document, as the source returned it.
   returned: success
   type: str
   sample: "1708123456"
@@ -102,10 +101,18 @@ from ansible_collections.aks.flexnode.plugins.module_utils.arc_request import (
     arc_proxy,
     arc_request,
 )
-from ansible_collections.aks.flexnode.plugins.module_utils.config_options import NEEDED, OPTIONS, obtain_given
+from ansible_collections.aks.flexnode.plugins.module_utils.config_options import (
+    OPTIONS,
+    REQUIRED_IF,
+    document_of,
+    mask_secrets,
+)
 from ansible_collections.aks.flexnode.plugins.module_utils.node.engine.lease import held, new_operation
+from ansible_collections.aks.flexnode.plugins.module_utils.node.engine.state import store_of
 from ansible_collections.aks.flexnode.plugins.module_utils.node.errors import FlexNodeError
 from ansible_collections.aks.flexnode.plugins.module_utils.node.machine.host import Host, require_root
+from ansible_collections.aks.flexnode.plugins.module_utils.node.operations.obtain import Obtained, obtain
+from ansible_collections.aks.flexnode.plugins.module_utils.node.sources.options import source_of
 
 
 def main() -> None:
@@ -116,7 +123,7 @@ def main() -> None:
             "purpose": {"type": "str", "choices": ["join", "prepare"], "default": "join"},
             "operation": {"type": "str"},
         },
-        required_if=NEEDED,
+        required_if=REQUIRED_IF,
         supports_check_mode=True,
     )
     params, host = module.params, Host()
@@ -124,13 +131,15 @@ def main() -> None:
     try:
         require_root()
         if module.check_mode:
-            obtained = obtain_given(module, host, purpose=params["purpose"])
+            obtained = fetch(module, host)
         else:
             with held(host, operation, "Ansible", keep=True):
-                obtained = obtain_given(module, host, purpose=params["purpose"])
+                obtained = fetch(module, host)
     except FlexNodeError as error:
         module.fail_json(msg=str(error), error=error.as_result())
     else:
+        for warning in obtained.warnings:
+            module.warn(warning)
         module.exit_json(
             changed=obtained.changed,
             config=obtained.public,
@@ -139,6 +148,20 @@ def main() -> None:
             config_version=obtained.version or "",
             operation=operation,
         )
+
+
+def fetch(module: AnsibleModule, host: Host) -> Obtained:
+    params = module.params
+    source, overrides = source_of(params, document_of(module), store_of(host), host.clock)
+    return obtain(
+        host,
+        source,
+        overrides,
+        purpose=params["purpose"],
+        durable=params["durable"],
+        check=module.check_mode,
+        review=lambda document: mask_secrets(module, document),
+    )
 
 
 if __name__ == "__main__":

@@ -42,14 +42,12 @@ EXAMPLES = r"""
   aks.flexnode.flexnode_config_info:
     cluster_id: "{{ flexnode_cluster_id }}"
   register: configs
-  delegate_to: localhost
   run_once: true
 
-- name: Look at the configuration of one node
+- name: Show the configuration of one node
   aks.flexnode.flexnode_config_info:
     cluster_id: "{{ flexnode_cluster_id }}"
     names: [edge-1]
-  delegate_to: localhost
   run_once: true
 """
 
@@ -85,7 +83,7 @@ nodes:
       type: bool
       sample: true
     reason:
-      description: Why not, or in which way, as one word.
+      description: The reason of the Ready condition, as one word.
       type: str
       sample: KubeletReady
     last_seen:

@@ -10,8 +10,8 @@ module: flexnode_identity_binding
 short_description: Let machines join a cluster with their Azure identities
 version_added: 0.1.0
 description:
-  - Binds the Azure identity of each machine, in the cluster, to what obtains a kubelet's certificate and to
-    nothing else. It is what C(kubernetesAuth.profile=certificate) needs, once.
+  - Binds the Azure identity of each machine, in the cluster, to the right to request a kubelet certificate,
+    and to nothing else. It is what C(kubernetesAuth.profile=certificate) needs, once.
   - After the join the kubelet has a certificate of its own, and O(state=absent) removes the binding.
   - C(system:node) is never bound to an identity. For C(kubernetesAuth.profile=token), assign roles in Azure
     to the machine, see M(aks.flexnode.flexnode_role_assignment).
@@ -66,7 +66,6 @@ EXAMPLES = r"""
     nodes:
       - name: edge-1
         machine_id: /subscriptions/1/resourceGroups/edge/providers/Microsoft.HybridCompute/machines/edge-1
-  delegate_to: localhost
   run_once: true
 
 - name: Remove the bindings after the join
@@ -74,7 +73,6 @@ EXAMPLES = r"""
     cluster_id: "{{ flexnode_cluster_id }}"
     nodes: [{name: edge-1, principal_id: 99999999-8888-7777-6666-555555555555}]
     state: absent
-  delegate_to: localhost
   run_once: true
 """
 

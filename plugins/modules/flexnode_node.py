@@ -11,8 +11,9 @@ short_description: Manage Node objects of a cluster
 version_added: 0.1.0
 description:
   - Waits for Nodes to be Ready, sets labels and taints, cordons, drains, uncordons and deletes them.
-  - On the controller it uses O(kubeconfig) or the other Kubernetes options. On a joined machine, without
-    them, it signs in as the machine's own kubelet, which may change its own Node only, and not its taints.
+  - With O(kubeconfig), O(context) or O(host) it runs on the controller, whatever machine the task is for.
+  - Without them it runs on a joined machine and signs in as the machine's own kubelet, which may change its
+    own Node only, and not its taints.
 author:
   - aks.flexnode contributors (@aks-flexnode)
 extends_documentation_fragment:
@@ -83,7 +84,6 @@ EXAMPLES = r"""
     names: [edge-1, edge-2]
     ready: true
     kubeconfig: ~/.kube/config
-  delegate_to: localhost
   run_once: true
 
 - name: Delete a Node whose machine is gone
@@ -91,7 +91,6 @@ EXAMPLES = r"""
     names: [edge-3]
     state: absent
     kubeconfig: ~/.kube/config
-  delegate_to: localhost
 """
 
 RETURN = r"""
@@ -166,10 +165,10 @@ def main() -> None:
         supports_check_mode=True,
     )
     params, host = module.params, Host()
-    # Without names the Node of this machine is meant, whatever the environment says.
+    # Without names the module acts on the Node of this machine, and ignores the environment.
     kubernetes = uses_kubernetes(params, os.environ, azure=not params["names"])
     if kubernetes and not params["names"]:
-        module.fail_json(msg="names is required with kubeconfig or host: which Nodes?")
+        module.fail_json(msg="names is required with kubeconfig or host: set it to the names of the Nodes")
     try:
         with contextlib.ExitStack() as stack:
             client: NodeApi

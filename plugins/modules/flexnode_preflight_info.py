@@ -12,7 +12,7 @@ version_added: 0.1.0
 description:
   - Runs every check and reports everything that is wrong at once, each with what was found, why it matters
     and the command that fixes it.
-  - Findings are an answer, not a failure of this module. See RV(ok).
+  - Findings do not make this module fail. See RV(ok).
   - Changes nothing, needs no more rights than the join itself, and never authenticates with the bootstrap
     token.
 author:
@@ -35,9 +35,9 @@ options:
       - Whether O(url) stays valid, so that C(continuousMonitoring) can follow it.
   stage:
     description:
-      - V(host) looks at the machine and sends no request. V(connectivity) asks the API server, the sources of
-        all artifacts and Azure, and belongs after Arc and VPN. V(all) does both, and leaves out what Arc or a
-        VPN has to make possible first.
+      - V(host) checks the machine and sends no request. V(connectivity) asks the API server, the sources of
+        all artifacts and Azure, and belongs after Arc and VPN. V(all) does both, except what needs Arc or a
+        VPN that is not there yet.
     type: str
     choices: [host, connectivity, all]
     default: all
@@ -55,12 +55,12 @@ options:
     description:
       - When the bootstrap token expires, as its issuer says. A date as in V(2026-11-15T08:00:00Z), or
         seconds since 1970.
-      - The document does not say, and trying would consume it.
+      - The document does not contain it, and testing the token would use it up.
     type: str
 """
 
 EXAMPLES = r"""
-- name: Look for everything that would keep this machine from joining
+- name: Check everything that would keep this machine from joining
   aks.flexnode.flexnode_preflight_info:
     document: "{{ flexnode_config | to_json }}"
     skip: [swap]
@@ -78,7 +78,7 @@ ok:
   type: bool
   sample: false
 findings:
-  description: All that is wrong, errors first.
+  description: All problems, errors first.
   returned: success
   type: list
   elements: dict
@@ -104,17 +104,17 @@ findings:
       type: str
       sample: "remove it, or set takeover: true to adopt it"
 unchecked:
-  description: Checks that could not be made, with the reason of each.
+  description: Checks that could not run, with the reason of each.
   returned: success
   type: list
   elements: dict
-  sample: [{id: token-expired, why: the document does not say when its token expires}]
+  sample: [{id: token-expired, why: the document does not contain the token's expiry}]
 table:
   description: The same for a person, as lines.
   returned: success
   type: list
   elements: str
-  sample: ["edge-1  1 error", "  ERROR    root  this does not run as root"]
+  sample: ["edge-1  1 error", "  ERROR    root  preflight does not run as root"]
 summary:
   description: The result in a few words.
   returned: success
@@ -131,13 +131,13 @@ warning_count:
   type: int
   sample: 2
 checks:
-  description: Ids of everything that was looked at.
+  description: Ids of all checks that ran.
   returned: success
   type: list
   elements: str
   sample: [root, platform, systemd]
 skipped_checks:
-  description: Ids of what was left out.
+  description: Ids of the checks that were skipped.
   returned: success
   type: list
   elements: str
@@ -173,8 +173,11 @@ from datetime import datetime, timezone
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ansible_collections.aks.flexnode.plugins.module_utils.config_options import NEEDED, OPTIONS
-from ansible_collections.aks.flexnode.plugins.module_utils.node.config.document import loads, secrets_of
+from ansible_collections.aks.flexnode.plugins.module_utils.config_options import (
+    OPTIONS,
+    REQUIRED_IF,
+    document_of,
+)
 from ansible_collections.aks.flexnode.plugins.module_utils.node.engine.state import store_of
 from ansible_collections.aks.flexnode.plugins.module_utils.node.errors import (
     ConfigInvalid,
@@ -182,16 +185,10 @@ from ansible_collections.aks.flexnode.plugins.module_utils.node.errors import (
     Problem,
 )
 from ansible_collections.aks.flexnode.plugins.module_utils.node.machine.host import Host
-from ansible_collections.aks.flexnode.plugins.module_utils.node.net.http_client import HttpClient
 from ansible_collections.aks.flexnode.plugins.module_utils.node.preflight.document import fetched
 from ansible_collections.aks.flexnode.plugins.module_utils.node.preflight.finding import Report
 from ansible_collections.aks.flexnode.plugins.module_utils.node.preflight.run import run_preflight
-from ansible_collections.aks.flexnode.plugins.module_utils.node.sources.source import (
-    Inline,
-    Source,
-    Stored,
-    Url,
-)
+from ansible_collections.aks.flexnode.plugins.module_utils.node.sources.options import source_of
 
 
 def main() -> None:
@@ -204,11 +201,11 @@ def main() -> None:
             "name": {"type": "str"},
             "token_expires": {"type": "str", "no_log": False},
         },
-        required_if=NEEDED,
+        required_if=REQUIRED_IF,
         supports_check_mode=True,
     )
     try:
-        report = look(module)
+        report = check(module)
     except FlexNodeError as error:
         module.fail_json(msg=str(error), error=error.as_result())
     else:
@@ -216,18 +213,9 @@ def main() -> None:
         module.exit_json(changed=False, name=name, table=report.lines(name), **report.as_dict())
 
 
-def look(module: AnsibleModule) -> Report:
+def check(module: AnsibleModule) -> Report:
     params, host = module.params, Host()
-    document = loads(params["document"], where="document")
-    module.no_log_values.update(secrets_of(document))
-    source: Source = Inline(document)
-    if params["source"] == "url":
-        source = Url(
-            params["url"], HttpClient(ca_pem=params["url_ca_cert"] or "", clock=host.clock, attempts=2)
-        )
-    elif params["source"] == "stored":
-        source = Stored(store_of(host))
-    overrides = {} if params["source"] == "inline" else document
+    source, overrides = source_of(params, document_of(module), store_of(host), host.clock, attempts=2)
     return run_preflight(
         host,
         fetched(host, source, overrides, pollable=params["source"] == "stored" or params["durable"]),

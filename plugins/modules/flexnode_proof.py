@@ -55,7 +55,6 @@ EXAMPLES = r"""
   aks.flexnode.flexnode_proof:
     names: [edge-1, edge-2]
     kubeconfig: ~/.kube/config
-  delegate_to: localhost
   run_once: true
 
 - name: The same where images come from a registry of the site
@@ -63,7 +62,6 @@ EXAMPLES = r"""
     names: [edge-1]
     kubeconfig: ~/.kube/config
     image: registry.example/busybox:1.36
-  delegate_to: localhost
   run_once: true
 """
 

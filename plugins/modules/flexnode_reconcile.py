@@ -13,8 +13,8 @@ description:
   - Computes everything that a node consists of from its configuration, compares it with the machine, and
     applies what differs in one transaction. Artifacts are fetched and verified first, then all is placed,
     then what changed is restarted once.
-  - What the configuration asked for once and asks for no more gets the state back that it had before. If
-    it was changed by others since, it is left, with a warning.
+  - An item that is no longer in the configuration is restored to its state before the join. If it was changed
+    outside this collection since, it is left, with a warning.
   - With the V(services) component, success means that the Node is Ready at the API server, with the right
     version.
   - O(state=absent) uninstalls everything. What was on the machine before is restored; what was changed by
@@ -46,17 +46,17 @@ options:
   config:
     description:
       - The document that M(aks.flexnode.flexnode_config_fetch) returned. Secrets are read from the machine.
-      - Without it and without O(source), the document that is stored on the machine counts.
+      - Without it and without O(source), the document that is stored on the machine is used.
     type: dict
   preflight:
     description:
-      - With O(source), look for everything that would keep the machine from joining before anything of it is
-        changed, and fail with all of it at once. Done as long as the machine has not joined.
+      - With O(source), check everything that would keep the machine from joining before anything is changed,
+        and fail with all problems at once. Skipped on a machine that has joined.
     type: bool
     default: false
   preflight_skip:
     description:
-      - Checks of O(preflight) that do not count, by their ids.
+      - Ids of checks of O(preflight) to skip.
     type: list
     elements: str
     default: []
@@ -77,7 +77,7 @@ EXAMPLES = r"""
     source: inline
     document: "{{ flexnode_config | to_json }}"
 
-- name: Make it one with the configuration that was fetched before
+- name: Apply the configuration that was fetched before
   aks.flexnode.flexnode_reconcile:
     config: "{{ fetched.config }}"
     operation: "{{ fetched.operation }}"
@@ -99,8 +99,8 @@ actions:
   elements: str
   sample: [install containerd 2.3.4, create /etc/containerd/config.toml]
 config_version:
-  description: The number that the source gave the document.
-  returned: when O(source) is given
+  description: Version of the document, as the source returned it.
+  returned: when O(source) is set
   type: str
   sample: "1708123456"
 timings:
@@ -118,7 +118,7 @@ remains:
   returned: when O(state=absent)
   type: list
   elements: str
-  sample: ["file:/etc/containerd/config.toml: someone changed it after us"]
+  sample: ["file:/etc/containerd/config.toml: changed outside this collection"]
 node_name:
   description: With O(state=absent), name of the Node that the machine was.
   returned: when O(state=absent)
@@ -141,18 +141,29 @@ from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ansible_collections.aks.flexnode.plugins.module_utils.config_options import NEEDED, OPTIONS, obtain_given
+from ansible_collections.aks.flexnode.plugins.module_utils.config_options import (
+    OPTIONS,
+    REQUIRED_IF,
+    document_of,
+    mask_secrets,
+)
 from ansible_collections.aks.flexnode.plugins.module_utils.node.config.types.setting import Purpose
 from ansible_collections.aks.flexnode.plugins.module_utils.node.engine.lease import held, new_operation
+from ansible_collections.aks.flexnode.plugins.module_utils.node.engine.state import store_of
 from ansible_collections.aks.flexnode.plugins.module_utils.node.errors import FlexNodeError
 from ansible_collections.aks.flexnode.plugins.module_utils.node.machine.host import Host, require_root
 from ansible_collections.aks.flexnode.plugins.module_utils.node.operations.checks import has_joined
 from ansible_collections.aks.flexnode.plugins.module_utils.node.operations.leave import leave
-from ansible_collections.aks.flexnode.plugins.module_utils.node.operations.obtain import stored_config
+from ansible_collections.aks.flexnode.plugins.module_utils.node.operations.obtain import (
+    Obtained,
+    obtain,
+    stored_config,
+)
 from ansible_collections.aks.flexnode.plugins.module_utils.node.operations.reconcile import (
     EVERYTHING,
     reconcile,
 )
+from ansible_collections.aks.flexnode.plugins.module_utils.node.sources.options import source_of
 
 
 def main() -> None:
@@ -172,7 +183,7 @@ def main() -> None:
             "drain_seconds": {"type": "int", "default": 60},
             "operation": {"type": "str"},
         },
-        required_if=NEEDED,
+        required_if=REQUIRED_IF,
         mutually_exclusive=[("source", "config")],
         supports_check_mode=True,
     )
@@ -191,9 +202,9 @@ def main() -> None:
 
 
 def carry_out(module: AnsibleModule, host: Host) -> dict[str, object]:
-    given = module.params
-    if given["state"] == "absent":
-        left = leave(host, drain_seconds=given["drain_seconds"], check=module.check_mode)
+    params, check = module.params, module.check_mode
+    if params["state"] == "absent":
+        left = leave(host, drain_seconds=params["drain_seconds"], check=check)
         return {
             "changed": left.changed,
             "actions": left.actions,
@@ -201,35 +212,53 @@ def carry_out(module: AnsibleModule, host: Host) -> dict[str, object]:
             "node_name": left.node,
             "node_remains": left.node_remains,
         }
-    purpose: Purpose = "join" if {"kubelet", "services"} & set(given["components"]) else "prepare"
-
-    def look(document: Mapping[str, Any]) -> None:
-        if not given["preflight"] or has_joined(host, document):
-            return
-        # Here, as a machine that has joined need not read it.
-        from ansible_collections.aks.flexnode.plugins.module_utils.node.preflight.run import run_preflight
-
-        # In check mode nothing has been minted or given yet: what is only announced is no fault.
-        arc = (document.get("azure") or {}).get("arc") or {}
-        given_later = ["azure-role", "cluster-rights"] if arc.get("autoRoleAssignment") else []
-        announced = ["secrets-missing", *given_later] if module.check_mode else []
-        run_preflight(host, document, skip=[*given["preflight_skip"], *announced]).require()
-
-    if given["source"]:
-        obtained = obtain_given(module, host, purpose=purpose, look=look)
+    purpose: Purpose = "join" if {"kubelet", "services"} & set(params["components"]) else "prepare"
+    if params["source"]:
+        obtained = obtain_by_options(module, host, purpose)
     else:
-        obtained = stored_config(host, given["config"], purpose=purpose, pollable=module.check_mode)
-    run = reconcile(obtained, given["components"], check=module.check_mode)
-    for warning in run.warnings:
+        obtained = stored_config(host, params["config"], purpose=purpose, pollable=check)
+    run = reconcile(obtained, params["components"], check=check)
+    for warning in (*obtained.warnings, *run.warnings):
         module.warn(warning)
     return {
         "changed": run.changed or obtained.changed,
         "actions": run.actions,
         "timings": run.timings,
         "diff": run.plan.diff,
-        **({"config_version": obtained.version or ""} if given["source"] else {}),
+        **({"config_version": obtained.version or ""} if params["source"] else {}),
         **({"node": run.node} if run.node else {}),
     }
+
+
+def obtain_by_options(module: AnsibleModule, host: Host, purpose: Purpose) -> Obtained:
+    params, check = module.params, module.check_mode
+
+    def review(document: Mapping[str, Any]) -> None:
+        mask_secrets(module, document)
+        if params["preflight"] and not has_joined(host, document):
+            require_preflight(host, document, params["preflight_skip"], check=check)
+
+    source, overrides = source_of(params, document_of(module), store_of(host), host.clock)
+    return obtain(
+        host,
+        source,
+        overrides,
+        purpose=purpose,
+        durable=params["durable"],
+        check=check,
+        review=review,
+    )
+
+
+def require_preflight(host: Host, document: Mapping[str, Any], skip: list[str], *, check: bool) -> None:
+    # Imported here, because a machine that has joined does not need it.
+    from ansible_collections.aks.flexnode.plugins.module_utils.node.preflight.run import run_preflight
+
+    # In check mode tokens and role assignments do not exist yet, so that their absence is no finding.
+    arc = (document.get("azure") or {}).get("arc") or {}
+    roles = ["azure-role", "cluster-rights"] if arc.get("autoRoleAssignment") else []
+    created_later = ["secrets-missing", *roles] if check else []
+    run_preflight(host, document, skip=[*skip, *created_later]).require()
 
 
 def shipped() -> None:

@@ -92,7 +92,8 @@ options:
     elements: str
   state:
     description:
-      - V(present) assigns the roles, V(absent) removes those that this module assigned, V(query) only looks.
+      - V(present) assigns the roles, V(absent) removes those that this module assigned, V(query) changes
+        nothing.
     type: str
     choices: [present, absent, query]
     default: present
@@ -117,7 +118,6 @@ EXAMPLES = r"""
         principal_id: 99999999-8888-7777-6666-555555555555
       - name: edge-2
         machine_id: "{{ arc_resource_id }}"
-  delegate_to: localhost
   run_once: true
 
 - name: Show which roles a machine with kubernetesAuth.profile token lacks
@@ -127,7 +127,6 @@ EXAMPLES = r"""
     auth_profile: token
     state: query
   register: found
-  delegate_to: localhost
 
 - name: Assign a custom role
   aks.flexnode.flexnode_role_assignment:
@@ -135,7 +134,6 @@ EXAMPLES = r"""
       - principal_id: 99999999-8888-7777-6666-555555555555
         role: AKS Flex Node
         scope: "{{ flexnode_cluster_id }}"
-  delegate_to: localhost
 """
 
 RETURN = r"""

@@ -11,15 +11,15 @@ module: flexnode_source
 short_description: Check the inventory and resolve the configuration of all machines of a play
 version_added: 0.1.0
 description:
-  - Reads the C(flexnode_*) variables of every host of the play, and stops with one table of everything that
-    contradicts itself. These are unknown sources, equal Node names, equal or overlapping pod ranges, missing
-    files. Unknown variables are warnings.
+  - Reads the C(flexnode_*) variables of every host of the play, and stops with one table of all
+    errors. These are wrong values, unknown sources, missing ids, URLs and files, equal Node names, equal or
+    overlapping pod ranges. Unknown variables are warnings.
   - Asks each source once for all of its machines, with one login. V(rp) writes flexNodeConfig resources,
     V(cluster) reads the clusters and creates bootstrap tokens, V(blob) writes bundles to Blob Storage.
   - Runs on the controller, once per play (C(run_once)). Role P(aks.flexnode.source#role) calls it, and the
     roles P(aks.flexnode.node#role), P(aks.flexnode.arc#role) and P(aks.flexnode.config#role) use what it
     returns.
-  - The result holds secrets. It is shown in no output; a failure is.
+  - The result holds secrets and is hidden from every output. An error is shown.
 options:
   state:
     description:
@@ -122,7 +122,7 @@ actions:
   returned: success
   type: list
   elements: str
-  sample: [create flexNodeConfig edge-1 (there is none)]
+  sample: [create flexNodeConfig edge-1 (it does not exist)]
 error:
   description: The code of the error; the message says the rest.
   returned: failure

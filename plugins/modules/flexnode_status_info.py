@@ -10,7 +10,7 @@ module: flexnode_status_info
 short_description: Show the status of a node
 version_added: 0.1.0
 description:
-  - Looks at a machine, its configuration and its Node, and gives one document with one reason.
+  - Reads the state of a machine, its configuration and its Node, and returns one document with one reason.
   - Changes nothing.
 author:
   - aks.flexnode contributors (@aks-flexnode)

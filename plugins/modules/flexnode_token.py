@@ -52,8 +52,6 @@ EXAMPLES = r"""
     cluster_id: "{{ flexnode_cluster_id }}"
     names: [edge-1]
   register: tokens
-  no_log: true # it returns URLs that are secrets
-  delegate_to: localhost
   run_once: true
 """
 

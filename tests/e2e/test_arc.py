@@ -335,7 +335,7 @@ class TestRolesOfOthers:
         path = site.directory / "arc_status.yml"
         path.write_text(STATUS, encoding="utf-8")
         shown = plain(fleet.succeeded(site.play(str(path), site.inventory("status"))).output)
-        assert re.search(r"MACHINE +STATUS +AGENT +INSTALLED BY US", shown), shown
+        assert re.search(r"MACHINE +STATUS +AGENT +REGISTERED BY US", shown), shown
         for machine in site.machines:
             assert re.search(rf"{resource}/{machine.name} +Connected +[\d.]+ +yes", shown), shown
 

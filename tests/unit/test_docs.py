@@ -92,10 +92,6 @@ def test_error_codes_exist(page: Path) -> None:
     assert set(re.findall(r"FLEX-\d{4}", text_of(page))) <= known
 
 
-# Variables of playbooks that the specification names ("Targets"); playbooks may come to use them.
-ANNOUNCED = {"flexnode_serial", "flexnode_max_fail_percentage"}
-
-
 def test_variables_of_the_page_are_those_of_the_roles_and_playbooks() -> None:
     in_specs = {
         name
@@ -109,8 +105,7 @@ def test_variables_of_the_page_are_those_of_the_roles_and_playbooks() -> None:
     in_playbooks = set(re.findall(rf"\bflexnode_(?:{names})\b", playbooks))
     page = text_of(ROOT / "docs" / "variables.md")
     on_page = set(re.findall(r"^\| `(flexnode_\w+)` \|", page, re.MULTILINE))
-    assert on_page - ANNOUNCED == (in_specs | in_playbooks) - ANNOUNCED
-    assert on_page >= ANNOUNCED
+    assert on_page == in_specs | in_playbooks
 
 
 def test_state_files_are_told() -> None:

@@ -33,7 +33,7 @@ LAYERS = {
     "identity": "errors secret config machine net",
     "node_object": "errors config machine net resources components identity",
     "procedures": "errors secret config machine net identity resources node_object engine",
-    "sources": "errors config net engine",
+    "sources": "errors config machine net engine",
     # What can be done to a machine, and the ways in.
     "operations": "errors secret config machine net catalogue resources engine components node_object "
     "identity procedures sources",

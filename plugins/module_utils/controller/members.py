@@ -80,7 +80,7 @@ def by_cluster(members: Iterable[Member]) -> dict[ArmId, list[Member]]:
 
 
 @dataclass(frozen=True, slots=True)
-class Admission:
+class ClusterTokens:
     """Nodes and tokens of one cluster; without an id, of the cluster that Kubernetes options name."""
 
     cluster: ArmId | None
@@ -89,20 +89,20 @@ class Admission:
     without: frozenset[str] = frozenset()  # names that need no token
 
 
-def admission_of(options: Mapping[str, Any], *, kubernetes: bool) -> list[Admission]:
+def tokens_by_cluster(options: Mapping[str, Any], *, kubernetes: bool) -> list[ClusterTokens]:
     """Read the nodes and token ids; with `kubernetes` all of them belong to one cluster without an id."""
     token_ids, nodes = tuple(options["token_ids"]), options["nodes"]
     if kubernetes:
         names = node_names(nodes)
         without = (name for name, node in zip(names, nodes, strict=True) if not node.get("token", True))
-        return [Admission(None, tuple(names), token_ids, frozenset(without))]
+        return [ClusterTokens(None, tuple(names), token_ids, frozenset(without))]
     default = options["cluster_id"] or ""
     members = members_of(nodes, default)
     no_token = {
         member.key for member, node in zip(members, nodes, strict=True) if not node.get("token", True)
     }
     found = {
-        cluster: Admission(
+        cluster: ClusterTokens(
             cluster,
             tuple(member.name for member in group),
             without=frozenset(member.name for member in group if member.key in no_token),
@@ -111,5 +111,5 @@ def admission_of(options: Mapping[str, Any], *, kubernetes: bool) -> list[Admiss
     }
     if token_ids:
         (home,) = {member.cluster for member in members_of([{"name": "any"}], default)}
-        found[home] = replace(found.get(home, Admission(home)), token_ids=token_ids)
+        found[home] = replace(found.get(home, ClusterTokens(home)), token_ids=token_ids)
     return list(found.values())

@@ -127,7 +127,7 @@ class ConfigMissing(FlexNodeError):
 
 
 class NotAvailable(FlexNodeError):
-    code, title = "FLEX-1105", "The configuration asks for something this version can't do"
+    code, title = "FLEX-1105", "The configuration uses fields that this version does not support"
 
 
 # --- 12xx: artifacts --------------------------------------------------------------------------------------
@@ -212,7 +212,7 @@ class PreflightFailed(FlexNodeError):
 
 
 class LeaseHeld(FlexNodeError):
-    code, title = "FLEX-1401", "Another run holds this machine"
+    code, title = "FLEX-1401", "Another run is changing this machine"
     remedy = "wait for it to end; the lease of a dead process expires by itself"
 
 

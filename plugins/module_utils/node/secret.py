@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from typing import NoReturn
 
-# Replaces a secret in a document that may be shown; the parser accepts it in place of any secret.
+# The placeholder of a secret in a document that may be shown; the parser accepts it in place of any secret.
+# Blobs and source.json hold it, and installed programs compare with it: it must not change.
 REDACTED = "<minted at apply>"
 
 

@@ -168,7 +168,7 @@ def test_an_error_is_one_message_and_status_1(site: Site, capsys: Captured, tmp_
     assert main(["join", "--config", str(tmp_path / "none.json")], site.machine.host) == 1
     printed = capsys.readouterr()
     assert printed.out == ""
-    assert printed.err.startswith("FLEX-1309: can't be read")
+    assert printed.err.startswith("FLEX-1309: the file can't be read")
     assert "fix: check the path" in printed.err
 
 

@@ -102,7 +102,7 @@ class Arm:
                     "an operation does not finish",
                     where=f"{method} {path}",
                     why=f"still running after {self._limit:.0f} s",
-                    fix="look at the resource and at https://status.azure.com, then run this again; "
+                    fix="check the resource in the portal and https://status.azure.com, then run this again; "
                     "operation_timeout waits longer",
                 )
             return first, poller.result() or first

@@ -36,7 +36,7 @@ class AzureRefuses(FlexNodeError):
 
 
 class AzureUnavailable(FlexNodeError):
-    code, title = "FLEX-1705", "Azure gives no usable answer"
+    code, title = "FLEX-1705", "Azure does not return a usable answer"
     remedy = "check network, proxy and ca_bundle; https://status.azure.com shows outages; then run this again"
 
 
@@ -45,7 +45,7 @@ class ClusterUnusable(FlexNodeError):
 
 
 class BindingConflict(FlexNodeError):
-    code, title = "FLEX-1707", "A role or binding of our name exists, but grants something else"
+    code, title = "FLEX-1707", "A role or binding with a name of this collection grants something else"
 
 
 class StorageRefuses(FlexNodeError):
@@ -53,7 +53,7 @@ class StorageRefuses(FlexNodeError):
 
 
 class PrincipalUnknown(FlexNodeError):
-    code, title = "FLEX-1709", "The directory does not know the principal"
+    code, title = "FLEX-1709", "The principal is not known in Entra ID"
     remedy = (
         "check the object id (az ad sp show --id OBJECT_ID); one that was created minutes ago may not be "
         "known everywhere yet: run this again"

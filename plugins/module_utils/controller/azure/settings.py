@@ -131,7 +131,7 @@ def _require_principal(source: str, layers: Sequence[Layer]) -> None:
 
 
 def _unused(layers: Sequence[Layer]) -> str:
-    """What a user who meant a service principal must add; empty where nothing points to one."""
+    """Which part of a service principal is missing, if client_id is set; otherwise empty."""
     if not _first(layers, "client_id"):
         return ""
     return (

@@ -93,7 +93,7 @@ def _compare(right: Right, wanted: Json, found: Json | None) -> None:
         why=f"it should bind {right.role} to {right.subject}"
         if kind == "ClusterRoleBinding"
         else f"its rules should be {list(right.rules)}",
-        fix=f"look at it (kubectl describe {kind.lower()} {name}), delete it if nothing uses it, "
+        fix=f"check it (kubectl describe {kind.lower()} {name}), delete it if nothing uses it, "
         "and run this again; docs/examples/rbac.yaml shows what it should be",
     )
 

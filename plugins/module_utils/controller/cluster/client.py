@@ -134,7 +134,7 @@ class Client:
             document = json.loads(data)
         except ValueError as error:
             raise ApiUnreachable(
-                "something answers that is not an API server",
+                "the server that answers is not an API server",
                 where=self._server,
                 why="its answer is not JSON",
                 fix="check the server of the kubeconfig; a captive portal or a proxy may answer in its place",
@@ -181,7 +181,7 @@ def connected(access: Access, kind: type[AnyClient]) -> Iterator[AnyClient]:
 
 @dataclass(slots=True)
 class _Plugin:
-    """Credentials of an exec plugin, asked for again shortly before they expire."""
+    """Credentials of an exec plugin, renewed shortly before they expire."""
 
     access: Access
     plugin: ExecPlugin
@@ -230,7 +230,7 @@ def _trusted(folder: Path, access: Access) -> str:
             "the CA certificates of the API server can't be used",
             where=access.server,
             why=str(error),
-            fix="give PEM certificates: az aks get-credentials writes them into the kubeconfig",
+            fix="use PEM certificates: az aks get-credentials writes them into the kubeconfig",
         ) from error
     return _private(folder / "ca.pem", access.ca_pem)
 

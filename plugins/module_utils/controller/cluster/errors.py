@@ -101,10 +101,12 @@ def refused(status: int, message: str, server: str, request: str = "") -> FlexNo
             fix=right.fix,
         )
     return ApiUnreachable(
-        f"the API server gives no usable answer (HTTP {status})",
+        f"the API server does not return a usable answer (HTTP {status})",
         where=where,
         why=message,
-        fix="run this again; if it fails again, look at the API server's state" if status >= 500 else "",
+        fix="run this again; if it fails again, check the API server: kubectl get --raw /readyz?verbose"
+        if status >= 500
+        else "",
     )
 
 

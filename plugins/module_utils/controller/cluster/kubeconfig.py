@@ -105,7 +105,9 @@ def access_of(kubeconfig: Mapping[str, Any], directory: str, context: str = "", 
 def plugin_of(entry: Mapping[str, Any], directory: str, where: str = "") -> ExecPlugin:
     """Read the `exec` part of a user."""
     if not entry.get("command"):
-        raise _unusable(where, "its exec plugin has no command", "az aks get-credentials writes a whole one")
+        raise _unusable(
+            where, "its exec plugin has no command", "az aks get-credentials writes a complete one"
+        )
     return ExecPlugin(
         command=str(entry["command"]),
         api_version=str(entry.get("apiVersion") or "client.authentication.k8s.io/v1"),

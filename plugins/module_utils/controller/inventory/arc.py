@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Which rights the machines of a run get through Azure Arc, and which are revoked. Pure.
 
-Rights follow the inventory alone. What a machine reports about itself never gives it any.
+Rights follow the inventory alone. What a machine reports about itself grants none.
 """
 
 from __future__ import annotations

@@ -85,7 +85,11 @@ def _same_names(machines: Sequence[Machine], run: set[str]) -> Iterator[Finding]
     for (name, _cluster), found in by_name.items():
         hosts = tuple(machine.host for machine in found)
         if len(found) > 1 and run & set(hosts):
-            yield Finding(hosts, f"all of these would be Node {name}", "give each its own agent.nodeName")
+            yield Finding(
+                hosts,
+                f"all of these would be Node {name}",
+                "set a different agent.nodeName for each (in flexnode_host_config)",
+            )
 
 
 def _pod_ranges(machines: Sequence[Machine], run: set[str]) -> Iterator[Finding]:
@@ -111,15 +115,15 @@ def _pod_ranges(machines: Sequence[Machine], run: set[str]) -> Iterator[Finding]
     for (network_text, _cluster), hosts in equal.items():
         yield Finding(
             tuple(hosts),
-            f"cni.podCIDR {network_text} is the same",
-            "give each node a range of its own (cni.podCIDR in flexnode_host_config)",
+            f"all of these have cni.podCIDR {network_text}",
+            "set a different cni.podCIDR for each (in flexnode_host_config)",
         )
 
 
 def _overlap(one: Machine, wide: Network, other: Machine, network: Network) -> Finding:
     hosts, what = (one.host, other.host), f"cni.podCIDR {wide} and {network} overlap"
     if one.cluster_id.lower() == other.cluster_id.lower():
-        return Finding(hosts, what, "give each node a range of its own (cni.podCIDR in flexnode_host_config)")
+        return Finding(hosts, what, "set a different cni.podCIDR for each (in flexnode_host_config)")
     return Finding(
         hosts,
         f"{what}: nodes of two clusters in one pod range",

@@ -52,10 +52,10 @@ def handovers(
     joined = {answer["name"] for answer in tokens if answer.get("joined")}
     found: dict[str, dict[str, Any]] = {}
     for machine in machines:
-        whole = documents.get(machine.host, machine.document)
+        document = documents.get(machine.host, machine.document)
         if machine.node in by_config and machine.source == "rp":
             answer = by_config[machine.node]
-            options = {**_url(answer.get("config_url"), bool(answer.get("joined"))), "document": whole}
+            options = {**_url(answer.get("config_url"), bool(answer.get("joined"))), "document": document}
         elif machine.node in by_blob and machine.source == "blob":
             url = _url(by_blob[machine.node].get("url"), machine.node in joined)
             options = {**url, "durable": True, "document": {}}  # the blob holds the whole document
@@ -67,14 +67,14 @@ def handovers(
                 "document": machine.document,
             }
         else:
-            options = {"source": "inline", "document": whole}
+            options = {"source": "inline", "document": document}
         found[machine.host] = {
             "url": "",
             "durable": False,
             **options,
             "node": machine.node,
-            "arc": arc_request(whole, machine.cluster_id, machine.node or machine.host),
-            "arc_proxy": arc_proxy(whole),
+            "arc": arc_request(document, machine.cluster_id, machine.node or machine.host),
+            "arc_proxy": arc_proxy(document),
         }
     return found
 

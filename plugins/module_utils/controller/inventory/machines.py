@@ -31,12 +31,12 @@ class Machine:
 
     @property
     def wants_token(self) -> bool:
-        """Whether it joins with a bootstrap token: it brings no Azure identity, or says so."""
+        """Whether it joins with a bootstrap token: it has no Azure identity, or chooses the token."""
         return choices_of(self.document).wants_token
 
     @property
     def pod_cidr(self) -> str:
-        """The range of its pods, where a bridge network of ours is asked for."""
+        """The range of its pods, with cni.mode bridge."""
         cni = _section(self.document, "cni")
         return str(cni.get("podCIDR") or "") if cni.get("mode") == "bridge" else ""
 
@@ -71,7 +71,7 @@ def machine_of(host: str, variables: Mapping[str, Any], read_file: Callable[[str
 def combined(base: Document, over: Document) -> dict[str, Any]:
     """One layer of settings over another, as the filter `combine(recursive=true)` does.
 
-    A null stays: it removes a key of the document that the source gives, which only the machine may know.
+    A null stays: it removes a key of the source's document, which only the machine may know.
     """
     result = dict(base)
     for key, value in over.items():

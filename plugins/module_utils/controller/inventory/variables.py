@@ -59,7 +59,7 @@ VARIABLES: Mapping[str, Variable] = {
 
 
 def nearest(name: str, known: Mapping[str, Any] | tuple[str, ...]) -> str:
-    """The known name that a mistyped one most likely means; empty where none is near."""
+    """The known name nearest to a mistyped one; empty: none is near."""
     return next(iter(difflib.get_close_matches(name, list(known), n=1, cutoff=0.6)), "")
 
 

@@ -51,7 +51,7 @@ def register_machine(obtained: Obtained, say: Say, *, from_stdin: bool = False) 
     registered = query(host).status.registration is not None
     token = token or (None if registered else installer_token(config, host))
     return register(
-        host, obtained.store, requested_registration(config, gather(host).hostname), token, tell=say
+        host, obtained.store, requested_registration(config, gather(host).hostname), token, progress=say
     )
 
 
@@ -64,6 +64,6 @@ def unregister_machine(
             return []
         config = parse(document, purpose="prepare", pollable=True) if document else None
         token = token or (installer_token(config, host) if config else None)
-        return unregister(host, token, tell=say).remains
+        return unregister(host, token, progress=say).remains
     except FlexNodeError as error:
         return [f"registration with Azure Arc: {error.what}: {error.why}. {error.fix}"]

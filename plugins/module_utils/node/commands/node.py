@@ -37,7 +37,7 @@ def join(options: argparse.Namespace, host: Host) -> int:
         say("configuration is valid")
         if obtained.node.config.azure.arc.enabled:
             register_machine(obtained, say)
-        run = reconcile(obtained, EVERYTHING, tell=say)
+        run = reconcile(obtained, EVERYTHING, progress=say)
     for warning in (*obtained.warnings, *run.warnings):
         complain(f"warning: {warning}")
     show(joined(run, host.clock.monotonic() - start))
@@ -94,7 +94,7 @@ def unbootstrap(options: argparse.Namespace, host: Host) -> int:
     token = Secret(sys.stdin.readline().strip()) if options.access_token_stdin else None
     with held(host, new_operation(), f"{COMMAND} unbootstrap"):
         document = readable_document(host)  # before it is deleted
-        report = leave(host, drain_seconds=options.drain_seconds, tell=say)
+        report = leave(host, drain_seconds=options.drain_seconds, progress=say)
         report.remains += unregister_machine(host, document, say, token)
     for line in report.complaints:
         complain(line)

@@ -57,7 +57,7 @@ def open_text(path: str) -> str:
             return file.read()
     except OSError as error:
         raise FileUnusable(
-            "can't be read",
+            "the file can't be read",
             where=path,
             why=os.strerror(error.errno or 0),
             fix="check the path and its mode",

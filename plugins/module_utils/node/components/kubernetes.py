@@ -13,14 +13,14 @@ from ..resources.base import Resource
 from ..resources.paths import Link
 from ..resources.tree import Tree
 
-PROGRAMS = ("kubelet", "kubectl", "kubeadm")
+BINARIES = ("kubelet", "kubectl", "kubeadm")
 
 
 def resources(config: NodeConfig, facts: Facts) -> list[Resource]:
     """Each version in its own directory; links select the one that is used."""
     artifacts = artifacts_of(config, facts.arch)
     parts: list[Resource] = []
-    for name in PROGRAMS:
+    for name in BINARIES:
         artifact = artifacts[name]
         directory = version_dir(name, artifact.version)
         restarts = (KUBELET,) if name == "kubelet" else ()

@@ -16,7 +16,7 @@ from ..resources.paths import Directory, File, Link
 from ..resources.tree import Tree
 from .system_config import HEADER
 
-PROGRAMS = ("containerd", "containerd-shim-runc-v2", "ctr")
+BINARIES = ("containerd", "containerd-shim-runc-v2", "ctr")
 IMPORTS = f"{CONTAINERD_DIR}/conf.d"
 CERTS = f"{CONTAINERD_DIR}/certs.d"
 PROXY_FILE = f"{CONTAINERD_DIR}/proxy.env"
@@ -30,14 +30,14 @@ def resources(config: NodeConfig, facts: Facts) -> list[Resource]:
     containerd_dir = version_dir("containerd", containerd.version)
     return [
         Tree(runc_dir, runc, (("", "runc"),)),
-        Tree(containerd_dir, containerd, tuple((f"bin/{name}", name) for name in PROGRAMS), (CONTAINERD,)),
+        Tree(containerd_dir, containerd, tuple((f"bin/{name}", name) for name in BINARIES), (CONTAINERD,)),
         Link(f"{SBIN_DIR}/runc", f"{runc_dir}/runc"),
         # Only the daemon restarts: shims and runc are started for every pod.
         *(
             Link(
                 f"{BIN_DIR}/{name}", f"{containerd_dir}/{name}", (CONTAINERD,) if name == "containerd" else ()
             )
-            for name in PROGRAMS
+            for name in BINARIES
         ),
         *([Directory(IMPORTS, 0o755, ours=True)] if has_imports(config) else []),
         Directory(CERTS, 0o755, ours=True),

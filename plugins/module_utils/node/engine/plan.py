@@ -46,8 +46,8 @@ class Plan:
     @property
     def sentences(self) -> list[str]:
         """The plan in words, one line per change."""
-        owed = [f"restart {unit} (an earlier run was interrupted)" for unit in self.restarts]
-        return [step.change.sentence for step in self.steps] + owed
+        pending = [f"restart {unit} (an earlier run was interrupted)" for unit in self.restarts]
+        return [step.change.sentence for step in self.steps] + pending
 
     @property
     def diff(self) -> list[dict[str, str]]:
@@ -91,10 +91,10 @@ def make_plan(
     # Units that this plan starts or stops anyway.
     known = {step.resource.name for step in steps if isinstance(step.resource, (Unit, Orphan))}
     known |= {key.partition(":")[2] for key in orphans.settled}
-    owed = tuple(unit for unit in unfinished.get("restarts", ()) if unit not in known)
+    pending = tuple(unit for unit in unfinished.get("restarts", ()) if unit not in known)
     return Plan(
         tuple(steps),
-        owed,
+        pending,
         bool(unfinished.get("reload")),
         tuple(touched),
         _with_parents_owned(ownership.of),

@@ -43,10 +43,10 @@ def restart_order(plan: Plan, running: frozenset[str]) -> tuple[list[str], list[
     return [unit for unit in ordered | dict.fromkeys(plan.restarts) if unit not in last], last
 
 
-def reload_and_restart(host: Host, reload: bool, units: Sequence[str], tell: Progress) -> None:
+def reload_and_restart(host: Host, reload: bool, units: Sequence[str], progress: Progress) -> None:
     """One daemon-reload, one restart for all units. The gates report failed units, with their log."""
     if reload:
         host.run(["systemctl", "daemon-reload"], timeout=120)
     if units:
-        tell(f"start {', '.join(units)}")
+        progress(f"start {', '.join(units)}")
         host.run(["systemctl", "restart", *units], timeout=120, check=False)

@@ -1,7 +1,7 @@
 # Copyright: (c) 2026, aks.flexnode contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Restore the host: read the journal backwards and give every item its state from before the first change."""
+"""Restore the host: read the journal backwards, and restore every item to its original state."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Restored:
     why: str = ""
 
 
-def restore_host(host: Host, store: Store, tell: Progress = silent) -> list[Restored]:
+def restore_host(host: Host, store: Store, progress: Progress = silent) -> list[Restored]:
     """Restore every item that still is as this collection left it."""
     clear_leftovers(host, store)
     results: list[Restored] = []
@@ -46,7 +46,7 @@ def restore_host(host: Host, store: Store, tell: Progress = silent) -> list[Rest
         if now not in entry.marks and entry.kind not in HALF_DONE:
             results.append(Restored(entry.key, "left", "changed outside this collection"))
             continue
-        tell(f"restore {entry.name}")
+        progress(f"restore {entry.name}")
         # A directory that this collection created is removed with its content, except for items left to
         # another owner. A directory below it that is not empty does not count: an interrupted run may have
         # left files in it.
@@ -73,7 +73,7 @@ def restore_host(host: Host, store: Store, tell: Progress = silent) -> list[Rest
         for item in results
     ]
     if any(entry.name.startswith(UNIT_DIR) for entry in entries):
-        reload_and_restart(host, True, restart[::-1], tell)
+        reload_and_restart(host, True, restart[::-1], progress)
     return results
 
 

@@ -64,7 +64,7 @@ def execute(
     gates: Sequence[Gate],
     *,
     timings: Timings,
-    tell: Progress = silent,
+    progress: Progress = silent,
     roll_back: bool = False,
     starting: Callable[[], None] = lambda: None,
 ) -> None:
@@ -78,7 +78,9 @@ def execute(
     store.journal.record(plan.touched, plan.owners)
     with timings.of("fetch"):
         if plan.trees and stager:
-            tell(f"fetch {', '.join(f'{tree.artifact.name} {tree.artifact.version}' for tree in plan.trees)}")
+            progress(
+                f"fetch {', '.join(f'{tree.artifact.name} {tree.artifact.version}' for tree in plan.trees)}"
+            )
             stager.stage(plan.trees)
     with timings.of("apply"):
         restarts, last = restart_order(plan, running_units(plan, host))
@@ -89,13 +91,13 @@ def execute(
         store.begin({"restarts": restarts + last, "reload": reload, "before": before})
         applied: list[Item] = []
         try:
-            tell(f"apply {len(plan.steps)} change(s)")
+            progress(f"apply {len(plan.steps)} change(s)")
             for step in plan.steps:
                 applied.append(step.resource)
                 step.resource.apply(host)
         except FlexNodeError as error:
             if stopped := restore_generation(applied, before, host, store.journal):
-                reload_and_restart(host, False, stopped, tell)
+                reload_and_restart(host, False, stopped, progress)
             store.begin({"restarts": list(plan.restarts), "reload": plan.reload, "before": {}})
             if not plan.restarts:  # restarts that an earlier, interrupted run still owes stay recorded
                 store.finish()
@@ -104,24 +106,24 @@ def execute(
     try:
         with timings.of("start"):
             starting()
-            reload_and_restart(host, reload, restarts, tell)
+            reload_and_restart(host, reload, restarts, progress)
             store.begin({"restarts": last, "reload": False, "before": before})
         with timings.of("gate"):
             if gates:
-                tell(f"waiting for {', '.join(gate.condition for gate in gates)}")
+                progress(f"waiting for {', '.join(gate.condition for gate in gates)}")
             for gate in gates:
                 gate.pass_(host)
     except FlexNodeError as error:
         # An unreachable API server says nothing about this node: keep the new state for the next run.
         if roll_back and not isinstance(error, ApiUnreachable):
-            tell("gate failed: rolling back to the previous generation")
+            progress("gate failed: rolling back to the previous generation")
             stopped = restore_generation(applied, before, host, store.journal)
-            reload_and_restart(host, reload, [*restarts, *stopped], tell)
+            reload_and_restart(host, reload, [*restarts, *stopped], progress)
             store.finish()
         raise
     if last:
         with timings.of("start"):
-            tell(f"start {', '.join(last)}")
+            progress(f"start {', '.join(last)}")
             host.run(["systemctl", "restart", *last], timeout=120)
     store.journal.release([step.resource.key for step in plan.steps if isinstance(step.resource, Orphan)])
     store.finish()

@@ -46,7 +46,7 @@ def follow(host: Host, store: Store, watched: Watched, news: News, say: Say) -> 
         if is_tombstone(bundle):
             return depart(host, say)
         obtained = obtain(host, Seen(bundle, watched), watched.over)
-        run = reconcile(obtained, EVERYTHING, tell=say)
+        run = reconcile(obtained, EVERYTHING, progress=say)
     except FlexNodeError as error:
         if before is not None and store.transaction() is None:
             # Nothing was changed, or it was rolled back: the stored document must match the machine.
@@ -86,7 +86,7 @@ def blocked_by(error: FlexNodeError, watched: Watched, now: float) -> Blocked:
 def depart(host: Host, say: Say) -> int:
     """A tombstone: the configuration was deleted, and the node leaves, as with unbootstrap."""
     say("the configuration of this node was deleted: it leaves the cluster")
-    report = leave(host, drain_seconds=DRAIN_SECONDS, tell=say)
+    report = leave(host, drain_seconds=DRAIN_SECONDS, progress=say)
     for line in report.complaints:
         say(line)
     say("this machine is no longer a node")

@@ -18,7 +18,7 @@ from .errors import CredentialUnusable
 
 ASSERTION_TYPE = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
 EARLIER = 300  # seconds: with a clock slightly ahead, the assertion must not start in the future
-LIFE = 600
+LIFETIME = 600
 _CERTIFICATE = re.compile(r"-----BEGIN CERTIFICATE-----.+?-----END CERTIFICATE-----", re.DOTALL)
 
 
@@ -54,7 +54,7 @@ class CertificateFile:
             "sub": client_id,
             "jti": str(uuid.uuid4()),
             "nbf": now - EARLIER,
-            "exp": now + LIFE,
+            "exp": now + LIFETIME,
         }
         signed = ".".join(_encoded(json.dumps(part).encode()) for part in (header, statement))
         return f"{signed}.{_encoded(self._signature(signed.encode()))}"

@@ -21,7 +21,7 @@ TIMEOUT = 5.0
 FIRST_PAUSE = 0.8
 ATTEMPTS = 6
 UPDATE_PAUSE = 3.0
-NOBODY_ATTEMPTS = 3  # outside Azure nothing answers
+SILENT_ATTEMPTS = 3  # outside Azure nothing answers
 NOT_IN_AZURE = (
     "azure.managedIdentity is for Azure VMs; elsewhere use azure.arc.enabled or azure.servicePrincipal"
 )
@@ -65,7 +65,7 @@ class InstanceMetadata:
             try:
                 reply = ask(url, HEADERS, TIMEOUT)
             except NoAnswer as error:
-                if attempt >= min(attempts, NOBODY_ATTEMPTS):
+                if attempt >= min(attempts, SILENT_ATTEMPTS):
                     raise TokenSourceUnreachable(
                         "the metadata service of this VM does not answer",
                         where=self._endpoint,

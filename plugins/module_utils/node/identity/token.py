@@ -83,12 +83,12 @@ def read_answer(body: bytes, headers: Message, clock: Clock, where: str) -> Issu
     try:
         answer: dict[str, Any] = json.loads(body)
         value = answer["access_token"]
-        seconds = _life(answer, headers, clock)
+        seconds = _lifetime(answer, headers, clock)
         if not isinstance(value, str) or not value or not math.isfinite(seconds):
             raise ValueError("it contains no token")
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise TokenSourceUnreachable(
-            "what answers does not issue tokens",
+            "the server that answers does not issue tokens",
             where=where,
             why="its answer has no access_token and expires_in",
             fix="check what listens at this URL; a captive portal or a proxy may answer in its place",
@@ -103,7 +103,7 @@ def read_answer(body: bytes, headers: Message, clock: Clock, where: str) -> Issu
     return Issued(Secret(value), min(seconds, LONGEST))
 
 
-def _life(answer: Mapping[str, Any], headers: Message, clock: Clock) -> float:
+def _lifetime(answer: Mapping[str, Any], headers: Message, clock: Clock) -> float:
     if answer.get("expires_in") not in (None, ""):
         return float(answer["expires_in"])
     date = headers.get("Date")

@@ -323,16 +323,18 @@ def explained(path: str) -> Iterator[None]:
     except OSError as error:
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
             raise DiskFull(
-                what="no space left",
+                what="no space left on the disk",
                 where=path,
                 why=f"the file system of {path} is full",
                 fix="free some space (see df -h), then run this again: it continues where it stopped",
             ) from error
         if error.errno in (errno.EROFS, errno.EACCES, errno.EPERM):
             raise ReadOnlyTarget(
-                what="can't be written",
+                what="a file or directory can't be written",
                 where=path,
                 why=os.strerror(error.errno or 0),
                 fix="remount it writable (mount -o remount,rw) or choose another directory under `paths`",
             ) from error
-        raise FileUnusable("can't be changed", where=path, why=error.strerror or str(error)) from error
+        raise FileUnusable(
+            "a file or directory can't be changed", where=path, why=error.strerror or str(error)
+        ) from error

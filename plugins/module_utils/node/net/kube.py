@@ -138,7 +138,7 @@ class KubeClient:
             document: Json = json.loads(answer.body)
         except ValueError as error:
             raise ApiUnreachable(
-                "what answers is not an API server",
+                "the server that answers is not an API server",
                 where=self._server,
                 why="its answer is not JSON",
                 fix="check node.kubelet.serverURL; a captive portal or a proxy may answer in its place",
@@ -161,7 +161,9 @@ class KubeClient:
                 fix=failure.advice,
             )
         return ApiUnreachable(
-            "the API server gives no usable answer", where=f"{request} at {self._server}", why=failure.reason
+            "the API server does not return a usable answer",
+            where=f"{request} at {self._server}",
+            why=failure.reason,
         )
 
 

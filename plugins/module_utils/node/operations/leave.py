@@ -56,7 +56,7 @@ class Left:
         return bool(self.actions)
 
 
-def leave(host: Host, *, drain_seconds: float = 60, check: bool = False, tell: Progress = silent) -> Left:
+def leave(host: Host, *, drain_seconds: float = 60, check: bool = False, progress: Progress = silent) -> Left:
     """Leave the cluster and restore the host. Can be run twice, and after a crash at any point."""
     store = store_of(host)
     report = Left()
@@ -71,7 +71,7 @@ def leave(host: Host, *, drain_seconds: float = 60, check: bool = False, tell: P
 
     def act(sentence: str, step: Callable[[], None]) -> None:
         """Do one step and report it; a failure is reported, and the next step follows."""
-        tell(sentence)
+        progress(sentence)
         report.actions.append(sentence)
         try:
             step()
@@ -89,7 +89,7 @@ def leave(host: Host, *, drain_seconds: float = 60, check: bool = False, tell: P
             report.node_remains = "the kubelet has no certificate to delete it with"
     if f"unit:{CONTAINERD}" in journaled:
         act("stop all pods", lambda: stop_pods(host, node.config if node else None))
-    tell("restore files, settings and units")
+    progress("restore files, settings and units")
     clear_staging(host)
     report.items = restore_host(host, store)
     stayed = ("left", "failed")

@@ -60,7 +60,7 @@ def reconcile(
     components: Sequence[str],
     *,
     check: bool = False,
-    tell: Progress = silent,
+    progress: Progress = silent,
     machine: str | None = None,
 ) -> Reconciled:
     """Apply a configuration to the machine; with `services`, success means that the Node is Ready."""
@@ -82,7 +82,7 @@ def reconcile(
             check_cluster(node)
         if runs_node and plan.changed and (node.uses_tokens or not has_certificate):
             check_identity(node)
-        apply(plan, obtained, record, timings, tell, roll_back=applied is not None)
+        apply(plan, obtained, record, timings, progress, roll_back=applied is not None)
         if record:
             labels = ((applied or {}).get("node") or {}).get("labels") or {}
             run.actions += update_labels(node, labels, store.config_version())
@@ -137,7 +137,7 @@ def apply(
     obtained: Obtained,
     record: JoinRecord | None,
     timings: Timings,
-    tell: Progress,
+    progress: Progress,
     *,
     roll_back: bool,
 ) -> None:
@@ -159,7 +159,7 @@ def apply(
             stager,
             gates,
             timings=timings,
-            tell=tell,
+            progress=progress,
             roll_back=roll_back,
             starting=starting,
         )

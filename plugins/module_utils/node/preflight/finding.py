@@ -32,7 +32,7 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Unchecked:
-    """A check that could not be made, and why; it must not look like a pass."""
+    """A check that could not run, and why; it must not look like a pass."""
 
     id: str
     why: str

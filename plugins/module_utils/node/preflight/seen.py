@@ -130,7 +130,7 @@ class Access:
     method: str = ""
     lacks: tuple[Act, ...] | None = None  # in the cluster; None: not queried, or no answer
     why_unasked: str = ""
-    stranger: str = ""  # the answer of an API server that does not accept the identity
+    not_accepted: str = ""  # the answer of an API server that does not accept the identity
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,7 +154,7 @@ class Situation:
     config: NodeConfig
     reached: Reached = Reached()
     now: float = 0
-    token_expires: float | None = None  # known only if the issuer of the token passed it
+    token_expires: float | None = None  # known only if the caller passes it
     secrets_missing: tuple[str, ...] = ()  # fields with a placeholder, and no stored secret
 
     @property

@@ -26,7 +26,7 @@ def with_pods(host: str, cidr: str, cluster: str = PLANT, **more: Any) -> Machin
 def test_equal_pod_ranges_are_one_finding_for_all_hosts() -> None:
     (found,) = check_fleet([with_pods(host, "10.244.1.0/24") for host in ("a", "b", "c")])
     assert (found.hosts, found.severity) == (("a", "b", "c"), "error")
-    assert "10.244.1.0/24 is the same" in found.what
+    assert "all of these have cni.podCIDR 10.244.1.0/24" in found.what
 
 
 def test_overlapping_pod_ranges_are_found() -> None:

@@ -84,7 +84,7 @@ def run(
         stager = options.pop("stager", None) or Stager(machine)
         timings = Timings(machine.host)
         execute(
-            plan, machine.host, machine.store, stager, gates, timings=timings, tell=told.append, **options
+            plan, machine.host, machine.store, stager, gates, timings=timings, progress=told.append, **options
         )
     return plan, told
 

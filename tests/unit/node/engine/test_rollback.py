@@ -139,14 +139,20 @@ def killed_before(machine: Machine, resources: Sequence[Resource], place: int) -
 def killed_at_restart(machine: Machine, resources: Sequence[Resource]) -> None:
     """Run, and die when all is applied and nothing restarted."""
 
-    def tell(sentence: str) -> None:
+    def progress(sentence: str) -> None:
         if sentence.startswith("start "):
             raise Killed
 
     plan = make_plan(resources, machine.host, machine.store)
     with pytest.raises(Killed):
         execute(
-            plan, machine.host, machine.store, Stager(machine), [], timings=Timings(machine.host), tell=tell
+            plan,
+            machine.host,
+            machine.store,
+            Stager(machine),
+            [],
+            timings=Timings(machine.host),
+            progress=progress,
         )
 
 

@@ -139,7 +139,7 @@ def test_killed_before_the_attempt_nothing_is_noted(site: Site) -> None:
             raise Killed
 
     with pytest.raises(Killed):
-        site.join(tell=die)
+        site.join(progress=die)
     assert "join" not in site.machine.store.state()
     site.join()
     assert join_state(site)["outcome"] == "joined"
@@ -151,7 +151,7 @@ def test_killed_after_the_attempt_the_next_run_carries_on(site: Site) -> None:
             raise Killed
 
     with pytest.raises(Killed):
-        site.join(tell=die)
+        site.join(progress=die)
     assert join_state(site) == {"token": "fedcba", "outcome": "attempted"}
     site.join(OTHER)  # by now the kubelet has its certificate, by the token that was noted
     assert join_state(site) == {"token": "fedcba", "outcome": "joined"}

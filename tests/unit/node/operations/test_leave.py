@@ -61,7 +61,7 @@ def test_leaving_drains_stops_deletes_and_unmounts_in_this_order(site: Site) -> 
     site.machine.put("/run/netns/cni-1")
     site.machine.put("/run/netns/theirs")
     told: list[str] = []
-    report = leave(site.machine.host, tell=told.append)
+    report = leave(site.machine.host, progress=told.append)
     assert told[:4] == ["drain edge-1", "stop kubelet", "delete Node edge-1", "stop all pods"]
     assert site.api.pods == []
     calls = site.machine.commands.changing()

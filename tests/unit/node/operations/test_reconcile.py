@@ -36,7 +36,7 @@ from tests.unit.node.sites import IDENTITY, KUBELET, Site
 
 def test_a_join_ends_with_a_ready_node_and_a_second_one_changes_nothing(site: Site) -> None:
     told: list[str] = []
-    run = site.join(tell=told.append)
+    run = site.join(progress=told.append)
     assert run.node == {
         "name": "edge-1",
         "ready": True,
@@ -95,7 +95,7 @@ def test_changed_labels_are_patched_as_the_node_itself_without_a_restart(site: S
 
 def test_the_version_that_was_applied_is_told_once_by_the_node(site: Site) -> None:
     site.join()
-    assert not site.api.nodes["edge-1"]["metadata"].get("annotations"), "no version, nothing to tell"
+    assert not site.api.nodes["edge-1"]["metadata"].get("annotations"), "no version, nothing to report"
     document = site.machine.store.current_config()
     assert document is not None
     site.machine.store.set_current_config(document, "1708123456")

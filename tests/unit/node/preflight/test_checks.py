@@ -571,7 +571,7 @@ CASES: dict[str, tuple[Situation, str, str, str, str]] = {
     "the cluster does not know the identity": (
         situation(
             TOKEN_PROFILE,
-            **reached(access=both(Access(principal_id=OID, stranger="Unauthorized", granted=ADMIN))),
+            **reached(access=both(Access(principal_id=OID, not_accepted="Unauthorized", granted=ADMIN))),
         ),
         "cluster-identity",
         "error",
@@ -665,7 +665,7 @@ def test_what_is_ours_is_no_fault(seen: dict[str, Any]) -> None:
     assert judged(now) == []
 
 
-def test_a_stranger_on_a_port_of_a_joined_node_is_found() -> None:
+def test_an_unknown_process_on_a_port_of_a_joined_node_is_found() -> None:
     now = situation(joined=True, ours=OURS, listeners=(Listener(10250, "::", "1", "nginx", 7),))
     assert [outcome.id for outcome in judged(now)] == ["port-in-use"]
 

@@ -533,11 +533,11 @@ def test_what_the_api_server_says_of_an_identity(
         )
         config = azure_config("https://127.0.0.1:1", kubernetesAuth={"profile": profile})
         access = ask_azure(config, debian.host, lambda *_: Somebody(), asked)["kubernetes"]
-    lacks, why_unasked, stranger = expected
+    lacks, why_unasked, not_accepted = expected
     assert access.lacks == lacks
     assert why_unasked in access.why_unasked
     assert bool(access.why_unasked) == bool(why_unasked)
-    assert access.stranger == stranger
+    assert access.not_accepted == not_accepted
 
 
 def test_a_kubelet_with_a_certificate_is_asked_no_more(debian: Machine) -> None:

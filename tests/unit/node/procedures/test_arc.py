@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: (c) 2026, aks.flexnode contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-"""Azure Arc: registered once, as what was ordered; taken back only if it was ours."""
+"""Azure Arc: registered once, as requested; removed only if this collection registered it."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ from ansible_collections.aks.flexnode.plugins.module_utils.node.node_object.righ
 )
 from ansible_collections.aks.flexnode.plugins.module_utils.node.procedures.arc import agent, registration
 from ansible_collections.aks.flexnode.plugins.module_utils.node.procedures.arc.agent import (
-    Order,
     Registration,
+    RegistrationRequest,
     tag_list,
 )
 from ansible_collections.aks.flexnode.plugins.module_utils.node.procedures.arc.errors import (
@@ -79,7 +79,9 @@ from tests.unit.node.servers import Answer, Pki, Request, answer_json, serving
 AGENT = Path(__file__).with_name("fake_azcmagent.py")
 TOKEN = Secret("t0ken-of-the-installer")
 EDGE = Registration("sub-1", "edge", "edge-1")
-ORDER = Order(registration=EDGE, tenant_id="tenant-1", location="westeurope", tags={"site": "lab 1"})
+REQUEST = RegistrationRequest(
+    registration=EDGE, tenant_id="tenant-1", location="westeurope", tags={"site": "lab 1"}
+)
 UNITS = ("himdsd.service", "extd.service", "gcad.service")
 PACKAGE = b"!<arch>\nnot really"
 DIGEST = hashlib.sha256(PACKAGE).hexdigest()
@@ -123,9 +125,9 @@ class Site:
         return Store(self.host)
 
     def register(
-        self, order: Order = ORDER, token: Secret | None = TOKEN, **more: Any
+        self, request: RegistrationRequest = REQUEST, token: Secret | None = TOKEN, **more: Any
     ) -> registration.Outcome:
-        return register(self.host, self.store, order, token, **more)
+        return register(self.host, self.store, request, token, **more)
 
     def unregister(self, token: Secret | None = TOKEN, **more: Any) -> registration.Outcome:
         return unregister(self.host, token, **more)
@@ -158,7 +160,7 @@ def site(machine: Machine) -> Site:
 
 def test_a_machine_is_registered_once(site: Site) -> None:
     told: list[str] = []
-    done = site.register(tell=told.append)
+    done = site.register(progress=told.append)
     assert done.actions == [f"register this machine as {EDGE.resource_id}"] == told
     assert done.as_dict() == {
         "installed": True,
@@ -594,7 +596,7 @@ def test_a_role_that_is_never_granted() -> None:
 
 
 def test_the_record_has_one_place_wherever_the_data_is(site: Site) -> None:
-    register(site.host, Store(site.host, "/srv/flex"), ORDER, TOKEN)
+    register(site.host, Store(site.host, "/srv/flex"), REQUEST, TOKEN)
     assert site.machine.path("/var/lib/aks-flex-node/arc.json").exists()
     assert not site.machine.path("/srv/flex/arc.json").exists()
     assert query(site.host).ours

@@ -51,7 +51,7 @@ except ImportError:
     BLOB_ERROR = traceback.format_exc()
 
 Json = dict[str, Any]
-# A new policy may take Azure half a minute; until then its address is refused.
+# A new policy may take Azure half a minute; until then its URL is refused.
 ACTIVE_SECONDS, ACTIVE_PAUSE = 60.0, 2.0
 
 
@@ -334,7 +334,7 @@ def _policies(stored: Stored, policy: Policy | None) -> dict[str, Any]:
 
 
 def _seconds(expiry: Any) -> float:
-    """An expiry as the SDK gives it: text with up to seven digits of a second, or a time."""
+    """An expiry as the SDK returns it: text with up to seven digits of a second, or a time."""
     if isinstance(expiry, datetime.datetime):
         return expiry.timestamp()
     try:

@@ -135,7 +135,7 @@ def _plain(cluster_id: str) -> str:
 
 
 def without_token(config: Mapping[str, Any]) -> Json:
-    """The configuration with a mark instead of its bootstrap token, which the machine has."""
+    """The configuration with a placeholder for its bootstrap token, which the machine has stored."""
     plain = merge({}, config)
     if "bootstrapToken" in (plain.get("azure") or {}):
         return merge(plain, {"azure": {"bootstrapToken": {"token": REDACTED}}})

@@ -71,7 +71,7 @@ def owners_of(
 
 
 def plan_of(azure: Azure, requests: Sequence[Request], *, absent: bool = False) -> Plan:
-    """Look up what the requests leave open; each question is asked once."""
+    """Look up the roles, principals and assignments that the requests need, each once."""
     unknown = [request.machine_id for request in requests if not request.principal_id]
     owners = owners_of(azure.principal_of, unknown, absent=absent)
     scopes = list(dict.fromkeys(request.scope for request in requests if not request.below))
@@ -167,7 +167,7 @@ def remove_roles(azure: Azure, plan: Plan, *, check: bool) -> list[Outcome]:
 
 
 def with_commands(error: Exception, grants: Sequence[Grant]) -> Exception:
-    """Add the commands that someone with the right to assign roles can run."""
+    """Add the commands that an administrator can run."""
     if not isinstance(error, PermissionMissing) or not grants:
         return error
     commands = "\n  ".join(grant.command for grant in grants)
@@ -175,5 +175,5 @@ def with_commands(error: Exception, grants: Sequence[Grant]) -> Exception:
         error.what,
         where=error.where,
         why=error.why,
-        fix=f"{error.fix}\nor let someone who may assign roles run:\n  {commands}",
+        fix=f"{error.fix}\nor let an administrator run:\n  {commands}",
     )

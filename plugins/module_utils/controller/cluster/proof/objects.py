@@ -26,7 +26,7 @@ SERVE = f"""mkdir -p /tmp/www && echo {MARK} > /tmp/www/index.html && exec httpd
 
 # Only what busybox's shell has built in, nc and nslookup. The result goes to the termination log: the kubelet
 # carries it into the pod's status, so that it is seen even where the cluster can't reach the kubelet.
-LOOK = """
+REPORT_SCRIPT = """
 read -r start rest < /proc/uptime
 start=${start%.*}
 waited() { read -r now rest < /proc/uptime; echo $((${now%.*} - start)); }
@@ -131,7 +131,7 @@ def server_pod(run: Run, index: int, node: str) -> Json:
 
 
 def probe_pod(run: Run, index: int, node: str, address: str) -> Json:
-    """A pod that looks at the network first, then stays to be asked for its log and to run a command."""
+    """A pod that tests the network first; then it stays, so that its log can be read and a command be run."""
     settings = {
         "ADDRESS": address,
         "MARK": MARK,
@@ -140,10 +140,10 @@ def probe_pod(run: Run, index: int, node: str, address: str) -> Json:
         "PORT": str(PORT),
         "SECONDS_EACH": str(run.seconds_each),
     }
-    look = _container(run, REPORT, LOOK)
-    look["env"] = [{"name": name, "value": value} for name, value in settings.items()]
+    report = _container(run, REPORT, REPORT_SCRIPT)
+    report["env"] = [{"name": name, "value": value} for name, value in settings.items()]
     stay = _container(run, PROBE, f"echo {MARK}; sleep {run.timeout}")
-    return _pod(run, index, PROBE, node, {"initContainers": [look], "containers": [stay]})
+    return _pod(run, index, PROBE, node, {"initContainers": [report], "containers": [stay]})
 
 
 def _container(run: Run, name: str, script: str) -> Json:

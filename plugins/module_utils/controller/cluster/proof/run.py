@@ -112,7 +112,7 @@ def _all(connect: Callable[[], Cluster], run: Run, names: Sequence[str], clock: 
     def one(index: int) -> NodeProof:
         start = clock.monotonic()
         try:
-            seen = _look(connect(), run, index, names[index], _Wait(clock, deadline, stop))
+            seen = _observe(connect(), run, index, names[index], _Wait(clock, deadline, stop))
             checks = verdict.judge(seen)
         except FlexNodeError as error:
             checks = [Check("pod", "failed", error=error)]
@@ -143,7 +143,7 @@ class _Wait:
         self.clock.sleep(LOOK_EVERY)
 
 
-def _look(cluster: Cluster, run: Run, index: int, name: str, wait: _Wait) -> Seen:
+def _observe(cluster: Cluster, run: Run, index: int, name: str, wait: _Wait) -> Seen:
     kubelet = _kubelet_of(cluster, name)
     service = cluster.create_service(run.namespace, objects.service(run, index))
     address = str(service["spec"]["clusterIP"])

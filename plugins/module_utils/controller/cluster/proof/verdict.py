@@ -192,8 +192,8 @@ def _pod_fix(seen: Seen) -> str:
     if "image" in trouble or "pull" in trouble:
         return "use an image that this node can pull: option image (flexnode_proof_image)"
     if "cni" in trouble or "network" in trouble:
-        return "look at the CNI of this node: cni.mode, /etc/cni/net.d, journalctl -u containerd"
-    return f"look at `kubectl describe node {seen.node}` and `journalctl -u kubelet -n 50` on the machine"
+        return "check the CNI of this node: cni.mode, /etc/cni/net.d, journalctl -u containerd"
+    return f"check `kubectl describe node {seen.node}` and `journalctl -u kubelet -n 50` on the machine"
 
 
 def _service(seen: Seen, report: Report) -> Check:
@@ -220,7 +220,7 @@ def _service_cause(seen: Seen) -> tuple[str, str]:
         trouble = f": {stopped[0].trouble}" if stopped[0].trouble else ""
         return f"{silent}, and kube-proxy on it does not run (pod {stopped[0].name}{trouble})", ""
     return f"{silent}, although kube-proxy runs on it (pod {proxies[0].name})", (
-        f"look at its log, and whether pods on {seen.node} reach each other"
+        f"check its log, and whether pods on {seen.node} reach each other"
     )
 
 
@@ -262,7 +262,7 @@ def _dns_cause(evidence: Evidence, report: Report) -> tuple[str, str]:
         outcome = refused[0] if refused else "a wrong address"
         return (
             f"the cluster's DNS at {report.nameserver} answers {outcome} for {report.name}",
-            "look at its log: kubectl --namespace kube-system logs --selector " + DNS_LABEL,
+            "check its log: kubectl --namespace kube-system logs --selector " + DNS_LABEL,
         )
     places = ", ".join(f"{pod.name} at {pod.address} on {pod.node}" for pod in running)
     place = f"; it runs as {places}" if places else ""

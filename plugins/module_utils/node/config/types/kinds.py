@@ -23,11 +23,11 @@ def kind(accepts: str, read: Callable[[object], T | None]) -> Kind[T]:
     def checked(raw: object) -> T:
         value = read(raw)
         if value is None:
-            raise made.refuse(raw)
+            raise result.refuse(raw)
         return value
 
-    made = Kind(accepts, checked)
-    return made
+    result = Kind(accepts, checked)
+    return result
 
 
 def parsed(accepts: str, parse: Callable[[str], T]) -> Kind[T]:
@@ -35,14 +35,14 @@ def parsed(accepts: str, parse: Callable[[str], T]) -> Kind[T]:
 
     def checked(raw: object) -> T:
         if not isinstance(raw, str):
-            raise made.refuse(raw, "write it in quotes" if isinstance(raw, (int, float)) else "")
+            raise result.refuse(raw, "write it in quotes" if isinstance(raw, (int, float)) else "")
         try:
             return parse(raw.strip())
         except ValueError as error:
-            raise made.refuse(raw, str(error)) from None
+            raise result.refuse(raw, str(error)) from None
 
-    made = Kind(accepts, checked)
-    return made
+    result = Kind(accepts, checked)
+    return result
 
 
 def matching(accepts: str, pattern: str, *, limit: int = 4096) -> Kind[str]:
@@ -125,7 +125,7 @@ def list_of(item: Kind[T], *, commas: bool = False) -> Kind[tuple[T, ...]]:
         if commas and isinstance(raw, str):
             raw = [part.strip() for part in raw.split(",") if part.strip()]
         if not isinstance(raw, (list, tuple)):
-            raise made.refuse(raw)
+            raise result.refuse(raw)
         values: list[T] = []
         problems: list[Problem] = []
         for index, part in enumerate(raw):
@@ -137,8 +137,8 @@ def list_of(item: Kind[T], *, commas: bool = False) -> Kind[tuple[T, ...]]:
             raise Refused(*problems)
         return tuple(values)
 
-    made = Kind(f"a list; each item: {item.accepts}", read)
-    return made
+    result = Kind(f"a list; each item: {item.accepts}", read)
+    return result
 
 
 def map_of(accepts: str, value: Kind[T], *, name: Kind[str] = line) -> Kind[Mapping[str, T]]:
@@ -146,7 +146,7 @@ def map_of(accepts: str, value: Kind[T], *, name: Kind[str] = line) -> Kind[Mapp
 
     def read(raw: object) -> Mapping[str, T]:
         if not isinstance(raw, Mapping):
-            raise made.refuse(raw)
+            raise result.refuse(raw)
         values: dict[str, T] = {}
         problems: list[Problem] = []
         for key, item in sorted(raw.items(), key=lambda pair: str(pair[0])):
@@ -158,8 +158,8 @@ def map_of(accepts: str, value: Kind[T], *, name: Kind[str] = line) -> Kind[Mapp
             raise Refused(*problems)
         return values
 
-    made = Kind(accepts, read)
-    return made
+    result = Kind(accepts, read)
+    return result
 
 
 def _read_free(raw: object) -> Mapping[str, Any] | None:
@@ -188,7 +188,7 @@ def secret(inner: Kind[str], find: Callable[[object], tuple[str, ...]] = texts_i
             return Secret(inner.read(raw))
         except Refused as refused:
             # The inner kind may quote the value: keep only its advice.
-            raise made.refuse(raw, refused.problems[0].hint) from None
+            raise result.refuse(raw, refused.problems[0].hint) from None
 
-    made = Kind(inner.accepts, read, find, sensitive=True)
-    return made
+    result = Kind(inner.accepts, read, find, sensitive=True)
+    return result

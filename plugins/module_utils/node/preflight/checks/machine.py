@@ -63,7 +63,7 @@ def root(now: Situation) -> Iterator[Outcome]:
     if not now.machine.root:
         yield error(
             "root",
-            "this does not run as root",
+            "preflight does not run as root",
             "a join writes to /etc, /usr/local and /var/lib, and starts units",
             "use sudo, or become: true",
         )
@@ -200,7 +200,7 @@ def _space(now: Situation, seen: tuple[Disk, ...]) -> Iterator[Finding]:
                 "disk-small",
                 f"{disk.path} is on a disk of {disk.total / GIB:.0f} GiB",
                 "images, logs and volumes of pods are stored there; the kubelet evicts pods when it is full",
-                "give /var (or /var/lib/containerd and the kubelet's directory) a disk of 20 GiB or more",
+                "use a disk of 20 GiB or more for /var (or /var/lib/containerd and the kubelet's directory)",
             )
 
 

@@ -65,7 +65,7 @@ def api_server(now: Situation) -> Iterator[Outcome]:
         found = answer.reason or f"HTTP {answer.status}, not a Kubernetes answer"
         yield error(
             "api-answer",
-            f"what answers at {at} is not an API server: {found}",
+            f"the server at {at} is not an API server: {found}",
             "a captive portal, a proxy or another server may answer in its place",
             f"check it: curl --insecure {url}/version",
         )
@@ -221,10 +221,10 @@ def _identity(now: Situation, access: Access, needed: Sequence[Role], *, kubelet
 def _in_cluster(now: Situation, access: Access) -> Iterator[Outcome]:
     """The API server accepts the kubelet's identity, and it has its rights."""
     who = access.principal_id or "OBJECT_ID_OF_THE_IDENTITY"
-    if access.stranger:
+    if access.not_accepted:
         yield error(
             "cluster-identity",
-            f"the API server does not accept the identity {who}: {access.stranger}",
+            f"the API server does not accept the identity {who}: {access.not_accepted}",
             "the kubelet authenticates with it",
             "check azure.tenantId, and that the cluster has Entra ID integration: az aks show --query "
             "aadProfile",

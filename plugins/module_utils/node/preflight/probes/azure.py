@@ -113,7 +113,7 @@ def _with_rights(access: Access, config: NodeConfig, token: AccessToken, asked: 
         answers, late = together({act.words: partial(act.allowed, client) for act in acts}, asked.seconds)
     except FlexNodeError as error:
         if getattr(error.__cause__, "status", 0) == HTTPStatus.UNAUTHORIZED:
-            return replace(access, stranger=error.why)
+            return replace(access, not_accepted=error.why)
         return replace(access, why_unasked=one_line(error))
     if late:
         return replace(access, why_unasked="the API server did not answer in time")

@@ -21,7 +21,7 @@ from .errors import ArcFailed, ArcMissing
 COMMAND = "azcmagent"
 SECONDS = 600.0  # a registration takes half a minute, or several on a slow connection
 NOT_FOUND = 127
-CLOUDS = {"AzurePublicCloud": "AzureCloud"}  # the unit's name
+CLOUDS = {"AzurePublicCloud": "AzureCloud"}  # where the agent uses another name
 METADATA, EXTENSIONS = "himdsd.service", "extd.service"
 GUEST_CONFIGURATION = ("gcad.service", "gcarcservice.service")  # its name depends on the agent's version
 MACHINE_ID = re.compile(
@@ -94,7 +94,7 @@ class Status:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Order:
+class RegistrationRequest:
     """The requested registration of this machine."""
 
     registration: Registration
@@ -164,11 +164,11 @@ def status(host: Host) -> Status:
     )
 
 
-def connect(host: Host, order: Order, token: Secret) -> None:
+def connect(host: Host, request: RegistrationRequest, token: Secret) -> None:
     """Register. The token is passed in a file: every user of the machine can read arguments."""
-    done = with_option_file(host, "connect", order.options(token))
+    done = with_option_file(host, "connect", request.options(token))
     if done.status != 0:
-        raise failed(f"this machine can't be registered as {order.registration.resource_id}", done, token)
+        raise failed(f"this machine can't be registered as {request.registration.resource_id}", done, token)
 
 
 def disconnect(host: Host, token: Secret | None) -> None:
@@ -226,13 +226,13 @@ def failed(what: str, done: Completed, token: Secret | None = None) -> ArcFailed
     if token:
         output = output.replace(token.reveal(), "<secret>")
     lines = [line.strip() for line in output.splitlines() if line.strip()]
-    telling = [line for line in lines if re.search(r"AZCM\d{4}|error|fail", line, re.IGNORECASE)]
+    relevant = [line for line in lines if re.search(r"AZCM\d{4}|error|fail", line, re.IGNORECASE)]
     code = re.search(r"AZCM0*(\d+)", output)
     number = int(code[1]) if code else done.status
     return ArcFailed(
         what,
         where=" ".join(done.argv[:2]),
-        why=" / ".join((telling or lines or ["it printed no reason"])[-2:])[:500]
+        why=" / ".join((relevant or lines or ["it printed no reason"])[-2:])[:500]
         + f" (exit status {done.status})",
         fix=REMEDIES.get(
             number, "check `azcmagent show` and `azcmagent logs`, fix the cause, then run this again"

@@ -9,17 +9,17 @@ from ...config.model import NodeConfig
 from ...identity.choice import audience_for, identity_of
 from ...machine.host import Host
 from ...secret import Secret
-from .agent import Order, Registration
+from .agent import Registration, RegistrationRequest
 
 # Absent values were refused by the parser before; Azure has no empty names.
 ABSENT = ""
 
 
-def requested_registration(config: NodeConfig, hostname: str) -> Order:
+def requested_registration(config: NodeConfig, hostname: str) -> RegistrationRequest:
     """The configured registration of this machine; defaults come from the cluster."""
     azure, cluster = config.azure, config.cluster_id
     principal = azure.service_principal
-    return Order(
+    return RegistrationRequest(
         registration=Registration(
             azure.subscription_id or cluster.subscription_id,
             azure.arc.resource_group or cluster.resource_group,

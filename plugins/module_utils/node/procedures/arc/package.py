@@ -1,7 +1,7 @@
 # Copyright: (c) 2026, aks.flexnode contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The agent's package: downloaded from a pinned URL, verified, removed only if installed by us."""
+"""The agent's package: downloaded, verified by its digest, removed only if this collection installed it."""
 
 from __future__ import annotations
 

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import json
 import urllib.parse
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from ...engine.restarts import Progress, silent
 from ...engine.state import DATA_DIR, Store
 from ...errors import FlexNodeError, StateCorrupt
 from ...identity.cache import Cached, forget_tokens
@@ -20,20 +20,14 @@ from ...net.http_client import HttpClient
 from ...resources.units import RUNNING
 from ...secret import REDACTED, Secret
 from . import agent, package
-from .agent import Order, Status
+from .agent import RegistrationRequest, Status
 from .errors import ArcElsewhere, ArcFailed, ArcMissing, ArcPackageFailed, ArcUnhealthy
 from .roles import principal_of
 
 # It is kept after a leave: the machine may stay registered. Its path is fixed, independent of
 # paths.dataDir: after a leave nothing records where that was.
 RECORD = f"{DATA_DIR}/arc.json"
-LOOK_EVERY = 1.0
-
-Tell = Callable[[str], None]
-
-
-def silent(_sentence: str) -> None:
-    """Discard the progress."""
+CHECK_EVERY = 1.0
 
 
 @dataclass(slots=True)
@@ -108,10 +102,10 @@ class Record:
         self._host.make_directories(self._directory, 0o700)
         self._host.write(self._path, (json.dumps(record, indent=1, sort_keys=True) + "\n").encode(), 0o600)
 
-    def made(self, seen: Status) -> bool:
+    def created(self, seen: Status) -> bool:
         """Whether this collection created this registration: the name may belong to a newer one."""
-        did = self.read()
-        ours, vm_id = str(did.get("registration", "")), str(did.get("vm_id", ""))
+        recorded = self.read()
+        ours, vm_id = str(recorded.get("registration", "")), str(recorded.get("vm_id", ""))
         named = seen.registration is not None and seen.registration.resource_id.lower() == ours.lower()
         return named and (not vm_id or not seen.vm_id or vm_id.lower() == seen.vm_id.lower())
 
@@ -128,7 +122,7 @@ class Package:
 def query(host: Host) -> Outcome:
     """The present state of this machine in Azure Arc."""
     seen = agent.status(host)
-    outcome = Outcome(seen, ours=Record(host).made(seen))
+    outcome = Outcome(seen, ours=Record(host).created(seen))
     if seen.installed:
         outcome.services = agent.services(host)
     return outcome
@@ -137,14 +131,14 @@ def query(host: Host) -> Outcome:
 def register(
     host: Host,
     store: Store,
-    order: Order,
+    request: RegistrationRequest,
     token: Secret | None,
     *,
     package_: Package | None = None,
     proxy: str | None = None,
     services_seconds: float = 120,
     check: bool = False,
-    tell: Tell = silent,
+    progress: Progress = silent,
 ) -> Outcome:
     """Install the agent, register it as requested, wait until it works. Another registration is an error."""
     # A redacted proxy URL has a user and password: those are what was redacted.
@@ -157,10 +151,10 @@ def register(
         )
     record, outcome = Record(host), query(host)
     known = outcome.status.registration
-    if known and not known.same(order.registration):
+    if known and not known.same(request.registration):
         raise ArcElsewhere(
             f"this machine is registered as {known.resource_id}",
-            where=f"wanted: {order.registration.resource_id}",
+            where=f"wanted: {request.registration.resource_id}",
             why="a machine has one registration"
             + (", and this collection created this one" if outcome.ours else ""),
             fix="set azure.arc.machineName, resourceGroup and the subscription to match it, or remove that "
@@ -169,13 +163,13 @@ def register(
     if not outcome.status.installed:
         if package_ is None:
             raise ArcMissing("azcmagent is not installed on this machine")
-        _do(outcome, tell, f"install the Arc agent from {package_.url}")
+        _do(outcome, progress, f"install the Arc agent from {package_.url}")
     if known is None:
-        _do(outcome, tell, f"register this machine as {order.registration.resource_id}")
+        _do(outcome, progress, f"register this machine as {request.registration.resource_id}")
         if token is None and not check:
             raise ArcFailed(
                 "an access token is needed to register this machine",
-                where=order.registration.resource_id,
+                where=request.registration.resource_id,
                 fix="pass access_token: az account get-access-token --query accessToken",
             )
     if check:
@@ -193,18 +187,18 @@ def register(
     if proxy is not None and (
         known is None or outcome.ours
     ):  # otherwise it belongs to the existing registration
-        _tell_proxy(host, record, proxy, outcome, tell)
+        _set_proxy(host, record, proxy, outcome, progress)
     if known is None and token is not None:
-        record.note(registration=order.registration.resource_id, vm_id=None)
+        record.note(registration=request.registration.resource_id, vm_id=None)
         forget_tokens(host)  # of the previous identity
         try:
-            agent.connect(host, order, token)
+            agent.connect(host, request, token)
         except FlexNodeError:
             if agent.status(host).registration is None:
                 record.note(registration=None)
             raise
         record.note(vm_id=agent.status(host).vm_id or None)
-    done = healthy(host, services_seconds, tell)
+    done = healthy(host, services_seconds, progress)
     done.actions = outcome.actions
     return done
 
@@ -223,19 +217,19 @@ def _shown(proxy: str) -> str:
     return proxy.replace(f"{user}{at}", "", 1) or "none" if at else proxy or "none"
 
 
-def _tell_proxy(host: Host, record: Record, proxy: str, outcome: Outcome, tell: Tell) -> None:
+def _set_proxy(host: Host, record: Record, proxy: str, outcome: Outcome, progress: Progress) -> None:
     """Set the agent's proxy; the previous one is recorded first."""
     now = agent.proxy_of(host)
     if now == proxy:
         return
-    did = record.read()
-    before = did.get("proxy_before", now) if did.get("proxy") == now else now
+    recorded = record.read()
+    before = recorded.get("proxy_before", now) if recorded.get("proxy") == now else now
     record.note(proxy=proxy, proxy_before=before)
     agent.set_proxy(host, proxy)
-    _do(outcome, tell, f"set the Arc agent's proxy: {_shown(proxy)}")
+    _do(outcome, progress, f"set the Arc agent's proxy: {_shown(proxy)}")
 
 
-def healthy(host: Host, seconds: float, tell: Tell = silent) -> Outcome:
+def healthy(host: Host, seconds: float, progress: Progress = silent) -> Outcome:
     """Wait until the agent is connected and its services run."""
     deadline = host.clock.monotonic() + seconds
     reported = False
@@ -258,9 +252,9 @@ def healthy(host: Host, seconds: float, tell: Tell = silent) -> Outcome:
                 else "see `azcmagent show` and `azcmagent check`",
             )
         if not reported:
-            tell(f"waiting for the Arc agent: {why}")
+            progress(f"waiting for the Arc agent: {why}")
             reported = True
-        host.clock.sleep(LOOK_EVERY)
+        host.clock.sleep(CHECK_EVERY)
 
 
 def unregister(
@@ -269,11 +263,11 @@ def unregister(
     *,
     local_only: bool = False,
     check: bool = False,
-    tell: Tell = silent,
+    progress: Progress = silent,
 ) -> Outcome:
     """Undo the recorded changes only: the registration, the proxy, the package."""
     record, outcome = Record(host), query(host)
-    did, known = record.read(), outcome.status.registration
+    recorded, known = record.read(), outcome.status.registration
     if known and not outcome.ours:
         outcome.remains.append(f"{known.resource_id}: registered by someone else")
     if known and outcome.ours:
@@ -284,7 +278,7 @@ def unregister(
                 fix="pass access_token (az account get-access-token --query accessToken), or local_only: "
                 "then the resource stays in Azure",
             )
-        _do(outcome, tell, f"remove the registration {known.resource_id}")
+        _do(outcome, progress, f"remove the registration {known.resource_id}")
         if token is None:
             outcome.remains.append(
                 f"{known.resource_id}: removed on this machine only; delete the resource in Azure"
@@ -293,15 +287,17 @@ def unregister(
             agent.disconnect(host, token)
             forget_tokens(host)
     # A newer registration by someone else still needs the agent.
-    if outcome.status.installed and (outcome.ours or known is None) and "proxy" in did:
-        before = str(did.get("proxy_before", ""))
-        if not did.get("package") and before != did["proxy"] == agent.proxy_of(host):
-            _do(outcome, tell, f"restore the Arc agent's proxy: {_shown(before)}")
+    if outcome.status.installed and (outcome.ours or known is None) and "proxy" in recorded:
+        before = str(recorded.get("proxy_before", ""))
+        if not recorded.get("package") and before != recorded["proxy"] == agent.proxy_of(host):
+            _do(outcome, progress, f"restore the Arc agent's proxy: {_shown(before)}")
             if not check:
                 agent.set_proxy(host, before)
-    ours_to_remove = bool(did.get("package")) and outcome.status.installed and (outcome.ours or known is None)
-    if ours_to_remove:
-        _do(outcome, tell, "remove the Arc agent")
+    removes_package = (
+        bool(recorded.get("package")) and outcome.status.installed and (outcome.ours or known is None)
+    )
+    if removes_package:
+        _do(outcome, progress, "remove the Arc agent")
         if not check:
             package.purge(host)
     if not check:
@@ -310,7 +306,7 @@ def unregister(
             vm_id=None,
             proxy=None,
             proxy_before=None,
-            **({"package": None} if ours_to_remove or not outcome.status.installed else {}),
+            **({"package": None} if removes_package or not outcome.status.installed else {}),
         )
         seen = query(host)
         outcome.status, outcome.services, outcome.ours = seen.status, seen.services, seen.ours
@@ -327,6 +323,6 @@ def own_principal(host: Host, resource_manager: str) -> str:
     return principal_of(own_identity(host), f"{resource_manager.rstrip('/')}/")
 
 
-def _do(outcome: Outcome, tell: Tell, sentence: str) -> None:
+def _do(outcome: Outcome, progress: Progress, sentence: str) -> None:
     outcome.actions.append(sentence)
-    tell(sentence)
+    progress(sentence)

@@ -25,11 +25,9 @@ from .errors import ArmUnusable, RolesMissing
 
 PERMISSIONS = "providers/Microsoft.Authorization/permissions?api-version=2022-04-01"
 PAUSE, LONGEST_PAUSE = 5.0, 30.0
-TELL_EVERY = 60.0
+REPORT_EVERY = 60.0
 PAGES = 20
 AKS = "Microsoft.ContainerService/managedClusters"
-
-Tell = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,8 +81,8 @@ def needed(
 
     A kubelet with a certificate needs none, and the node then needs Azure only for monitoring.
     """
-    lives = profile == "token"
-    roles = {"azure": FOLLOWS if lives or monitored else (), "kubernetes": ACTS if lives else ()}
+    by_token = profile == "token"
+    roles = {"azure": FOLLOWS if by_token or monitored else (), "kubernetes": ACTS if by_token else ()}
     return tuple(key for purpose in roles if purpose in purposes for key in roles[purpose])
 
 
@@ -110,9 +108,9 @@ class Missing:
 
 def allowed(granted: Iterable[Mapping[str, Any]], permission: str, *, data: bool = False) -> bool:
     """Whether any grant includes a permission and does not exclude it; `*` matches any text."""
-    give, take = ("dataActions", "notDataActions") if data else ("actions", "notActions")
+    included, excluded = ("dataActions", "notDataActions") if data else ("actions", "notActions")
     return any(
-        _matches(grant.get(give), permission) and not _matches(grant.get(take), permission)
+        _matches(grant.get(included), permission) and not _matches(grant.get(excluded), permission)
         for grant in granted
     )
 
@@ -159,9 +157,9 @@ class Grants:
                 raise self._explained(failure, scope) from failure
             except (ValueError, KeyError, TypeError, AttributeError) as error:
                 raise ArmUnusable(
-                    "what answers is not Azure Resource Manager",
+                    "the server that answers is not Azure Resource Manager",
                     where=self._arm,
-                    why="not its JSON",
+                    why="it is not the JSON of a list of permissions",
                 ) from error
             if not url.startswith(f"{self._arm}/"):  # the token is sent nowhere else
                 break
@@ -220,9 +218,9 @@ def missing_bindings(
 
 
 def wait_for_roles(
-    query_missing: Callable[[], list[Missing]], clock: Clock, seconds: float, tell: Tell
+    query_missing: Callable[[], list[Missing]], clock: Clock, seconds: float, progress: Callable[[str], None]
 ) -> None:
-    """Wait until nothing is missing; report what is, on change and once a minute. Returns what is missing."""
+    """Wait until nothing is missing; report what is, on change and once a minute."""
     start = clock.monotonic()
     pause, reported, reported_at = PAUSE, "", start
     while True:
@@ -232,7 +230,7 @@ def wait_for_roles(
             if clock.monotonic() - start >= seconds:
                 raise
             if str(failure.what) != reported:
-                tell(f"{failure.what}: {failure.why}")
+                progress(f"{failure.what}: {failure.why}")
             reported = str(failure.what)
             clock.sleep(min(pause, max(seconds - (clock.monotonic() - start), 0.1)))
             pause = min(pause * 1.5, LONGEST_PAUSE)
@@ -243,10 +241,10 @@ def wait_for_roles(
         now = clock.monotonic()
         if now - start >= seconds:
             raise lacking_roles(missing, seconds)
-        if names != reported or now - reported_at >= TELL_EVERY:
-            tell(f"waiting for {names} at {missing[0].scope} ({now - start:.0f} of {seconds:g} s)")
+        if names != reported or now - reported_at >= REPORT_EVERY:
+            progress(f"waiting for {names} at {missing[0].scope} ({now - start:.0f} of {seconds:g} s)")
             for role in missing if names != reported else ():
-                tell(f"grant it: {role.command}")
+                progress(f"grant it: {role.command}")
             reported, reported_at = names, now
         clock.sleep(min(pause, max(seconds - (now - start), 0.1)))
         pause = min(pause * 1.5, LONGEST_PAUSE)

@@ -31,9 +31,9 @@ from ansible_collections.aks.flexnode.plugins.module_utils.controller.azure.flex
 )
 from ansible_collections.aks.flexnode.plugins.module_utils.controller.members import (
     Member,
-    admission_of,
     members_of,
     node_names,
+    tokens_by_cluster,
 )
 from ansible_collections.aks.flexnode.plugins.module_utils.controller.parallel import NodesFailed
 from ansible_collections.aks.flexnode.plugins.module_utils.node.config.types.values import ArmId
@@ -191,19 +191,20 @@ def test_tokens_are_sought_where_they_belong() -> None:
         "token_ids": ["abcdef"],
     }
     by_name = {
-        part.cluster.name if part.cluster else "": part for part in admission_of(options, kubernetes=False)
+        part.cluster.name if part.cluster else "": part
+        for part in tokens_by_cluster(options, kubernetes=False)
     }
     assert (by_name["plant"].names, by_name["plant"].token_ids) == (("edge-1",), ("abcdef",))
     assert (by_name["field"].names, by_name["field"].token_ids) == (("edge-2",), ())
-    (only,) = admission_of(options, kubernetes=True)
+    (only,) = tokens_by_cluster(options, kubernetes=True)
     assert (only.cluster, only.names) == (None, ("edge-1", "edge-2"))
     assert only.without == by_name["plant"].without == frozenset()
     some = [{"name": "edge-1", "token": False}, {"name": "edge-1", "token": True, "cluster_id": other}]
-    assert [part.without for part in admission_of({**options, "nodes": some}, kubernetes=False)] == [
+    assert [part.without for part in tokens_by_cluster({**options, "nodes": some}, kubernetes=False)] == [
         {"edge-1"},
         frozenset(),
     ]
-    (ids,) = admission_of({**options, "nodes": []}, kubernetes=False)
+    (ids,) = tokens_by_cluster({**options, "nodes": []}, kubernetes=False)
     assert (ids.cluster, ids.names, ids.token_ids) == (PLANT, (), ("abcdef",))
 
 

@@ -50,7 +50,7 @@ def test_service_leads_to_the_server_of_its_node_only() -> None:
     assert not selector.items() <= objects.server_pod(RUN, 0, "edge-1")["metadata"]["labels"].items()
 
 
-@pytest.mark.parametrize("script", [objects.LOOK, objects.SERVE])
+@pytest.mark.parametrize("script", [objects.REPORT_SCRIPT, objects.SERVE])
 def test_scripts_are_plain_shell(tmp_path: Path, script: str) -> None:
     file = tmp_path / "script"
     file.write_text(script)
