@@ -170,7 +170,7 @@ def read_profile(path: str, profile: str) -> Layer:
             "there is no credential file",
             where=path,
             why=f"profile {profile!r} is read from it",
-            fix="create it: a [default] section with tenant, client_id and secret; mode 0600",
+            fix=f"create it: a [{profile}] section with tenant, client_id and secret; mode 0600",
         )
     if not parser.has_section(profile):
         known = ", ".join(parser.sections()) or "none"
