@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ansible_collections.aks.flexnode.plugins.action.on_controller import ActionModule as OnController
-from ansible_collections.aks.flexnode.plugins.action.on_controller import Result
+from ansible_collections.aks.flexnode.plugins.action.on_controller import Result, undefaulted
 from ansible_collections.aks.flexnode.plugins.module_utils.controller.azure.arguments import AZURE
 from ansible_collections.aks.flexnode.plugins.module_utils.controller.inventory.arc import (
     ArcMachine,
@@ -20,7 +20,7 @@ from ansible_collections.aks.flexnode.plugins.module_utils.controller.inventory.
 from ansible_collections.aks.flexnode.plugins.module_utils.node.errors import FlexNodeError
 
 ARGUMENTS: dict[str, dict[str, Any]] = {
-    **{name: dict(option) for name, option in AZURE.items()},
+    **undefaulted(AZURE),
     "state": {"type": "str", "choices": ["present", "surplus", "absent"], "default": "present"},
     "machines": {"type": "dict", "required": True, "no_log": True},
     "kubeconfig": {"type": "path"},
@@ -43,11 +43,16 @@ class ActionModule(OnController):
         ]
         login = {name: options[name] for name in AZURE if options[name] is not None}
         kubeconfig = {"kubeconfig": options["kubeconfig"]} if options["kubeconfig"] else {}
-        try:
-            roles = role_nodes(machines, options["state"])
-            bindings = binding_nodes(machines, options["state"])
-        except FlexNodeError as error:
-            return {"failed": True, "msg": str(error), "error": error.as_result()}
+        refused: dict[str, str] = {}
+        if options["state"] == "present":
+            for machine in machines:
+                try:
+                    machine.require_requested()
+                except FlexNodeError as error:
+                    refused[machine.host] = str(error)
+        machines = [machine for machine in machines if machine.host not in refused]
+        roles = role_nodes(machines, options["state"])
+        bindings = binding_nodes(machines, options["state"])
         absent = {} if options["state"] == "present" else {"state": "absent"}
         results = [
             self.on_controller(
@@ -69,6 +74,7 @@ class ActionModule(OnController):
             "commands": {
                 machine.host: [role["command"] for role in roles_of_others(machine)] for machine in machines
             },
+            "refused": refused,
             "remains": {machine.host: remaining(machine, failed) for machine in machines},
         }
 

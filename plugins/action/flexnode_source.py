@@ -6,18 +6,23 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
 import yaml
+from ansible.errors import AnsibleError
 from ansible.utils.display import Display
 
 from ansible_collections.aks.flexnode.plugins.action.on_controller import ActionModule as OnController
-from ansible_collections.aks.flexnode.plugins.action.on_controller import Result, hidden
+from ansible_collections.aks.flexnode.plugins.action.on_controller import Result, hidden, undefaulted
 from ansible_collections.aks.flexnode.plugins.module_utils.controller.azure.arguments import AZURE, PREVIEW
 from ansible_collections.aks.flexnode.plugins.module_utils.controller.inventory import url_files
-from ansible_collections.aks.flexnode.plugins.module_utils.controller.inventory.errors import NoTargets
+from ansible_collections.aks.flexnode.plugins.module_utils.controller.inventory.checks import Finding
+from ansible_collections.aks.flexnode.plugins.module_utils.controller.inventory.errors import (
+    InventoryInvalid,
+    NoTargets,
+)
 from ansible_collections.aks.flexnode.plugins.module_utils.controller.inventory.handover import (
     handovers,
     with_clusters,
@@ -28,15 +33,18 @@ from ansible_collections.aks.flexnode.plugins.module_utils.controller.inventory.
     of_sources,
 )
 from ansible_collections.aks.flexnode.plugins.module_utils.controller.inventory.reading import (
+    Inventory,
     config_file,
     read_inventory,
 )
 from ansible_collections.aks.flexnode.plugins.module_utils.node.errors import FlexNodeError
+from ansible_collections.aks.flexnode.plugins.plugin_utils.play import PlayVariables
 
-STORAGE = ("account_url", "account_key", "connection_string", "ca_bundle")
+OF_PLAYS = {"flexnode_hosts", "flexnode_serial", "flexnode_max_fail_percentage"}
 STATES = ("present", "joined", "left", "absent", "renewed")
 ARGUMENTS: dict[str, dict[str, Any]] = {
-    **{name: dict(option) for name, option in (*AZURE.items(), *PREVIEW.items())},
+    **undefaulted(AZURE),
+    **undefaulted(PREVIEW),
     "state": {"type": "str", "choices": list(STATES), "default": "present"},
     "purpose": {"type": "str", "choices": ["join", "prepare", "preflight", "leave"], "default": "join"},
     "sources": {"type": "list", "elements": "str", "choices": list(RESOLVED)},
@@ -48,9 +56,7 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
     },
     "token_hours": {"type": "int", "default": 24, "no_log": False},
     "url_directory": {"type": "str"},
-    "account_url": {"type": "str"},
-    "account_key": {"type": "str", "no_log": True},
-    "connection_string": {"type": "str", "no_log": True},
+    "named": {"type": "str"},
 }
 
 
@@ -69,6 +75,7 @@ class ActionModule(OnController):
         """Do what `state` says; a failure names what to correct, and shows no secret."""
         super(OnController, self).run(tmp, task_vars)
         self._vars: dict[str, Any] = task_vars or {}
+        self._play = PlayVariables(self)
         _valid, self._options = self.validate_argument_spec(argument_spec=ARGUMENTS)
         self._actions: list[str] = []
         self._changed = False
@@ -90,24 +97,66 @@ class ActionModule(OnController):
 
     def _machines(self) -> list[Machine]:
         """The machines of this run; contradictions in the inventory stop the run here."""
+        self._require_named()
         joins = self._options["state"] == "present" and self._options["purpose"] in ("join", "preflight")
         inventory = read_inventory(
             self._vars["ansible_play_batch"],
-            self._vars["hostvars"],
+            self._play,
             self._read,
             others=self._vars["groups"]["all"],
             joins=joins,
         )
+        inventory.findings += self._unseen(inventory)
         inventory.require()
         for warning in inventory.warnings:
             Display().warning(warning)
+        asks = joins and self._options["purpose"] == "join" and of_sources(inventory.machines, *RESOLVED)
+        if asks and self._play.strategy not in ("linear", "debug"):
+            raise InventoryInvalid(
+                f"strategy {self._play.strategy} would ask the sources again for every machine",
+                fix="run role aks.flexnode.source in an earlier play without `strategy`, as bootstrap does",
+            )
         return inventory.machines
 
+    def _require_named(self) -> None:
+        """A playbook that destroys acts only on machines that were named on the command line."""
+        playbook = self._options["named"]
+        if not playbook or self._play.extra.get("flexnode_hosts") or self._vars.get("ansible_limit"):
+            return
+        hosts = list(self._vars["ansible_play_hosts_all"])
+        some = ", ".join(hosts[:5]) + (", ..." if len(hosts) > 5 else "")
+        raise NoTargets(
+            f"{playbook} makes machines leave their cluster, so it acts only on machines that you name",
+            why=f"without a name it would act on {len(hosts)} machine(s): {some}. Nothing was changed",
+            fix=f"type: ansible-playbook aks.flexnode.{playbook} -i INVENTORY --limit {hosts[0]} "
+            "(or -e flexnode_hosts=HOST,GROUP)",
+        )
+
+    def _unseen(self, inventory: Inventory) -> Iterator[Finding]:
+        """Variables of playbooks that stand in the inventory, where a play can't see them."""
+        for name in sorted(OF_PLAYS & inventory.names - set(self._play.extra)):
+            severity = "error" if name == "flexnode_hosts" else "warning"
+            what = f"{name} has no effect in the inventory: a play can't see it there"
+            fix = f"type it: -e {name}=...; for machines of one inventory use the group aks_flexnode"
+            yield Finding(("all",), what, fix, severity)
+
     def _read(self, path: str, host: str) -> Mapping[str, Any]:
-        """A configuration file of the controller."""
+        """A configuration file of the controller; one that ansible-vault encrypted is read too."""
         beside_inventory = self._vars["hostvars"][host].get("inventory_dir")
         places = [os.getcwd(), beside_inventory, self._vars.get("playbook_dir")]
-        return config_file(path, places, load_yaml)
+        return config_file(path, places, self._load)
+
+    def _load(self, path: str) -> Any:
+        try:
+            with open(self._loader.get_real_file(path), encoding="utf-8") as file:
+                return yaml.safe_load(file)
+        except yaml.MarkedYAMLError as error:
+            # Not its whole text: that quotes the line, which may hold a secret.
+            mark = error.problem_mark
+            place = f" at line {mark.line + 1}, column {mark.column + 1}" if mark else ""
+            raise ValueError(f"{error.problem or 'it is no YAML'}{place}") from error
+        except (yaml.YAMLError, AnsibleError) as error:
+            raise ValueError(f"it is no YAML, or can't be decrypted ({type(error).__name__})") from error
 
     # --- states --------------------------------------------------------------------------------------------
 
@@ -121,21 +170,23 @@ class ActionModule(OnController):
             return self._preview(wanted)
         if self._options["purpose"] != "join":  # what the inventory says is enough
             return _summary(
-                handovers([replace(one, source="inline") for one in wanted], documents={}), wanted
+                handovers([replace(one, source="inline") for one in wanted], documents={}),
+                wanted,
+                self._options["purpose"],
             )
-        directory = url_files.prepared(self._options["url_directory"] or "")
+        directory = self._url_directory(wanted)
         rp, clustered, blob = (of_sources(wanted, source) for source in RESOLVED)
         configs = self._configs(rp, need_url=not chosen or bool(directory))
         in_clusters = [one for one in (*clustered, *blob) if one.cluster_id]
         clusters = self._clusters(in_clusters)
         tokens = self._tokens(in_clusters)
         documents = with_clusters([*clustered, *blob], clusters, tokens)
-        blobs = self._blobs(blob, documents)
+        blobs = self._run_blobs(blob, documents)
         found = handovers(wanted, documents=documents, configs=configs, blobs=blobs, tokens=tokens)
         if directory and not self._task.check_mode:
             url_files.write(directory, {one["name"]: one.get("config_url") for one in configs})
             url_files.write(directory, {one["name"]: one.get("url") for one in blobs})
-        return {**_summary(found, wanted), "nodes": [_row(one) for one in (*configs, *blobs)]}
+        return {**_summary(found, wanted, "join"), "nodes": [_row(one) for one in (*configs, *blobs)]}
 
     def _preview(self, machines: list[Machine]) -> Result:
         """For preflight: what a join would use, without creating anything. Tokens stay placeholders."""
@@ -145,7 +196,7 @@ class ActionModule(OnController):
         as_inline = [replace(one, source="inline") if one.host in documents else one for one in machines]
         found = handovers(as_inline, documents=documents)
         announced = {host: {**one, "announced": host in documents} for host, one in found.items()}
-        return _summary(announced, machines)
+        return _summary(announced, machines, "preflight")
 
     def _delete_used_tokens(self, machines: list[Machine]) -> Result:
         """After a join: a token that was created for it is deleted, in the cluster and in the blob."""
@@ -156,15 +207,14 @@ class ActionModule(OnController):
             nodes = [one.request() for one in wanted]
             self._run("flexnode_bootstrap_token", {**self._login, "nodes": nodes, "state": "absent"})
         if blob := of_sources(machines, "blob"):
-            nodes = [one.request(document=one.document) for one in blob]
-            self._run("flexnode_config_blob", {**self._storage, "nodes": nodes, "token": "remove"})
+            self._run_blobs(blob, {one.host: one.document for one in blob}, token="remove")  # noqa: S106 - a choice
         return {}
 
     def _delete_blobs(self, machines: list[Machine]) -> Result:
         """After a machine has left: its blob is deleted and its URL refused."""
-        if blob := of_sources(machines, "blob"):
-            nodes = [one.request() for one in blob]
-            self._run("flexnode_config_blob", {**self._storage, "nodes": nodes, "state": "absent"})
+        stayed = self._vars["hostvars"]
+        left = [one for one in machines if not (stayed[one.host].get("__node_left") or {}).get("failed")]
+        self._run_blobs(of_sources(left, "blob"), {}, state="absent")
         return {}
 
     def _delete_configs(self, machines: list[Machine]) -> Result:
@@ -179,9 +229,7 @@ class ActionModule(OnController):
                 "nodes"
             ]
         if blob:
-            nodes = [one.request(document=one.document) for one in blob]
-            options = {**self._storage, "nodes": nodes, "state": "tombstone"}
-            rows += self._run("flexnode_config_blob", options)["nodes"]
+            rows += self._run_blobs(blob, {one.host: one.document for one in blob}, state="tombstone")
         return {"nodes": [_row(one) for one in rows]}
 
     def _renew_tokens(self, machines: list[Machine]) -> Result:
@@ -189,7 +237,7 @@ class ActionModule(OnController):
         wanted = [one for one in of_sources(machines, "rp", "url") if one.cluster_id]
         if not wanted:
             raise self._no_targets(["rp", "url"], "with flexnode_cluster_id")
-        directory = url_files.prepared(self._options["url_directory"] or "")
+        directory = self._url_directory(wanted)
         nodes = [{**one.request(), "name": one.node or one.host} for one in wanted]
         renewed = self._run("flexnode_token", {**self._preview_api, "nodes": nodes})["nodes"]
         if directory and not self._task.check_mode:
@@ -233,11 +281,20 @@ class ActionModule(OnController):
             )
             return []
 
-    def _blobs(self, machines: list[Machine], documents: Mapping[str, Mapping[str, Any]]) -> list[Result]:
-        if not machines:
-            return []
-        nodes = [one.request(document=documents[one.host]) for one in machines]
-        return list(self._run("flexnode_config_blob", {**self._storage, "nodes": nodes})["nodes"])
+    def _run_blobs(
+        self, machines: list[Machine], documents: Mapping[str, Mapping[str, Any]], **options: str
+    ) -> list[Result]:
+        """One call per storage account: machines may have different ones."""
+        answers: list[Result] = []
+        for storage in dict.fromkeys(one.storage for one in machines):
+            nodes = [
+                one.request(**({"document": documents[one.host]} if one.host in documents else {}))
+                for one in machines
+                if one.storage == storage
+            ]
+            account = {**dict(storage), "ca_bundle": self._options["ca_bundle"]}
+            answers += self._run("flexnode_config_blob", {**account, **options, "nodes": nodes})["nodes"]
+        return answers
 
     def _run(self, module: str, options: Mapping[str, Any]) -> Result:
         args = {name: value for name, value in options.items() if value is not None}
@@ -257,9 +314,16 @@ class ActionModule(OnController):
     def _preview_api(self) -> Result:
         return {**self._login, **{name: self._options[name] for name in PREVIEW}}
 
-    @property
-    def _storage(self) -> Result:
-        return {name: self._options[name] or None for name in STORAGE}
+    def _url_directory(self, machines: list[Machine]) -> str:
+        """Where URLs are written; checked before Azure is asked for any."""
+        path = self._options["url_directory"] or ""
+        names = [one.node or one.host for one in machines]
+        if path and len(names) != len(set(names)):
+            raise InventoryInvalid(
+                "machines of several clusters have the same Node name, and would share one URL file",
+                fix="use a directory of its own per cluster: --limit and -e flexnode_url_directory=...",
+            )
+        return url_files.prepared(path, check=self._task.check_mode)
 
     def _no_targets(self, sources: Iterable[str], more: str = "") -> NoTargets:
         names = " or ".join(sources)
@@ -270,10 +334,11 @@ class ActionModule(OnController):
         )
 
 
-def _summary(found: Mapping[str, Mapping[str, Any]], machines: Iterable[Machine]) -> Result:
+def _summary(found: Mapping[str, Mapping[str, Any]], machines: Iterable[Machine], purpose: str) -> Result:
     """What the plays that follow need: per host its handover, and which sources and whether Arc are used."""
     return {
         "machines": found,
+        "purpose": purpose,
         "sources": sorted({one.source for one in machines}),
         "arc": any(one["arc"]["enabled"] for one in found.values()),
     }
@@ -283,11 +348,3 @@ def _row(answer: Mapping[str, Any]) -> Result:
     """What may be shown of a module's answer about one node."""
     shown = ("name", "action", "config_version", "config_url_expires")
     return {key: answer.get(key) for key in shown}
-
-
-def load_yaml(text: str) -> Any:
-    """YAML or JSON; an error says line and column."""
-    try:
-        return yaml.safe_load(text)
-    except yaml.YAMLError as error:
-        raise ValueError(str(error)) from error

@@ -10,10 +10,12 @@ of its own. `delegate_to` is honoured where a task has it.
 
 from __future__ import annotations
 
+import copy
 import sys
 from collections.abc import Mapping
 from typing import Any
 
+from ansible import constants
 from ansible.plugins.action import ActionBase
 from ansible.plugins.loader import connection_loader
 
@@ -43,13 +45,15 @@ class ActionModule(ActionBase):  # type: ignore[misc]
     def run(self, tmp: None = None, task_vars: dict[str, Any] | None = None) -> Result:
         """Run the module; what it returns is hidden where it holds secrets and did not fail."""
         super().run(tmp, task_vars)
-        if self._task.action == "aks.flexnode.flexnode_node" and not any(
+        module = self._task.resolved_action or self._task.action  # a task may use the short name
+        on_a_node = module == "aks.flexnode.flexnode_node" and not any(
             map(self._task.args.get, REMOTE_CLUSTER)
-        ):
+        )
+        if on_a_node:
             on_machine: Result = self._execute_module(task_vars=task_vars)
             return on_machine
-        result = self.on_controller(self._task.action, self._task.args, task_vars or {})
-        return hidden(result) if self._task.action in RETURN_SECRETS else result
+        result = self.on_controller(module, self._task.args, task_vars or {})
+        return hidden(result) if module in RETURN_SECRETS else result
 
     def on_controller(self, name: str, args: Mapping[str, Any], task_vars: Mapping[str, Any]) -> Result:
         """Run one module with the controller's own Python and without become."""
@@ -57,9 +61,10 @@ class ActionModule(ActionBase):  # type: ignore[misc]
         if not self._task.delegate_to:
             variables["ansible_python_interpreter"] = sys.executable
             if self._connection.transport != "local" or self._connection.become:
-                self._connection: Any = connection_loader.get(
-                    "ansible.builtin.local", self._play_context, None
-                )
+                context = copy.copy(self._play_context)
+                context.executable, context.shell = constants.DEFAULT_EXECUTABLE, None  # not the machine's
+                self._play_context: Any = context
+                self._connection: Any = connection_loader.get("ansible.builtin.local", context, None)
         result: Result = self._execute_module(module_name=name, module_args=dict(args), task_vars=variables)
         return result
 
@@ -67,3 +72,11 @@ class ActionModule(ActionBase):  # type: ignore[misc]
 def hidden(result: Result) -> Result:
     """Hide a result from every output, unless it says why the task failed."""
     return result if result.get("failed") else {**result, "_ansible_no_log": True}
+
+
+def undefaulted(options: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
+    """Options that are only passed on to modules: a default here would hide the environment of the task."""
+    return {
+        name: {key: value for key, value in option.items() if key not in ("default", "fallback")}
+        for name, option in options.items()
+    }

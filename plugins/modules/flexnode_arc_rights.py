@@ -56,6 +56,11 @@ commands:
   returned: success
   type: dict
   sample: {edge-1: ["az role assignment create --role ..."]}
+refused:
+  description: By host, why it gets no rights. It reports to be another Arc machine than the inventory names.
+  returned: success
+  type: dict
+  sample: {}
 remains:
   description: By host, why rights of the machine may still exist.
   returned: success

@@ -62,18 +62,10 @@ options:
       - A directory on the controller for the configuration URLs, one file per node with mode 0600. It is
         created if missing.
     type: str
-  account_url:
+  named:
     description:
-      - The storage account of source V(blob). Without it, E(AZURE_STORAGE_ACCOUNT_URL).
-    type: str
-  account_key:
-    description:
-      - The key of the storage account. Without it, E(AZURE_STORAGE_KEY).
-    type: str
-  connection_string:
-    description:
-      - Connection string of the storage account, instead of O(account_url) and O(account_key). Without it,
-        E(AZURE_STORAGE_CONNECTION_STRING).
+      - The playbook that is running, if it acts only on machines that were named on the command line
+        (C(--limit) or C(-e flexnode_hosts)). Without such a name the task fails and shows the line to type.
     type: str
 extends_documentation_fragment:
   - aks.flexnode.attributes
@@ -100,6 +92,11 @@ machines:
   returned: with state present
   type: dict
   sample: {edge-1: {source: url, url: https://..., durable: false, document: {}, arc: {enabled: false}}}
+purpose:
+  description: The purpose that the machines were resolved for.
+  returned: with state present
+  type: str
+  sample: join
 sources:
   description: The sources of the machines.
   returned: with state present

@@ -316,7 +316,11 @@ def told(flaw: Flaw, finding: Mapping[str, str]) -> None:
 
 def table(run: Play) -> list[str]:
     """The lines at the end of the playbook."""
-    (shown,) = [event["result"]["msg"] for event in run.events if event["task"].endswith("Show the findings of all machines")]
+    (shown,) = [
+        event["result"]["msg"]
+        for event in run.events
+        if event["task"].endswith("Show the findings of all machines")
+    ]
     return str(shown).splitlines()
 
 

@@ -101,6 +101,7 @@ def stage(tmp_path: Path) -> Stage:
         "plugins/action",
         "plugins/filter",
         "plugins/module_utils",
+        "plugins/plugin_utils",
     ):
         (made.collection / part).symlink_to(ROOT / part)
     made.answer(**{module.stem: {} for module in (ROOT / "plugins/modules").glob("*.py")})
@@ -124,7 +125,7 @@ def test_what_had_to_stay_keeps_nothing_from_being_cleaned_up(stage: Stage) -> N
     )
     stage.play("aks.flexnode.unbootstrap", hosts("a", "b", source="blob"), *NAMED, flexnode_kubeconfig="/k")
     assert stage.asked("flexnode_config_blob") == [["a", "b"]], stage.output
-    assert stage.asked("flexnode_node") == [["gone", "gone"]]
+    assert stage.asked("flexnode_node") == [["gone"]] * 2
     assert stage.status != 0
     for host in ("a", "b"):
         assert re.search(
@@ -141,7 +142,7 @@ def test_trouble_in_azure_arc_keeps_nothing_from_being_cleaned_up(stage: Stage) 
     )
     stage.play("aks.flexnode.unbootstrap", hosts("a", "b", source="blob"), *NAMED, flexnode_kubeconfig="/k")
     assert stage.asked("flexnode_config_blob") == [["a", "b"]], stage.output
-    assert stage.asked("flexnode_node") == [["gone", "gone"]]
+    assert stage.asked("flexnode_node") == [["gone"]] * 2
     assert stage.status != 0
     for host in ("a", "b"):
         assert re.search(rf"fatal: \[{host}\].*this remains:.*in Azure Arc: FLEX-1814", stage.output)
@@ -235,7 +236,7 @@ def test_what_is_refused_once_is_told_of_each_machine_and_stops_none(stage: Stag
     fleet = arc_hosts("a", "b", "c", source="blob", autoRoleAssignment=True)
     stage.play("aks.flexnode.unbootstrap", fleet, *NAMED, flexnode_kubeconfig="/k")
     assert stage.asked("flexnode_config_blob") == [["a", "b", "c"]], stage.output
-    assert stage.asked("flexnode_node") == [["gone", "gone", "gone"]]
+    assert stage.asked("flexnode_node") == [["gone"]] * 3
     for host in ("a", "b", "c"):
         assert re.search(rf"fatal: \[{host}\].*this remains:.*in Azure Arc: FLEX-1701", stage.output)
     assert stage.status != 0
@@ -373,17 +374,21 @@ def touched(stage: Stage) -> int:
     return len([name for name, _params in stage.calls if name == "flexnode_reconcile"])
 
 
+BLANK: list[tuple[str, ...]] = [(), ("--limit", ""), ("-e", "flexnode_hosts=")]
+
+
+@pytest.mark.parametrize("named", BLANK, ids=["nothing", "empty-limit", "empty-variable"])
 @pytest.mark.parametrize("playbook", ["unbootstrap", "config_delete"])
 def test_what_destroys_stops_without_named_machines_and_shows_the_line_to_type(
-    stage: Stage, playbook: str
+    stage: Stage, playbook: str, named: tuple[str, ...]
 ) -> None:
     stage.answer(flexnode_reconcile=LEFT)
-    stage.play(f"aks.flexnode.{playbook}", FLEET)
+    stage.play(f"aks.flexnode.{playbook}", FLEET, *named)
     assert stage.status != 0
     assert stage.calls == []
     said = " ".join(stage.output.replace("\\n", " ").split())
     assert f"ansible-playbook aks.flexnode.{playbook} -i INVENTORY --limit edge-1" in said
-    assert "would act on 3 machine(s): edge-1, edge-2, other-1" in said.replace("\\n", " ")
+    assert "would act on 3 machine(s): edge-1, edge-2, other-1" in said
 
 
 @pytest.mark.parametrize("named", [("--limit", "edge-1"), ("-e", "flexnode_hosts=edge-1")])
@@ -395,10 +400,14 @@ def test_what_destroys_touches_only_the_named_machine(stage: Stage, named: tuple
     assert "other-1" not in stage.output
 
 
-def test_a_name_in_the_inventory_is_no_name_on_the_command_line(stage: Stage) -> None:
+@pytest.mark.parametrize("playbook", ["unbootstrap", "bootstrap"])
+@pytest.mark.parametrize("name", ["edge-1", "all"])
+def test_a_name_in_the_inventory_is_no_name_on_the_command_line(
+    stage: Stage, playbook: str, name: str
+) -> None:
     """A play can't see a variable of its hosts: it would act on all of them."""
     stage.answer(flexnode_reconcile=LEFT)
-    stage.play("aks.flexnode.unbootstrap", FLEET, flexnode_hosts="edge-1")
+    stage.play(f"aks.flexnode.{playbook}", FLEET, flexnode_hosts=name)
     assert stage.status != 0
     assert stage.calls == []
 
@@ -411,12 +420,156 @@ def test_the_group_aks_flexnode_is_the_default_target(stage: Stage) -> None:
     assert "other-1" not in stage.output
 
 
-def test_machines_leave_in_batches_and_a_failure_stops_the_rest(stage: Stage) -> None:
-    stage.answer(flexnode_reconcile={"failed": True, "msg": "FLEX-1309: in use"})
-    fleet = {f"edge-{index}": {} for index in range(5)}
-    stage.play("aks.flexnode.unbootstrap", fleet, "-e", "flexnode_hosts=all", "-e", "flexnode_serial=2")
+STAYS = {"changed": True, "remains": [], "node_name": "x", "node_remains": "refused"}
+# Answers by machine: the document that it gets says which one it is.
+FAILS_ON_B = """#!/usr/bin/python
+# WANT_JSON
+import json, os, sys
+given = json.load(open(sys.argv[1]))
+host = given["_ansible_remote_tmp"].rpartition("/")[2]
+with open(os.environ["CALLS"], "a") as file:
+    file.write(json.dumps(["flexnode_reconcile", {"host": host, **given}]) + "\\n")
+fine = {"changed": True, "remains": [], "node_name": host, "node_remains": "refused"}
+print(json.dumps({"failed": True, "msg": "FLEX-1309: in use"} if host == "b" else fine))
+"""
+
+
+def failing_on_b(stage: Stage) -> dict[str, dict[str, Any]]:
+    (stage.collection / "plugins/modules/flexnode_reconcile.py").write_text(FAILS_ON_B)
+    return {
+        name: {"ansible_remote_tmp": str(stage.directory / "tmp" / name)} for name in ("a", "b", "c", "d")
+    }
+
+
+def test_a_machine_that_fails_lets_its_batch_finish_and_stops_the_next(stage: Stage) -> None:
+    """The others of the batch have left: their Nodes must go, and what remains must be said."""
+    fleet = failing_on_b(stage)
+    stage.answer(flexnode_node={"changed": True})
+    options = ("-e", "flexnode_hosts=all", "-e", "flexnode_serial=3")
+    stage.play("aks.flexnode.unbootstrap", fleet, *options, flexnode_kubeconfig="/k")
     assert stage.status != 0
-    assert touched(stage) == 2
+    assert touched(stage) == 3, stage.output
+    assert sorted(names for (names,) in stage.asked("flexnode_node")) == ["a", "c"]
+    assert re.search(r"fatal: \[b\].*could not leave the cluster:.*FLEX-1309", stage.output)
+    assert "a  uninstalled" in stage.output
+
+
+def test_what_can_not_be_deleted_is_told_with_everything_else(stage: Stage) -> None:
+    stage.answer(
+        flexnode_reconcile={**STAYS, "remains": ["file:/etc/x: changed"]},
+        flexnode_config_blob={"failed": True, "msg": "FLEX-1705: no answer of storage"},
+        flexnode_node={"failed": True, "msg": "FLEX-1504: no answer of the API server"},
+    )
+    stage.play("aks.flexnode.unbootstrap", hosts("a", "b", source="blob"), *NAMED, flexnode_kubeconfig="/k")
+    assert stage.status != 0
+    for host in ("a", "b"):
+        said = re.search(rf"fatal: \[{host}\].*this remains:.*", stage.output)
+        assert said, stage.output
+        for part in ("file:/etc/x: changed", "FLEX-1705", "FLEX-1504"):
+            assert part in said[0]
+
+
+def test_each_machine_has_the_kubeconfig_of_its_cluster(stage: Stage) -> None:
+    stage.answer(flexnode_reconcile=STAYS, flexnode_node={"changed": True})
+    fleet = {"east": {"flexnode_kubeconfig": "/east"}, "west": {}, "north": {"flexnode_kubeconfig": "/north"}}
+    stage.play("aks.flexnode.unbootstrap", fleet, *NAMED)
+    used = sorted(params["kubeconfig"] for name, params in stage.calls if name == "flexnode_node")
+    assert used == ["/east", "/north"]
+    assert re.search(r"fatal: \[west\].*set flexnode_kubeconfig", stage.output)
+
+
+# --- who gets the token of the controller -------------------------------------------------------------------
+
+
+def test_a_url_that_asks_for_arc_gets_no_token_of_the_controller(stage: Stage) -> None:
+    unregistered = {**IN_ARC, "resource_id": "", "registered_by_us": False}
+    document = {"azure": {"arc": {"enabled": True}}}
+    stage.answer(
+        arc_info=unregistered,
+        flexnode_config_fetch={"config": document, "arc": arc_request(document)},
+        flexnode_access_token={"access_token": "controllers-own"},
+    )
+    fleet = {"a": {"flexnode_config_source": "url", "flexnode_config_url": "https://x"}}
+    stage.play("aks.flexnode.bootstrap", fleet)
+    assert stage.status != 0
+    assert "Set azure.arc in flexnode_config" in stage.output
+    assert not {"flexnode_access_token", "arc_register"} & {name for name, _params in stage.calls}
+
+
+def test_a_leaving_machine_gets_no_token_by_its_own_word(stage: Stage) -> None:
+    stage.answer(
+        flexnode_reconcile=LEFT, arc_info=IN_ARC, flexnode_access_token={"access_token": "controllers-own"}
+    )
+    stage.play("aks.flexnode.unbootstrap", {"a": {}}, *NAMED)
+    assert "controllers-own" not in json.dumps(stage.calls)
+    (left,) = [params for name, params in stage.calls if name == "arc_register"]
+    assert left["local_only"] is True
+
+
+def test_one_machine_that_names_another_stops_no_other(stage: Stage) -> None:
+    stage.answer(arc_info=IN_ARC, arc_register=IN_ARC, flexnode_config_fetch={"config": {}})
+    fleet = arc_hosts("a", autoRoleAssignment=True)
+    fleet["b"] = arc_hosts("b", autoRoleAssignment=True, machineName="another")["b"]
+    stage.play("aks.flexnode.bootstrap", fleet, flexnode_arc_wait_seconds=0)
+    assert re.search(r"fatal: \[b\].*not the machine of the inventory", stage.output), stage.output
+    assert [params for name, params in stage.calls if name == "flexnode_reconcile"], "a joins"
+
+
+# --- variables, wherever they are set ----------------------------------------------------------------------
+
+
+def test_variables_of_a_play_count(stage: Stage) -> None:
+    stage.answer(flexnode_reconcile={"changed": False})
+    book = stage.directory / "book.yml"
+    variables = {"flexnode_config": {"node": {"maxPods": 17}}}
+    play = {"hosts": "all", "gather_facts": False, "vars": variables, "roles": ["aks.flexnode.node"]}
+    book.write_text(yaml.safe_dump([play]))
+    stage.play(str(book), {"a": {}})
+    (params,) = [params for name, params in stage.calls if name == "flexnode_reconcile"]
+    assert json.loads(params["document"]) == {"node": {"maxPods": 17}}, stage.output
+
+
+def test_a_template_that_lacks_something_names_its_host(stage: Stage) -> None:
+    labels = {"flexnode_config": {"node": {"labels": {"site": "{{ site }}"}}}}
+    stage.play("aks.flexnode.bootstrap", {"a": {**labels, "site": "lab"}, "b": labels})
+    assert stage.status != 0
+    assert stage.calls == []
+    said = " ".join(stage.output.replace("\\n", " ").split())
+    assert "b flexnode_config can't be evaluated: 'site' is undefined" in said
+
+
+def test_a_broken_file_is_named_by_line_and_not_quoted(stage: Stage) -> None:
+    (stage.directory / "node.yml").write_text(
+        "azure:\n  servicePrincipal:\n    clientSecret: hunter2: TOPSECRET\n"
+    )
+    stage.play("aks.flexnode.bootstrap", {"a": {"flexnode_config_file": "node.yml"}})
+    assert stage.status != 0
+    assert "line 3, column 26" in stage.output
+    assert "TOPSECRET" not in stage.output
+
+
+def test_sources_are_not_asked_once_per_machine(stage: Stage) -> None:
+    book = stage.directory / "book.yml"
+    play = {"hosts": "all", "gather_facts": False, "strategy": "free", "roles": ["aks.flexnode.node"]}
+    book.write_text(yaml.safe_dump([play]))
+    stage.play(str(book), hosts("a", "b", source="rp"))
+    assert stage.status != 0
+    assert "strategy free would ask the sources again" in stage.output
+    assert stage.calls == []
+
+
+def test_each_blob_goes_to_the_account_of_its_machine(stage: Stage) -> None:
+    stage.answer(flexnode_config_blob={"nodes": []})
+    fleet = hosts("a", "b", source="blob")
+    fleet["a"] |= {"flexnode_blob_account_url": "https://one", "flexnode_cluster_id": ""}
+    fleet["b"] |= {"flexnode_blob_account_url": "https://two", "flexnode_cluster_id": ""}
+    stage.play("aks.flexnode.config_put", fleet)
+    used = [
+        (p["account_url"], [n["name"] for n in p["nodes"]])
+        for m, p in stage.calls
+        if m == "flexnode_config_blob"
+    ]
+    assert used == [("https://one", ["a"]), ("https://two", ["b"])], stage.output
 
 
 # --- what a newcomer types wrong ----------------------------------------------------------------------------

@@ -53,8 +53,9 @@ def test_the_installers_token_goes_where_it_is_needed(
 ) -> None:
     found = task(file, name)
     given, own = found["aks.flexnode.arc_register"]["access_token"], found.get("vars", {})
-    assert said(given, __arc_seen=seen, __arc_token=TOKEN, **own) == expected
-    assert said(given, __arc_seen=seen, **own) == "OMIT"
+    named = {"__arc_handover": {"arc": {"enabled": True}}}
+    assert said(given, __arc_seen=seen, __arc_token=TOKEN, **named, **own) == expected
+    assert said(given, __arc_seen=seen, **named, **own) == "OMIT"
 
 
 @pytest.mark.parametrize(

@@ -33,7 +33,7 @@ def run(tmp_path: Path, module: str, answer: str, *options: str, **task: Any) ->
     """One task for a machine that can't be reached, with a module that returns an expression of Python."""
     collection = tmp_path / "ansible_collections/aks/flexnode"
     (collection / "plugins/modules").mkdir(parents=True)
-    for part in ("galaxy.yml", "meta", "plugins/action", "plugins/module_utils"):
+    for part in ("galaxy.yml", "meta", "plugins/action", "plugins/module_utils", "plugins/plugin_utils"):
         (collection / part).symlink_to(ROOT / part)
     (collection / f"plugins/modules/{module}.py").write_text(STUB.replace("{answer}", answer))
     step = {"name": "Run it", f"aks.flexnode.{module}": {}, "register": "answer", **task}
@@ -41,7 +41,8 @@ def run(tmp_path: Path, module: str, answer: str, *options: str, **task: Any) ->
         "name": "Show it",
         "ansible.builtin.debug": {"msg": "answer is {{ answer.shown | default('-') }}"},
     }
-    book = [{"hosts": "all", "gather_facts": False, "tasks": [step, shown]}]
+    step = {key: value for key, value in step.items() if value is not None}
+    book = [{"hosts": "all", "collections": ["aks.flexnode"], "gather_facts": False, "tasks": [step, shown]}]
     (tmp_path / "book.yml").write_text(yaml.safe_dump(book))
     (tmp_path / "hosts.yml").write_text(yaml.safe_dump({"all": {"hosts": {"edge-1": ELSEWHERE}}}))
     done = subprocess.run(
@@ -89,6 +90,21 @@ def test_a_node_is_read_by_kubeconfig_here_and_by_the_kubelet_there(
         tmp_path, "flexnode_node", "{'shown': 'here'}", **{"aks.flexnode.flexnode_node": options}
     )
     assert (status == 0, "answer is here" in output, "UNREACHABLE" in output) == (local, local, not local)
+
+
+def test_a_short_name_is_the_same_module(tmp_path: Path) -> None:
+    short = {"aks.flexnode.flexnode_token": None, "flexnode_token": {}}
+    status, output = run(
+        tmp_path, "flexnode_token", "{'token': 'abcdef.planted', 'shown': 'usable'}", "-v", **short
+    )
+    assert status == 0, output
+    assert "abcdef.planted" not in output
+
+
+def test_the_shell_of_the_machine_is_not_the_controllers(tmp_path: Path) -> None:
+    options = ("-e", "ansible_shell_executable=/opt/edge/bash")
+    status, output = run(tmp_path, "flexnode_cluster_info", "{'shown': 'here'}", *options)
+    assert status == 0, output
 
 
 def test_a_delegated_task_goes_where_it_is_sent(tmp_path: Path) -> None:

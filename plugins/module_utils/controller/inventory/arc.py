@@ -70,7 +70,8 @@ class ArcMachine:
 
     def require_requested(self) -> None:
         """Refuse a machine that says it is another one: it would get that machine's rights."""
-        if not self.is_requested:
+        gets_rights = self.request.get("enabled") and self.request.get("assign_roles")
+        if gets_rights and self.resource_id and not self.is_requested:
             raise ArcElsewhere(
                 f"{self.host} reports to be {self.resource_id}, which is not the machine of the inventory",
                 where="/".join(name or "*" for name in self._place),
@@ -89,15 +90,14 @@ def role_nodes(machines: Iterable[ArcMachine], state: str = "present") -> list[J
     found: list[Json] = []
     removes = state == "absent"
     for machine in machines:
-        request, reported = machine.request, machine.reported
-        ours = request.get("assign_roles") or (removes and reported.get("registered_by_us"))
-        known = machine.resource_id or (removes and reported.get("principal_id"))
+        request = machine.request
+        ours = request.get("assign_roles") or (removes and machine.reported.get("registered_by_us"))
         # Without a cluster, roles are searched in the whole subscription of the machine.
-        where = request.get("cluster_id") or (removes and machine.resource_id)
-        if not (request and ours and known and where and (request["enabled"] or removes)):
+        where = request.get("cluster_id") or removes
+        if not (request and ours and machine.resource_id and where and (request["enabled"] or removes)):
             continue
-        if not removes:
-            machine.require_requested()
+        if not machine.is_requested:
+            continue  # it was assigned nothing, and could name any machine
         roles = _roles(machine, state)
         if roles == []:
             continue
@@ -105,7 +105,7 @@ def role_nodes(machines: Iterable[ArcMachine], state: str = "present") -> list[J
             {
                 "name": request["node"],
                 # Azure says which principal a machine has; the machine itself could name any.
-                "principal_id": (removes and reported.get("principal_id")) or None,
+                "principal_id": None,
                 "machine_id": machine.resource_id or None,
                 "cluster_id": request["cluster_id"] or None,
                 "profile": request["profile"],
@@ -128,9 +128,7 @@ def binding_nodes(machines: Iterable[ArcMachine], state: str = "present") -> lis
         lacks = any(role.get("kind") == "kubernetes" for role in machine.reported.get("missing_roles") or ())
         if not (lacks or state == "absent" or (state == "surplus" and machine.changed)):
             continue
-        if state == "present":
-            machine.require_requested()
-        elif not machine.is_requested:
+        if not machine.is_requested:
             continue  # it was granted nothing
         place = {"machine_id": machine.resource_id, "cluster_id": machine.request["cluster_id"]}
         found.append({"name": machine.request["node"], **place})

@@ -79,17 +79,16 @@ def _same_names(machines: Sequence[Machine], run: set[str]) -> Iterator[Finding]
     by_name: dict[tuple[str, str], list[Machine]] = {}
     for machine in machines:
         if machine.node:
-            # A blob container is named after its Node alone, whatever the cluster.
-            cluster = "" if machine.source == "blob" else machine.cluster_id.lower()
-            by_name.setdefault((machine.node, cluster), []).append(machine)
+            by_name.setdefault(machine.key, []).append(machine)
+            if machine.source == "blob":  # a blob container is named after its Node alone
+                by_name.setdefault((machine.node, "blob of any cluster"), []).append(machine)
+    reported: set[tuple[str, ...]] = set()
     for (name, _cluster), found in by_name.items():
         hosts = tuple(machine.host for machine in found)
-        if len(found) > 1 and run & set(hosts):
-            yield Finding(
-                hosts,
-                f"all of these would be Node {name}",
-                "set a different agent.nodeName for each (in flexnode_host_config)",
-            )
+        if len(found) > 1 and run & set(hosts) and hosts not in reported:
+            reported.add(hosts)
+            fix = "set a different agent.nodeName for each (in flexnode_host_config)"
+            yield Finding(hosts, f"all of these would be Node {name}", fix)
 
 
 def _pod_ranges(machines: Sequence[Machine], run: set[str]) -> Iterator[Finding]:

@@ -24,12 +24,13 @@ def with_clusters(machines: Iterable[Machine], clusters: Answers, tokens: Answer
     A node that has joined has its own credentials: the placeholder stands for what is stored there.
     """
     by_id = {str(cluster["id"]).lower(): cluster["document"] for cluster in clusters}
-    created = {answer["name"]: answer.get("token") or REDACTED for answer in tokens}
+    created = _by_node(tokens)
     completed: dict[str, Document] = {}
     for machine in machines:
         document = merge(by_id.get(machine.cluster_id.lower(), {}), machine.document)
-        if machine.node in created and machine.wants_token:
-            token = {"azure": {"bootstrapToken": {"token": created[machine.node]}}}
+        answer = _about(machine, created)
+        if answer is not None and machine.wants_token:
+            token = {"azure": {"bootstrapToken": {"token": answer.get("token") or REDACTED}}}
             document = merge(token, document)  # a token in the inventory takes precedence
         completed[machine.host] = document
     return completed
@@ -47,17 +48,16 @@ def handovers(
 
     documents: the completed ones, of source `cluster`. configs, blobs, tokens: what the modules returned.
     """
-    by_config = {answer["name"]: answer for answer in configs}
-    by_blob = {answer["name"]: answer for answer in blobs}
-    joined = {answer["name"] for answer in tokens if answer.get("joined")}
+    by_config, by_blob, by_token = _by_node(configs), _by_node(blobs), _by_node(tokens)
     found: dict[str, dict[str, Any]] = {}
     for machine in machines:
         document = documents.get(machine.host, machine.document)
-        if machine.node in by_config and machine.source == "rp":
-            answer = by_config[machine.node]
-            options = {**_url(answer.get("config_url"), bool(answer.get("joined"))), "document": document}
-        elif machine.node in by_blob and machine.source == "blob":
-            url = _url(by_blob[machine.node].get("url"), machine.node in joined)
+        config, blob = _about(machine, by_config), _about(machine, by_blob)
+        if config is not None and machine.source == "rp":
+            options = {**_url(config.get("config_url"), bool(config.get("joined"))), "document": document}
+        elif blob is not None and machine.source == "blob":
+            joined = bool((_about(machine, by_token) or {}).get("joined"))
+            url = _url(blob.get("url"), joined)
             options = {**url, "durable": True, "document": {}}  # the blob holds the whole document
         elif machine.source == "url":
             options = {
@@ -77,6 +77,18 @@ def handovers(
             "arc_proxy": arc_proxy(document),
         }
     return found
+
+
+def _by_node(answers: Answers) -> dict[tuple[str, str], Mapping[str, Any]]:
+    """Answers by Node and cluster: two clusters may have Nodes of one name."""
+    return {(str(one["name"]), str(one.get("cluster_id") or "").lower()): one for one in answers}
+
+
+def _about(
+    machine: Machine, answers: Mapping[tuple[str, str], Mapping[str, Any]]
+) -> Mapping[str, Any] | None:
+    """The answer about a machine. Answers about blobs name no cluster: a blob is found by its Node alone."""
+    return answers.get(machine.key) or answers.get((machine.node, ""))
 
 
 def _url(url: str | None, joined: bool) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from typing import Any
 
 from ...node.config.choices import choices_of
 from ...node.config.document import merge, unwrap
+from ...node.config.types.values import ArmId
 
 Document = Mapping[str, Any]
 # Sources that the controller asks for all machines at once. The others are read by the machine itself.
@@ -28,6 +29,12 @@ class Machine:
     document: Document = field(default_factory=dict)
     url: str = ""
     durable: bool = False
+    storage: tuple[tuple[str, str], ...] = ()  # options of the storage account of its blob
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """What tells its Node from all others: two clusters may have Nodes of one name."""
+        return self.node, self.cluster_id.lower()
 
     @property
     def wants_token(self) -> bool:
@@ -61,11 +68,24 @@ def machine_of(host: str, variables: Mapping[str, Any], read_file: Callable[[str
         host=host,
         source=source,
         node=name,
-        cluster_id=str(variables.get("flexnode_cluster_id") or target.get("resourceId") or ""),
+        cluster_id=_canonical(str(variables.get("flexnode_cluster_id") or target.get("resourceId") or "")),
         document=document,
         url=str(variables.get("flexnode_config_url") or ""),
         durable=str(variables.get("flexnode_config_url_durable") or "").lower() in ("true", "yes", "1"),
+        storage=tuple(
+            (option, str(value))
+            for option in ("account_url", "account_key", "connection_string")
+            if (value := variables.get(f"flexnode_blob_{option}"))
+        ),
     )
+
+
+def _canonical(cluster_id: str) -> str:
+    """One spelling of an id, so that answers about the cluster are found; a wrong id is refused later."""
+    try:
+        return ArmId.parse(cluster_id).canonical()
+    except ValueError:
+        return cluster_id
 
 
 def combined(base: Document, over: Document) -> dict[str, Any]:

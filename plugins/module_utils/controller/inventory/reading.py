@@ -28,6 +28,8 @@ class Inventory:
     machines: list[Machine] = field(default_factory=list)
     findings: list[Finding] = field(default_factory=list)
 
+    names: set[str] = field(default_factory=set)  # of all variables with our prefix
+
     @property
     def warnings(self) -> list[str]:
         """The findings that do not stop a run."""
@@ -58,8 +60,14 @@ def read_inventory(
 
     others: hosts of the inventory outside this run, whose names and pod ranges are compared as well.
     """
-    of_hosts = {host: ours(hostvars[host]) for host in run}
-    inventory = Inventory(findings=list(check_variables(of_hosts)))
+    inventory, of_hosts = Inventory(), {}
+    for host in run:
+        try:
+            of_hosts[host] = ours(hostvars[host])
+        except InventoryInvalid as error:
+            inventory.findings.append(Finding((host,), f"{error.what}: {error.why}", error.fix))
+    inventory.names = {name for variables in of_hosts.values() for name in variables}
+    inventory.findings += check_variables(of_hosts)
     if any(found.severity == "error" for found in inventory.findings):
         return inventory
     for host, variables in of_hosts.items():
@@ -93,7 +101,7 @@ def _outside(host: str, hostvars: Hostvars) -> Machine | None:
 
 
 def config_file(path: str, places: Iterable[str | None], load: Callable[[str], Any]) -> Document:
-    """Read a configuration file, sought from several places in turn. `load` parses its text."""
+    """Read a configuration file, sought from several places in turn. `load` reads and parses a file."""
     tried = [os.path.join(place, os.path.expanduser(path)) for place in dict.fromkeys(places) if place]
     found = next((one for one in tried if os.path.isfile(one)), None)
     if found is None:
@@ -103,8 +111,7 @@ def config_file(path: str, places: Iterable[str | None], load: Callable[[str], A
             fix="correct the path; a relative one starts at the current directory or beside the inventory",
         )
     try:
-        with open(found, encoding="utf-8") as file:
-            document = load(file.read())
+        document = load(found)
     except (ValueError, OSError) as error:
         why = " ".join(str(error).split())
         raise InventoryInvalid(

@@ -11,11 +11,13 @@ from collections.abc import Mapping
 from .errors import InventoryInvalid
 
 
-def prepared(path: str) -> str:
+def prepared(path: str, *, check: bool = False) -> str:
     """The directory, created and checked before Azure is asked for a URL; empty where none is wanted."""
     if not path:
         return ""
     directory = os.path.abspath(os.path.expanduser(path))
+    if check:
+        return directory
     try:
         os.makedirs(directory, mode=0o700, exist_ok=True)
     except OSError as error:

@@ -75,15 +75,22 @@ def wrong_values(variables: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """What is wrong with the values of one host: the variable, and what is accepted instead."""
     for name, variable in VARIABLES.items():
         value = variables.get(name)
-        if value is None:
+        if value is None or value == "":  # a blank answer of a survey
             continue
         if variable.choices and value not in variable.choices:
             near = nearest(str(value), variable.choices)
             hint = f" (did you mean {near}?)" if near else ""
             yield name, f"{value!r} is not one of {', '.join(variable.choices)}{hint}"
         elif variable.type == "dict" and not isinstance(value, Mapping):
-            yield name, f"a mapping is expected, not {type(value).__name__}"
+            yield name, f"a mapping is expected, not {_kind(value)}"
         elif variable.type == "list" and not isinstance(value, (list, tuple)):
-            yield name, f"a list is expected, not {type(value).__name__}"
+            yield name, f"a list is expected, not {_kind(value)}"
         elif variable.type == "int" and not str(value).strip().isdigit():
             yield name, f"{value!r} is not a number"
+
+
+def _kind(value: object) -> str:
+    for type_, name in ((str, "a text"), (bool, "a boolean"), (int, "a number"), (Mapping, "a mapping")):
+        if isinstance(value, type_):
+            return name
+    return "a list" if isinstance(value, (list, tuple)) else "something else"

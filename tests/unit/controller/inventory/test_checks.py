@@ -12,7 +12,10 @@ from ansible_collections.aks.flexnode.plugins.module_utils.controller.inventory.
     check_source,
 )
 from ansible_collections.aks.flexnode.plugins.module_utils.controller.inventory.errors import InventoryInvalid
-from ansible_collections.aks.flexnode.plugins.module_utils.controller.inventory.machines import Machine
+from ansible_collections.aks.flexnode.plugins.module_utils.controller.inventory.machines import (
+    Machine,
+    machine_of,
+)
 from ansible_collections.aks.flexnode.plugins.module_utils.controller.inventory.reading import read_inventory
 
 PLANT = "/subscriptions/s/resourceGroups/rg/providers/Microsoft.ContainerService/managedClusters/plant"
@@ -74,6 +77,8 @@ def test_a_range_without_the_bridge_network_is_not_used() -> None:
         ("inline", "rp", (PLANT, PLANT.upper()), True),
         ("cluster", "cluster", (PLANT, MILL), False),
         ("blob", "blob", (PLANT, MILL), True),  # a container is named after its Node alone
+        ("cluster", "blob", (PLANT, PLANT), True),
+        ("cluster", "blob", (PLANT, MILL), False),
     ],
 )
 def test_machines_that_would_be_the_same_node(
@@ -128,7 +133,7 @@ def test_all_findings_are_shown_in_one_table() -> None:
     text = str(caught.value)
     assert text.startswith("FLEX-1106: 3 findings in the inventory:\n  SEVERITY  HOSTS  FOUND")
     assert "'clutser' is not one of inline, url, rp, cluster, blob (did you mean cluster?)" in text
-    assert "flexnode_config: a mapping is expected, not str" in text
+    assert "flexnode_config: a mapping is expected, not a text" in text
     assert "flexnode_token_hours: 'soon' is not a number" in text
 
 
@@ -136,3 +141,22 @@ def test_one_contradiction_of_the_fleet_stops_all() -> None:
     pods = {"flexnode_config": {"cni": {"mode": "bridge", "podCIDR": "10.1.0.0/24"}}}
     with pytest.raises(InventoryInvalid, match="1 finding in the inventory"):
         read(a=pods, b=pods).require()
+
+
+def test_a_variable_that_cannot_be_evaluated_names_its_host() -> None:
+    class Variables(dict[str, Any]):
+        def __getitem__(self, host: str) -> Any:
+            if host == "b":
+                raise InventoryInvalid("flexnode_config can't be evaluated", why="'site' is undefined")
+            return super().__getitem__(host)
+
+    inventory = read_inventory(["a", "b"], Variables(a={}, b={}), lambda path, host: {})
+    (found,) = inventory.findings
+    assert found.hosts == ("b",)
+    assert found.what == "flexnode_config can't be evaluated: 'site' is undefined"
+
+
+def test_a_cluster_id_has_one_spelling() -> None:
+    plant = PLANT.replace("/s/", "/12345678-1234-1234-1234-123456789abc/")
+    machine = machine_of("a", {"flexnode_cluster_id": f"{plant}/"}, lambda path: {})
+    assert machine.cluster_id == plant

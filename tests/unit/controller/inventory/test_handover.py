@@ -119,3 +119,26 @@ def test_a_column_may_lie_deeper_and_say_what_its_absence_means() -> None:
         "a     n              2",
         "b     not reachable  -",
     ]
+
+
+def test_nodes_of_one_name_in_two_clusters_get_their_own() -> None:
+    """Each machine joined the cluster of the other when answers were found by name alone."""
+    east, west = PLANT, f"{PLANT}-2"
+    machines = [Machine("east", "rp", "edge-1", east), Machine("west", "rp", "edge-1", west)]
+    answers = [
+        {"name": "edge-1", "cluster_id": east, "config_url": "https://x/east"},
+        {"name": "edge-1", "cluster_id": west.upper(), "config_url": "https://x/west"},
+    ]
+    found = handovers(machines, documents={}, configs=answers)
+    assert {host: one["url"] for host, one in found.items()} == {
+        "east": "https://x/east",
+        "west": "https://x/west",
+    }
+    joining = [Machine("east", "cluster", "edge-1", east), Machine("west", "cluster", "edge-1", west)]
+    tokens = [
+        {"name": "edge-1", "cluster_id": east, "token": "easttt.0123456789abcdef"},
+        {"name": "edge-1", "cluster_id": west, "token": "westtt.0123456789abcdef"},
+    ]
+    documents = with_clusters(joining, [], tokens)
+    assert documents["east"]["azure"]["bootstrapToken"]["token"].startswith("easttt")
+    assert documents["west"]["azure"]["bootstrapToken"]["token"].startswith("westtt")

@@ -39,6 +39,10 @@ HOSTVARS: dict[str, dict[str, Any]] = {
 }
 
 
+def loaded(path: str) -> Any:
+    return yaml.safe_load(Path(path).read_text())
+
+
 def no_file(path: str) -> Mapping[str, Any]:
     raise AssertionError(path)
 
@@ -152,16 +156,16 @@ def test_the_variables_of_each_host_are_read_once() -> None:
 
 def test_a_relative_file_is_found_beside_the_inventory(tmp_path: Path) -> None:
     (tmp_path / "node.yml").write_text("node: {maxPods: 20}\n")
-    found = config_file("node.yml", ["/nonexistent", None, str(tmp_path)], yaml.safe_load)
+    found = config_file("node.yml", ["/nonexistent", None, str(tmp_path)], loaded)
     assert found == {"node": {"maxPods": 20}}
 
 
 def test_a_missing_file_names_the_places_that_were_tried() -> None:
     with pytest.raises(InventoryInvalid, match=r"tried /a/node\.yml, /b/node\.yml"):
-        config_file("node.yml", ["/a", "/b"], yaml.safe_load)
+        config_file("node.yml", ["/a", "/b"], loaded)
 
 
 def test_a_file_that_is_no_document_is_refused(tmp_path: Path) -> None:
     (tmp_path / "node.yml").write_text("just text\n")
     with pytest.raises(InventoryInvalid, match="is no configuration document"):
-        config_file("node.yml", [str(tmp_path)], yaml.safe_load)
+        config_file("node.yml", [str(tmp_path)], loaded)

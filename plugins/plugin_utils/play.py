@@ -1,0 +1,67 @@
+# Copyright: (c) 2026, aks.flexnode contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The play that a task belongs to: the variables of each of its hosts, and the names that a user typed."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from ansible.errors import AnsibleError
+from ansible.plugins.action import ActionBase
+
+from ansible_collections.aks.flexnode.plugins.module_utils.controller.inventory.errors import InventoryInvalid
+from ansible_collections.aks.flexnode.plugins.module_utils.controller.inventory.variables import PREFIX
+
+UNDEFINED = re.compile(r"'[^']+' is undefined")
+
+
+class PlayVariables(Mapping[str, Mapping[str, Any]]):
+    """By host: its flexnode_* variables, as a task of that host would see them.
+
+    `hostvars` lacks the variables of the play and its roles, and ansible-core 2.17 leaves a template there as
+    text if it can't be evaluated.
+    """
+
+    def __init__(self, action: ActionBase) -> None:
+        self._task, self._templar = action._task, action._templar
+        self._manager = action._task.get_variable_manager()
+        self._play = getattr(self._task, "play", None) or self._task._parent._play
+        self._hosts = self._manager._inventory.hosts
+
+    @property
+    def strategy(self) -> str:
+        """How the play runs its hosts; `linear` is the only one that runs a task once for all of them."""
+        return str(self._play.strategy).rpartition(".")[2]
+
+    @property
+    def extra(self) -> Mapping[str, Any]:
+        """What was typed with -e, or given as extra variables by AWX."""
+        return dict(self._manager.extra_vars)
+
+    def __getitem__(self, host: str) -> Mapping[str, Any]:
+        found = self._manager.get_vars(
+            play=self._play, host=self._manager._inventory.get_host(host), task=self._task
+        )
+        templar = self._templar.copy_with_new_env(available_variables=found)
+        return {name: self._value(templar, name, found[name]) for name in found if name.startswith(PREFIX)}
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._hosts)
+
+    def __len__(self) -> int:
+        return len(self._hosts)
+
+    def _value(self, templar: Any, name: str, value: Any) -> Any:
+        try:
+            return templar.template(value)
+        except AnsibleError as error:
+            # Only what is missing: the rest of the message may quote a secret.
+            missing = UNDEFINED.search(str(error))
+            raise InventoryInvalid(
+                f"{name} can't be evaluated",
+                why=missing[0] if missing else type(error).__name__,
+                fix="define it, or correct the template",
+            ) from error
