@@ -21,6 +21,7 @@ from ansible_collections.aks.flexnode.plugins.module_utils.controller.inventory 
 from ansible_collections.aks.flexnode.plugins.module_utils.controller.inventory.checks import Finding
 from ansible_collections.aks.flexnode.plugins.module_utils.controller.inventory.errors import (
     InventoryInvalid,
+    MachinesNotNamed,
     NoTargets,
 )
 from ansible_collections.aks.flexnode.plugins.module_utils.controller.inventory.handover import (
@@ -125,10 +126,10 @@ class ActionModule(OnController):
             return
         hosts = list(self._vars["ansible_play_hosts_all"])
         some = ", ".join(hosts[:5]) + (", ..." if len(hosts) > 5 else "")
-        raise NoTargets(
-            f"{playbook} makes machines leave their cluster, so it acts only on machines that you name",
-            why=f"without a name it would act on {len(hosts)} machine(s): {some}. Nothing was changed",
-            fix=f"type: ansible-playbook aks.flexnode.{playbook} -i INVENTORY --limit {hosts[0]} "
+        raise MachinesNotNamed(
+            f"{playbook} removes machines from their cluster, so you must name them",
+            why=f"no machine was named, this run would have acted on {len(hosts)}: {some}. Nothing changed",
+            fix=f"for one machine: ansible-playbook aks.flexnode.{playbook} -i INVENTORY --limit {hosts[0]} "
             "(or -e flexnode_hosts=HOST,GROUP)",
         )
 
@@ -326,11 +327,11 @@ class ActionModule(OnController):
         return url_files.prepared(path, check=self._task.check_mode)
 
     def _no_targets(self, sources: Iterable[str], more: str = "") -> NoTargets:
-        names = " or ".join(sources)
+        names = " or ".join(sources).replace("rp", "rp (a flexNodeConfig)")
         return NoTargets(
-            f"no machine of this run has source {names}{' ' if more else ''}{more}",
-            where=f"{len(self._vars['ansible_play_batch'])} machines",
-            fix=f"set flexnode_config_source ({names}) in the inventory or with -e",
+            f"this needs machines with flexnode_config_source {names}{' ' if more else ''}{more}",
+            why=f"none of the {len(self._vars['ansible_play_batch'])} machines has it. Nothing was changed",
+            fix="set flexnode_config_source in the inventory, or with -e",
         )
 
 

@@ -838,8 +838,8 @@ class TestCertificates:
         """Bound before the join, taken back after it, in the same run."""
         run, name = certified.runs["failed"], certified.good.name
         done = [event["task"].rpartition(" : ")[2] for event in run.events if event["changed"]]
-        bound = done.index("Assign roles and rights to all machines")
-        taken = done.index("Remove roles and rights that are no longer needed")
+        bound = done.index("Assign Azure roles and RBAC bindings to all machines")
+        taken = done.index("Remove Azure roles and RBAC bindings that are no longer needed")
         assert bound < taken
         assert not [event for event in run.events if event["outcome"] == "failed" and event["host"] == name]
         assert not [event for event in certified.runs["again"].events if event["outcome"] == "failed"]

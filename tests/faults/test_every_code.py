@@ -31,6 +31,8 @@ PROVOKED = {
     "FLEX-1105": "unit/node/operations/test_obtain.py::test_a_bad_document_is_refused_and_the_old_one_stays",
     "FLEX-1106": "unit/controller/inventory/test_checks.py::test_all_findings_are_shown_in_one_table",
     "FLEX-1107": "unit/test_playbooks.py::test_a_run_without_a_usable_source_is_an_error",
+    "FLEX-1108": "unit/test_playbooks.py::"
+    "test_what_destroys_stops_without_named_machines_and_shows_the_line_to_type",
     "FLEX-1201": "e2e/test_errors.py::test_bad_day",
     "FLEX-1202": "e2e/test_errors.py::test_bad_day",
     "FLEX-1203": "e2e/test_errors.py::test_bad_day",

@@ -74,7 +74,7 @@ def test_how_a_wait_ends(result: dict[str, Any], again: bool, fails: bool) -> No
     retried = yaml.safe_load((ROLE / "vars/main.yml").read_text())["__arc_retried"]
     until = task("main", "Wait")["until"]
     assert said(until, __arc_waited=result, __arc_retried=retried) == str(not again)
-    when = task("main", "Fail where roles are still missing")["when"]
+    when = task("main", "Fail if roles are still missing")["when"]
     assert all(said(one, __arc_waited=result) == "True" for one in when) == fails
 
 

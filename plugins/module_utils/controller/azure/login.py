@@ -101,7 +101,13 @@ class Login:
             return AzureUnavailable("the sign-in gets no answer", where=settings.endpoints.authority, why=why)
         who = f"application {settings.client_id}" if settings.client_id else settings.method
         where = f"{who} at {settings.endpoints.authority}"
-        return SignInFailed("the sign-in is refused", where=where, why=why)
+        return SignInFailed(
+            "Microsoft Entra ID refuses the sign-in",
+            where=where,
+            why=why.removeprefix("Authentication failed: "),
+            fix="its secret, certificate or token is wrong or expired: check the module options, the AZURE_* "
+            "variables (AZURE_SECRET is the value of the secret, not its id) or the credential file",
+        )
 
     def identity(self) -> Identity:
         """Who is signed in, as the token says."""

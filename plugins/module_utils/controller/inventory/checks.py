@@ -41,7 +41,7 @@ def check_variables(of_hosts: Mapping[str, Mapping[str, Any]]) -> Iterator[Findi
         for name, why in wrong_values(variables):
             wrong.setdefault((name, why), []).append(host)
     for (name, why), hosts in wrong.items():
-        yield Finding(tuple(hosts), f"{name}: {why}", "docs/variables.md lists every variable")
+        yield Finding(tuple(hosts), f"{name}: {why}", f"set {name} to an accepted value")
     for (name, near), hosts in mistyped.items():
         fix = f"did you mean {near}?" if near else "remove it; docs/variables.md lists every variable"
         yield Finding(tuple(hosts), f"unknown variable {name}: it has no effect", fix, "warning")

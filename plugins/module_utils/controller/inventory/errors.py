@@ -10,8 +10,12 @@ from ...node.errors import FlexNodeError
 
 class InventoryInvalid(FlexNodeError):
     code, title = "FLEX-1106", "The inventory can't be used as it is"
-    remedy = "correct the inventory, then run this again; nothing was changed"
+    remedy = "correct them in the inventory or on the command line, then run this again. Nothing was changed"
 
 
 class NoTargets(FlexNodeError):
-    code, title = "FLEX-1107", "No machine of this run can be used for this"
+    code, title = "FLEX-1107", "No machine of this run has a source that this playbook writes to"
+
+
+class MachinesNotNamed(FlexNodeError):
+    code, title = "FLEX-1108", "A playbook that removes machines needs their names on the command line"

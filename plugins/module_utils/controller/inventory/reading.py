@@ -44,7 +44,7 @@ class Inventory:
         if any(found.severity == "error" for found in self.findings):
             rows = table([found.as_dict() for found in self.findings], COLUMNS)
             count = len(self.findings)
-            what = f"{count} finding{'' if count == 1 else 's'} in the inventory"
+            what = f"{count} problem{'' if count == 1 else 's'} in the variables of the machines"
             raise InventoryInvalid(what, why="\n  " + "\n  ".join(rows))
 
 

@@ -103,7 +103,8 @@ def bridge_has_a_range(config: NodeConfig) -> Iterator[Problem]:
     if config.cni.mode == "bridge" and config.cni.pod_cidr is None:
         yield Problem("cni.podCIDR", "not set", "a CIDR no other node has", "needed by cni.mode bridge")
     if config.cni.mode == "none" and config.cni.pod_cidr is not None:
-        yield Problem("cni.podCIDR", str(config.cni.pod_cidr), "only with cni.mode bridge")
+        hint = f"cni.mode is {config.cni.mode}: set cni.mode: bridge, or remove cni.podCIDR"
+        yield Problem("cni.podCIDR", str(config.cni.pod_cidr), "no value, unless cni.mode is bridge", hint)
 
 
 def ranges_apart(config: NodeConfig) -> Iterator[Problem]:

@@ -103,7 +103,9 @@ def _observe(
     if not ready:
         status |= {"reason": "FLEX-1502", "message": message}
     elif status["drift"]:
+        count = len(status["drift"])
+        more = f"; and {count - 2} more" if count > 2 else ""
         status |= {
             "reason": "Drift",
-            "message": f"{len(status['drift'])} item(s) differ from the configuration",
+            "message": f"bootstrap would {'; '.join(status['drift'][:2])}{more}",
         }

@@ -131,7 +131,9 @@ def test_all_findings_are_shown_in_one_table() -> None:
     with pytest.raises(InventoryInvalid) as caught:
         inventory.require()
     text = str(caught.value)
-    assert text.startswith("FLEX-1106: 3 findings in the inventory:\n  SEVERITY  HOSTS  FOUND")
+    assert text.startswith(
+        "FLEX-1106: 3 problems in the variables of the machines:\n  SEVERITY  HOSTS  FOUND"
+    )
     assert "'clutser' is not one of inline, url, rp, cluster, blob (did you mean cluster?)" in text
     assert "flexnode_config: a mapping is expected, not a text" in text
     assert "flexnode_token_hours: 'soon' is not a number" in text
@@ -139,7 +141,7 @@ def test_all_findings_are_shown_in_one_table() -> None:
 
 def test_one_contradiction_of_the_fleet_stops_all() -> None:
     pods = {"flexnode_config": {"cni": {"mode": "bridge", "podCIDR": "10.1.0.0/24"}}}
-    with pytest.raises(InventoryInvalid, match="1 finding in the inventory"):
+    with pytest.raises(InventoryInvalid, match="1 problem in the variables"):
         read(a=pods, b=pods).require()
 
 

@@ -74,12 +74,17 @@ def cgroup(now: Situation) -> Iterator[Outcome]:
     machine, version = now.machine, now.config.kubernetes.version
     if not machine.cgroup_v2:
         # The kubelet's configuration sets failCgroupV1: false, so it still starts.
-        refused = " and refuses it by default" if version.line >= LINE_WITHOUT_V1 else ""
+        refuses = (
+            "refuses it by default"
+            if version.line >= LINE_WITHOUT_V1
+            else "still runs on it, later ones refuse it"
+        )
         yield warning(
             "cgroup",
             "this machine runs cgroup v1",
-            f"the kubelet {version} treats it as deprecated{refused}; memory limits are less precise",
-            "boot with systemd.unified_cgroup_hierarchy=1 on the kernel's command line",
+            f"the kubelet {version} {refuses}; Memory QoS needs cgroup v2",
+            "add systemd.unified_cgroup_hierarchy=1 to the kernel's command line (GRUB_CMDLINE_LINUX), "
+            "then reboot",
         )
     if missing := [name for name in CONTROLLERS if name not in machine.controllers]:
         flags = " ".join(f"cgroup_enable={name}" for name in missing)

@@ -123,8 +123,8 @@ def node_name(now: Situation) -> Iterator[Outcome]:
     elif not now.machine.joined:
         yield Unchecked(
             "node-name-taken",
-            f"only a cluster member can check whether another machine is Node {name} already: "
-            f"kubectl get node {name}",
+            f"whether the cluster already has a Node {name}; "
+            f"check that `kubectl get node {name}` says NotFound",
         )
 
 
