@@ -10,8 +10,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-import yaml
-from ansible.errors import AnsibleError
 from ansible.utils.display import Display
 
 from ansible_collections.aks.flexnode.plugins.action.on_controller import ActionModule as OnController
@@ -39,6 +37,7 @@ from ansible_collections.aks.flexnode.plugins.module_utils.controller.inventory.
     read_inventory,
 )
 from ansible_collections.aks.flexnode.plugins.module_utils.node.errors import FlexNodeError
+from ansible_collections.aks.flexnode.plugins.plugin_utils.document_file import load_document
 from ansible_collections.aks.flexnode.plugins.plugin_utils.play import PlayVariables
 
 OF_PLAYS = {"flexnode_hosts", "flexnode_serial", "flexnode_max_fail_percentage"}
@@ -145,19 +144,7 @@ class ActionModule(OnController):
         """A configuration file of the controller; one that ansible-vault encrypted is read too."""
         beside_inventory = self._vars["hostvars"][host].get("inventory_dir")
         places = [os.getcwd(), beside_inventory, self._vars.get("playbook_dir")]
-        return config_file(path, places, self._load)
-
-    def _load(self, path: str) -> Any:
-        try:
-            with open(self._loader.get_real_file(path), encoding="utf-8") as file:
-                return yaml.safe_load(file)
-        except yaml.MarkedYAMLError as error:
-            # Not its whole text: that quotes the line, which may hold a secret.
-            mark = error.problem_mark
-            place = f" at line {mark.line + 1}, column {mark.column + 1}" if mark else ""
-            raise ValueError(f"{error.problem or 'it is no YAML'}{place}") from error
-        except (yaml.YAMLError, AnsibleError) as error:
-            raise ValueError(f"it is no YAML, or can't be decrypted ({type(error).__name__})") from error
+        return config_file(path, places, lambda found: load_document(self._loader, found))
 
     # --- states --------------------------------------------------------------------------------------------
 
