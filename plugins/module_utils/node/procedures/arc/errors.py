@@ -10,7 +10,10 @@ from ...errors import FlexNodeError
 
 class ArcMissing(FlexNodeError):
     code, title = "FLEX-1811", "The Azure Arc agent is not installed"
-    remedy = "install azcmagent, or set package_url and package_sha256 of its package"
+    remedy = (
+        "install azcmagent, or set flexnode_arc_package_url and flexnode_arc_package_sha256 (module options "
+        "package_url and package_sha256)"
+    )
 
 
 class ArcPackageFailed(FlexNodeError):

@@ -44,7 +44,7 @@ def fetch(host: Host, client: HttpClient, url: str, sha256: str, directory: str)
                 "digest of the Arc agent's package differs",
                 where=url,
                 why=f"expected sha256 {sha256}, got {digest.hexdigest()}",
-                fix="check package_url and package_sha256: they belong together",
+                fix="check flexnode_arc_package_url and flexnode_arc_package_sha256: they belong together",
             )
         host.move(partial, target)
     except HttpFailure as failure:
@@ -52,7 +52,8 @@ def fetch(host: Host, client: HttpClient, url: str, sha256: str, directory: str)
             "the Arc agent's package can't be downloaded",
             where=failure.url,
             why=failure.reason,
-            fix=failure.advice or "check package_url, the network and the proxy, then run this again",
+            fix=failure.advice
+            or "check flexnode_arc_package_url, the network and the proxy, then run this again",
         ) from failure
     except http.client.HTTPException as error:
         raise _truncated(url, str(error)) from error
