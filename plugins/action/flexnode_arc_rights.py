@@ -8,8 +8,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ansible_collections.aks.flexnode.plugins.action.on_controller import ActionModule as OnController
-from ansible_collections.aks.flexnode.plugins.action.on_controller import Result, undefaulted
 from ansible_collections.aks.flexnode.plugins.module_utils.controller.azure.arguments import AZURE
 from ansible_collections.aks.flexnode.plugins.module_utils.controller.inventory.arc import (
     ArcMachine,
@@ -18,6 +16,11 @@ from ansible_collections.aks.flexnode.plugins.module_utils.controller.inventory.
     roles_of_others,
 )
 from ansible_collections.aks.flexnode.plugins.module_utils.node.errors import FlexNodeError
+from ansible_collections.aks.flexnode.plugins.plugin_utils.on_controller import (
+    ControllerAction,
+    Result,
+    undefaulted,
+)
 
 ARGUMENTS: dict[str, dict[str, Any]] = {
     **undefaulted(AZURE),
@@ -28,12 +31,12 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
 PERMISSION = "FLEX-1702"
 
 
-class ActionModule(OnController):
+class ActionModule(ControllerAction):
     """Role assignments in Azure and bindings in the cluster, for all machines in one task."""
 
     def run(self, tmp: None = None, task_vars: dict[str, Any] | None = None) -> Result:
         """Do what `state` says. `absent` never fails: `remains` says per host what was not revoked."""
-        super(OnController, self).run(tmp, task_vars)
+        super(ControllerAction, self).run(tmp, task_vars)
         variables: dict[str, Any] = task_vars or {}
         _valid, options = self.validate_argument_spec(argument_spec=ARGUMENTS)
         hostvars, handovers = variables["hostvars"], options["machines"]

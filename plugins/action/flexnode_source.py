@@ -12,8 +12,6 @@ from typing import Any
 
 from ansible.utils.display import Display
 
-from ansible_collections.aks.flexnode.plugins.action.on_controller import ActionModule as OnController
-from ansible_collections.aks.flexnode.plugins.action.on_controller import Result, hidden, undefaulted
 from ansible_collections.aks.flexnode.plugins.module_utils.controller.azure.arguments import AZURE, PREVIEW
 from ansible_collections.aks.flexnode.plugins.module_utils.controller.inventory import url_files
 from ansible_collections.aks.flexnode.plugins.module_utils.controller.inventory.checks import Finding
@@ -38,6 +36,12 @@ from ansible_collections.aks.flexnode.plugins.module_utils.controller.inventory.
 )
 from ansible_collections.aks.flexnode.plugins.module_utils.node.errors import FlexNodeError
 from ansible_collections.aks.flexnode.plugins.plugin_utils.document_file import load_document
+from ansible_collections.aks.flexnode.plugins.plugin_utils.on_controller import (
+    ControllerAction,
+    Result,
+    hidden,
+    undefaulted,
+)
 from ansible_collections.aks.flexnode.plugins.plugin_utils.play import PlayVariables
 
 OF_PLAYS = {"flexnode_hosts", "flexnode_serial", "flexnode_max_fail_percentage"}
@@ -68,12 +72,12 @@ class ModuleFailed(FlexNodeError):
         self.result = result
 
 
-class ActionModule(OnController):
+class ActionModule(ControllerAction):
     """One task for all machines: read the inventory, check it, ask Azure, return each machine's part."""
 
     def run(self, tmp: None = None, task_vars: dict[str, Any] | None = None) -> Result:
         """Do what `state` says; a failure names what to correct, and shows no secret."""
-        super(OnController, self).run(tmp, task_vars)
+        super(ControllerAction, self).run(tmp, task_vars)
         self._vars: dict[str, Any] = task_vars or {}
         self._play = PlayVariables(self)
         _valid, self._options = self.validate_argument_spec(argument_spec=ARGUMENTS)

@@ -112,7 +112,7 @@ from ansible_collections.aks.flexnode.plugins.module_utils.node.engine.state imp
 from ansible_collections.aks.flexnode.plugins.module_utils.node.errors import FlexNodeError
 from ansible_collections.aks.flexnode.plugins.module_utils.node.machine.host import Host, require_root
 from ansible_collections.aks.flexnode.plugins.module_utils.node.operations.obtain import Obtained, obtain
-from ansible_collections.aks.flexnode.plugins.module_utils.node.sources.options import source_of
+from ansible_collections.aks.flexnode.plugins.module_utils.source_options import source_of
 
 
 def main() -> None:

@@ -188,7 +188,7 @@ from ansible_collections.aks.flexnode.plugins.module_utils.node.machine.host imp
 from ansible_collections.aks.flexnode.plugins.module_utils.node.preflight.document import fetched
 from ansible_collections.aks.flexnode.plugins.module_utils.node.preflight.finding import Report
 from ansible_collections.aks.flexnode.plugins.module_utils.node.preflight.run import run_preflight
-from ansible_collections.aks.flexnode.plugins.module_utils.node.sources.options import source_of
+from ansible_collections.aks.flexnode.plugins.module_utils.source_options import source_of
 
 
 def main() -> None:

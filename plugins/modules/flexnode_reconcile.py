@@ -163,7 +163,7 @@ from ansible_collections.aks.flexnode.plugins.module_utils.node.operations.recon
     EVERYTHING,
     reconcile,
 )
-from ansible_collections.aks.flexnode.plugins.module_utils.node.sources.options import source_of
+from ansible_collections.aks.flexnode.plugins.module_utils.source_options import source_of
 
 
 def main() -> None:

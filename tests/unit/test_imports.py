@@ -129,9 +129,13 @@ def test_there_are_no_cycles() -> None:
         visit(module, ())
 
 
-def test_everything_of_the_node_is_shipped_with_the_reconcile_module() -> None:
+# The command, and the modules that compare or install it: each must ship exactly the same files.
+SHIPPING = (f"{NODE}.cli", f"{OURS}.modules.flexnode_reconcile", f"{OURS}.modules.flexnode_status_info")
+
+
+@pytest.mark.parametrize("start", SHIPPING, ids=lambda name: name.rpartition(".")[2])
+def test_everything_of_the_node_is_shipped(start: str) -> None:
     """AnsiballZ ships what is imported statically, and the agent component installs what was shipped."""
-    start = f"{OURS}.modules.flexnode_reconcile"
     reached, todo = set(), [start]
     while todo:
         name = todo.pop()

@@ -121,6 +121,6 @@ def test_every_module_that_asks_azure_is_routed() -> None:
     }
     assert azure <= set(ROUTED), json.dumps(sorted(azure - set(ROUTED)))
     assert all(
-        one == {"action_plugin": "aks.flexnode.on_controller"}
+        one == {"action_plugin": "aks.flexnode.flexnode_cluster_info"}
         for one in RUNTIME["plugin_routing"]["modules"].values()
     )

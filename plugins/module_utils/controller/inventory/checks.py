@@ -8,12 +8,12 @@ from __future__ import annotations
 import ipaddress
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 from .machines import RESOLVED, Machine
 from .variables import unknown_variables, wrong_values
 
-Network = ipaddress.IPv4Network | ipaddress.IPv6Network
+Network: TypeAlias = "ipaddress.IPv4Network | ipaddress.IPv6Network"
 
 
 @dataclass(frozen=True, slots=True)

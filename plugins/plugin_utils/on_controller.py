@@ -4,8 +4,8 @@
 """Runs a module on the controller, whatever machine the task is for.
 
 The modules that ask Azure or the cluster need the controller's packages and credentials. meta/runtime.yml
-routes them through this plugin, so that a task needs no delegate_to, no local connection and no interpreter
-of its own. `delegate_to` is honoured where a task has it.
+routes them through an action plugin of this class, so that a task needs no delegate_to, no local connection
+and no interpreter of its own. `delegate_to` is honoured where a task has it.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ RETURN_SECRETS = frozenset(
 REMOTE_CLUSTER = ("kubeconfig", "context", "host")
 
 
-class ActionModule(ActionBase):  # type: ignore[misc]
+class ControllerAction(ActionBase):  # type: ignore[misc]
     """Run the module of the task on the controller."""
 
     _supports_check_mode = True

@@ -8,13 +8,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ..config.document import placeholders, restore_secrets
-from ..config.parse import parse
-from ..engine.state import Store
-from ..machine.clock import Clock
-from ..net.http_client import HttpClient, Proxies
-from ..net.proxy import proxies
-from .source import Inline, Source, Stored, Url
+from .node.config.document import placeholders, restore_secrets
+from .node.config.parse import parse
+from .node.engine.state import Store
+from .node.machine.clock import Clock
+from .node.net.http_client import HttpClient, Proxies
+from .node.net.proxy import proxies
+from .node.sources.source import Inline, Source, Stored, Url
 
 Document = Mapping[str, Any]
 
