@@ -125,7 +125,7 @@ class ActionModule(ControllerAction):
     def _require_named(self) -> None:
         """A playbook that destroys acts only on machines that were named on the command line."""
         playbook = self._options["named"]
-        if not playbook or self._play.extra.get("flexnode_hosts") or self._vars.get("ansible_limit"):
+        if not playbook or self._play.visible.get("flexnode_hosts") or self._vars.get("ansible_limit"):
             return
         hosts = list(self._vars["ansible_play_hosts_all"])
         some = ", ".join(hosts[:5]) + (", ..." if len(hosts) > 5 else "")
@@ -138,7 +138,7 @@ class ActionModule(ControllerAction):
 
     def _unseen(self, inventory: Inventory) -> Iterator[Finding]:
         """Variables of playbooks that stand in the inventory, where a play can't see them."""
-        for name in sorted(OF_PLAYS & inventory.names - set(self._play.extra)):
+        for name in sorted(OF_PLAYS & inventory.names - set(self._play.visible)):
             severity = "error" if name == "flexnode_hosts" else "warning"
             what = f"{name} has no effect in the inventory: a play can't see it there"
             fix = f"type it: -e {name}=...; for machines of one inventory use the group aks_flexnode"

@@ -37,9 +37,9 @@ class PlayVariables(Mapping[str, Mapping[str, Any]]):
         return str(self._play.strategy).rpartition(".")[2]
 
     @property
-    def extra(self) -> Mapping[str, Any]:
-        """What was typed with -e, or given as extra variables by AWX."""
-        return dict(self._manager.extra_vars)
+    def visible(self) -> Mapping[str, Any]:
+        """What a play itself sees: typed with -e, extra variables of AWX, set where the playbook is imported."""
+        return {**self._play.get_vars(), **self._manager.extra_vars}
 
     def __getitem__(self, host: str) -> Mapping[str, Any]:
         found = self._manager.get_vars(

@@ -413,6 +413,16 @@ def test_a_name_in_the_inventory_is_no_name_on_the_command_line(
     assert stage.calls == []
 
 
+def test_machines_may_be_named_where_the_playbook_is_imported(stage: Stage) -> None:
+    stage.answer(flexnode_reconcile=LEFT)
+    book = stage.directory / "book.yml"
+    imported = {"import_playbook": "aks.flexnode.unbootstrap", "vars": {"flexnode_hosts": "edge-2"}}
+    book.write_text(yaml.safe_dump([imported]))
+    stage.play(str(book), FLEET)
+    assert stage.status == 0, stage.output
+    assert touched(stage) == 1
+
+
 def test_the_group_aks_flexnode_is_the_default_target(stage: Stage) -> None:
     stage.answer(flexnode_reconcile={"changed": False})
     stage.play("aks.flexnode.bootstrap", FLEET, groups=GROUPED)
