@@ -40,7 +40,7 @@ extends_documentation_fragment:
   - aks.flexnode.attributes
   - aks.flexnode.azure
 author:
-  - aks.flexnode contributors
+  - aks.flexnode contributors (@aks-flexnode)
 """
 
 EXAMPLES = r"""

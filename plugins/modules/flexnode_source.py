@@ -76,7 +76,7 @@ attributes:
     support: none
     details: The differences hold secrets.
 author:
-  - aks.flexnode contributors
+  - aks.flexnode contributors (@aks-flexnode)
 """
 
 EXAMPLES = r"""

@@ -38,7 +38,7 @@ class PlayVariables(Mapping[str, Mapping[str, Any]]):
 
     @property
     def visible(self) -> Mapping[str, Any]:
-        """What a play itself sees: typed with -e, extra variables of AWX, set where the playbook is imported."""
+        """What a play itself sees: -e, extra variables of AWX, and what is set where it is imported."""
         return {**self._play.get_vars(), **self._manager.extra_vars}
 
     def __getitem__(self, host: str) -> Mapping[str, Any]:
