@@ -252,8 +252,8 @@ class FstabSwap:
         if now == without_swap(before):
             return restore_path(host, name, origin, vault)
         state = host.stat(name)
-        mended = now.replace(FSTAB_NOTE, "")
-        host.write(name, _bytes(mended), state.mode, uid=state.uid, gid=state.gid)
+        uncommented = now.replace(FSTAB_NOTE, "")
+        host.write(name, _bytes(uncommented), state.mode, uid=state.uid, gid=state.gid)
         return []
 
 
