@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 from tests.unit.node.servers import Answer, Pki, Request, Server, answer_json, serving
 
 NODES, NAMESPACES = "/api/v1/nodes/", "/api/v1/namespaces/"
+LEASES = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases/"
 
 
 def a_node(
@@ -22,10 +23,13 @@ def a_node(
     *,
     ready: bool = True,
     version: str = "1.34.4",
+    runtime: str = "2.3.4",
     labels: Mapping[str, str] | None = None,
+    beat: str = "2099-01-01T00:00:00Z",
 ) -> dict[str, Any]:
-    """A Node as a kubelet registers it."""
+    """A Node as a kubelet registers it. `beat`: when it last reported; by default it never stops doing so."""
     condition = {"type": "Ready", "status": str(ready), "message": "kubelet is posting ready status"}
+    condition["lastHeartbeatTime"] = beat
     if not ready:
         condition["message"] = "container runtime network not ready: cni plugin not initialized"
     return {
@@ -33,7 +37,10 @@ def a_node(
         "spec": {},
         "status": {
             "conditions": [{"type": "MemoryPressure", "status": "False"}, condition],
-            "nodeInfo": {"kubeletVersion": f"v{version}", "containerRuntimeVersion": "containerd://2.3.4"},
+            "nodeInfo": {
+                "kubeletVersion": f"v{version}",
+                "containerRuntimeVersion": f"containerd://{runtime}",
+            },
             "addresses": [{"type": "InternalIP", "address": "10.0.0.4"}],
         },
     }
@@ -49,6 +56,7 @@ class FakeApi:
     """What the API server knows. `refuse` maps the beginning of a request to a status."""
 
     nodes: dict[str, dict[str, Any]] = field(default_factory=dict)
+    leases: dict[str, str] = field(default_factory=dict)  # renewTime by node
     pods: list[dict[str, Any]] = field(default_factory=list)
     protected: set[str] = field(default_factory=set)  # pods that a disruption budget holds
     refuse: dict[str, int] = field(default_factory=dict)
@@ -73,6 +81,8 @@ class FakeApi:
             return answer_json({"kind": "Status", "message": "Unauthorized"}, 401)
         if path.startswith(NODES):
             return self._node(request, path[len(NODES) :])
+        if path.startswith(LEASES) and (renewed := self.leases.get(path[len(LEASES) :])):
+            return answer_json({"spec": {"renewTime": renewed}})
         if path.endswith("/eviction"):
             return self._evict(path.split("/")[-2])
         return answer_json({"message": "not found"}, 404)
@@ -105,7 +115,8 @@ class FakeApi:
     @contextmanager
     def running(self, pki: Pki, *, client_needed: bool = False) -> Iterator[FakeApi]:
         """Listen for as long as the block lasts."""
-        with serving(self.answer, pki.server_context(client_needed=client_needed)) as server:
+        context = pki.server_context(client_needed=client_needed)
+        with serving(self.answer, context, keep_alive=True) as server:
             self.server = server
             yield self
 

@@ -60,6 +60,8 @@ class Commands:
     root: Path
     units: dict[str, str] = field(default_factory=dict)  # ActiveState by unit
     restarts: dict[str, int] = field(default_factory=dict)  # NRestarts by unit
+    started: dict[str, float] = field(default_factory=dict)  # when the process of a unit was started
+    clock: FakeClock = field(default_factory=FakeClock)
     logs: dict[str, str] = field(default_factory=dict)
     statuses: dict[str, int] = field(default_factory=dict)  # exit status by program or "program verb"
     on_start: dict[str, Callable[[], object]] = field(default_factory=dict)
@@ -90,6 +92,7 @@ class Commands:
         if verb == "restart":
             for name in names:
                 self.units[name] = "active"
+                self.started[name] = self.clock.time
                 self.on_start.get(name, lambda: None)()
         if verb == "stop":
             self.units.update(dict.fromkeys(names, "inactive"))
@@ -97,7 +100,8 @@ class Commands:
 
     def _shown(self, unit: str) -> str:
         state, restarts = self.units.get(unit, "inactive"), self.restarts.get(unit, 0)
-        return f"Id={unit}\nActiveState={state}\nSubState=any\nNRestarts={restarts}\n"
+        since = f"ExecMainStartTimestampMonotonic={int(self.started.get(unit, 0) * 1e6)}"
+        return f"Id={unit}\nActiveState={state}\nSubState=any\nNRestarts={restarts}\n{since}\n"
 
     def _journalctl(self, _flag: str, unit: str, *_: str) -> str:
         return self.logs.get(unit, "")
@@ -137,7 +141,8 @@ class Machine:
     @classmethod
     def at(cls, root: Path) -> Machine:
         """A machine with nothing in it."""
-        commands, clock = Commands(root), FakeClock()
+        clock = FakeClock()
+        commands = Commands(root, clock=clock)
         host = Host(root=str(root), runner=commands, clock=clock)
         return cls(root, commands, clock, host, Store(host))
 

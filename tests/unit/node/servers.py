@@ -124,6 +124,7 @@ class Server:
 
     url: str
     requests: list[Request] = field(default_factory=list)
+    connections: int = 0
 
     @property
     def asked(self) -> list[str]:
@@ -132,10 +133,14 @@ class Server:
 
 
 @contextmanager
-def serving(answer: Callable[[Request], Answer], context: ssl.SSLContext | None = None) -> Iterator[Server]:
-    """A server that lives as long as the block."""
+def serving(
+    answer: Callable[[Request], Answer], context: ssl.SSLContext | None = None, *, keep_alive: bool = False
+) -> Iterator[Server]:
+    """A server that lives as long as the block; with `keep_alive` one connection serves many requests."""
 
     class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1" if keep_alive else "HTTP/1.0"
+
         def handle_one(self) -> None:
             length = int(self.headers.get("Content-Length") or 0)
             request = Request(self.command, self.path, dict(self.headers), self.rfile.read(length))
@@ -145,10 +150,11 @@ def serving(answer: Callable[[Request], Answer], context: ssl.SSLContext | None 
             for name, value in given.headers.items():
                 self.send_header(name.replace("_", "-"), value)
             self.send_header("Content-Length", str(len(given.body)))
-            self.send_header("Connection", "close")
+            if not keep_alive:
+                self.send_header("Connection", "close")
             self.end_headers()
             self.wfile.write(given.body if given.cut is None else given.body[: given.cut])
-            self.close_connection = True
+            self.close_connection = not keep_alive or given.cut is not None
 
         do_GET = do_HEAD = do_POST = do_PATCH = do_DELETE = do_PUT = do_CONNECT = handle_one
 
@@ -161,6 +167,7 @@ def serving(answer: Callable[[Request], Answer], context: ssl.SSLContext | None 
 
         def get_request(self) -> Any:
             connection, address = super().get_request()
+            server.connections += 1
             if context is not None:
                 connection = context.wrap_socket(connection, server_side=True, do_handshake_on_connect=False)
             return connection, address

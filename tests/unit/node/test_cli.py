@@ -89,7 +89,7 @@ def test_joining_prints_progress_and_one_line_at_the_end(site: Site, config: str
     assert main(["join", "--config", config], site.machine.host) == 0
     lines = capsys.readouterr().out.splitlines()
     assert all(re.match(r" *\d+\.\d s  \S", line) for line in lines[:-1])
-    assert lines[-1].startswith("edge-1  Ready  v1.34.4  containerd 2.3.4  joined in 0.0 s  (fetch 0.0")
+    assert lines[-1].startswith("edge-1  Ready  v1.34.4  containerd 2.3.4  joined in 5.")
     assert TOKEN not in "\n".join(lines)
     assert main(["join", "--config", config], site.machine.host) == 0
     assert "unchanged in" in capsys.readouterr().out

@@ -110,7 +110,7 @@ class HttpClient:
                     raise HttpFailure(url, f"the answer broke off at {len(body)} of {announced} bytes")
                 return Response(answer.status, answer.headers, body)
         except (OSError, http.client.HTTPException) as error:
-            raise HttpFailure(url, f"the answer broke off: {_plain(error)}") from error
+            raise HttpFailure(url, f"the answer broke off: {in_words(error)}") from error
 
     def open(
         self, method: str, url: str, *, body: bytes | None = None, headers: Mapping[str, str] | None = None
@@ -144,13 +144,13 @@ class HttpClient:
                 f"HTTP {error.code} {error.reason}",
                 status=error.code,
                 body=error.read(64 << 10),
-                retry_after=_seconds(error.headers.get("Retry-After", "")),
+                retry_after=retry_after(error.headers.get("Retry-After", "")),
             ) from None
         except urllib.error.URLError as error:
             tls = isinstance(error.reason, ssl.SSLError)
-            raise HttpFailure(url, _plain(error.reason), tls=tls, advice=_advice(error.reason)) from None
+            raise HttpFailure(url, in_words(error.reason), tls=tls, advice=advice_for(error.reason)) from None
         except (OSError, http.client.HTTPException) as error:
-            raise HttpFailure(url, _plain(error)) from None
+            raise HttpFailure(url, in_words(error)) from None
 
     def _through_proxy(self, request: urllib.request.Request) -> None:
         proxy = self._proxies.https if request.type == "https" else self._proxies.http
@@ -223,7 +223,7 @@ def bypassed(host: str, no: tuple[str, ...]) -> bool:
     return False
 
 
-def _plain(reason: object) -> str:
+def in_words(reason: object) -> str:
     """The cause, in short."""
     if isinstance(reason, ssl.SSLCertVerificationError):
         return f"its certificate is not trusted: {reason.verify_message}"
@@ -234,13 +234,13 @@ def _plain(reason: object) -> str:
     return str(reason) or type(reason).__name__
 
 
-def _advice(reason: object) -> str:
+def advice_for(reason: object) -> str:
     """The remedy for a certificate that is not valid now: often the clock is wrong, not the certificate."""
     if isinstance(reason, ssl.SSLCertVerificationError) and reason.verify_code in OUT_OF_TIME:
         return "check this machine's clock (timedatectl); if it is right, renew the server's certificate"
     return ""
 
 
-def _seconds(value: str) -> float:
+def retry_after(value: str) -> float:
     """Retry-After in seconds; 0 for a date or an invalid value: then the client's own back-off applies."""
     return float(value) if value.isdigit() else 0.0

@@ -13,7 +13,8 @@ from typing import Any
 
 from ..errors import ApiUnreachable, CaMismatch, FlexNodeError, Forbidden
 from ..machine.clock import Clock
-from .http_client import HttpClient, HttpFailure
+from .http_client import HttpFailure
+from .kept_connection import KeptConnection
 
 Json = dict[str, Any]
 MERGE = "application/merge-patch+json"
@@ -56,11 +57,16 @@ class KubeClient:
                 ) from error
         self._headers = {"Authorization": f"Bearer {token}"} if token else {}
         # Never through a proxy: the kubelet uses none either, so success here means success there.
-        self._http = HttpClient(context=context, clock=clock, timeout=timeout, attempts=attempts)
+        self._http = KeptConnection(context=context, clock=clock, timeout=timeout, attempts=attempts)
 
     def node(self, name: str) -> Json | None:
         """The Node; None: it does not exist."""
         return self._call("GET", f"/api/v1/nodes/{_quoted(name)}")
+
+    def lease(self, node: str) -> Json | None:
+        """The Lease that the kubelet of a Node renews; None: it does not exist."""
+        path = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases"
+        return self._call("GET", f"{path}/{_quoted(node)}")
 
     def patch_node(self, name: str, patch: Mapping[str, Any]) -> Json | None:
         """Patch the Node."""

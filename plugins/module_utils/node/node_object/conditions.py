@@ -5,7 +5,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
+from datetime import datetime
 from typing import Any
 
 Node = Mapping[str, Any]
@@ -19,6 +21,27 @@ def ready_condition(node: Node) -> tuple[bool, str]:
     return False, "the kubelet has not reported yet"
 
 
+def heartbeat(node: Node) -> float:
+    """When the kubelet last reported the Ready condition, by its own clock, in whole seconds; 0: never."""
+    for condition in node.get("status", {}).get("conditions", ()):
+        if condition.get("type") == "Ready":
+            return seconds(condition.get("lastHeartbeatTime"))
+    return 0.0
+
+
+def renewed(lease: Mapping[str, Any]) -> float:
+    """When the kubelet last renewed its Lease, by its own clock, in microseconds; 0: never."""
+    return seconds(lease.get("spec", {}).get("renewTime"))
+
+
+def seconds(stamp: str | None) -> float:
+    """A time of the API server, as seconds since the epoch; 0: none, or not a time."""
+    try:
+        return datetime.fromisoformat((stamp or "").replace("Z", "+00:00")).timestamp()
+    except ValueError:
+        return 0.0
+
+
 def kubelet_version(node: Node) -> str:
     """The kubelet version that a Node reports."""
     return str(node.get("status", {}).get("nodeInfo", {}).get("kubeletVersion", "")).lstrip("v")
@@ -28,6 +51,12 @@ def container_runtime(node: Node) -> str:
     """The container runtime that a Node reports, e.g. containerd 2.3.4."""
     info = node.get("status", {}).get("nodeInfo", {})
     return str(info.get("containerRuntimeVersion", "")).replace("://", " ")
+
+
+def runtime_version(node: Node) -> str:
+    """Its version alone: a build may add a suffix of its own, as in 1.7.15-1."""
+    found = re.search(r"\d+\.\d+\.\d+", container_runtime(node))
+    return found[0] if found else ""
 
 
 def summary(name: str, node: Node) -> dict[str, Any]:

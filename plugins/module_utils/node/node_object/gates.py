@@ -1,12 +1,16 @@
 # Copyright: (c) 2026, aks.flexnode contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Gates: conditions that must hold before a run counts as a success."""
+"""Gates: conditions that must hold before a run counts as a success.
+
+Only evidence that is younger than the processes that run now counts. A Node stays Ready for 40 s after its
+kubelet died, and systemd calls a kubelet active that exits a second later.
+"""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from ..errors import (
     ApiUnreachable,
@@ -17,15 +21,41 @@ from ..errors import (
 )
 from ..machine.host import Host
 from ..machine.layout import KUBELET
-from ..resources.units import unit_states
-from .conditions import kubelet_version, ready_condition
+from .conditions import heartbeat, kubelet_version, ready_condition, renewed, runtime_version
 from .kubelet_log import ANSWERED, RENEW, explained_log, refused, unit_failed, unit_log
+from .processes import Process, processes
 from .this_node import ThisNode
 
-POLL_EVERY = 0.1
+FIRST_PAUSE, LONGEST_PAUSE, SLOWER = 0.1, 1.0, 1.3  # seconds between two questions, and how they grow
 READ_LOG_EVERY = 2.0
 JUST_BEFORE = 5  # seconds: units are started right before their gate
-TOO_MANY_STARTS = 3  # a kubelet that was restarted this often within one gate will not stay up
+STABLE = 5.0  # seconds that a process must have run
+TOO_MANY_STARTS = 3  # a unit that was restarted this often within one gate will not stay up
+
+
+@dataclass(slots=True)
+class Pause:
+    """Waits between two questions: short ones first, so that a quick node is not kept waiting."""
+
+    host: Host
+    seconds: float = FIRST_PAUSE
+
+    def sleep(self, at_most: float) -> None:
+        """Sleep, a little longer each time."""
+        self.host.clock.sleep(max(min(self.seconds, at_most), FIRST_PAUSE))
+        self.seconds = min(self.seconds * SLOWER, LONGEST_PAUSE)
+
+
+@dataclass(slots=True)
+class Starts:
+    """Counts how often systemd restarts units from now on."""
+
+    first: dict[str, int]
+
+    def unstable(self, now: dict[str, Process]) -> str:
+        """A unit that does not stay up; empty: none."""
+        restarted = (unit for unit in now if now[unit].restarts - self.first[unit] >= TOO_MANY_STARTS)
+        return next(restarted, "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,26 +71,34 @@ class UnitsActive:
         return "active units"
 
     def pass_(self, host: Host) -> None:
-        """Wait until all units are active; a failed unit ends the wait at once."""
+        """Wait until all units are active; a unit that failed or keeps exiting ends the wait at once."""
         deadline = host.clock.monotonic() + self.seconds
         since = host.clock.now() - JUST_BEFORE
+        seen = processes(host, self.units)
+        starts, pause = Starts({unit: seen[unit].restarts for unit in seen}), Pause(host)
         while True:
-            states = unit_states(host, self.units)
-            waiting = [unit for unit in self.units if states[unit]["ActiveState"] != "active"]
+            waiting = [unit for unit in self.units if seen[unit].state != "active"]
             if not waiting:
                 return
-            failed = [unit for unit in waiting if states[unit]["ActiveState"] == "failed"]
-            if failed or host.clock.monotonic() >= deadline:
-                raise unit_failed(host, (failed or waiting)[0], since)
-            host.clock.sleep(POLL_EVERY)
+            failed = [unit for unit in waiting if seen[unit].state == "failed"]
+            exits = starts.unstable(seen)
+            if failed or exits or host.clock.monotonic() >= deadline:
+                raise unit_failed(host, exits or (failed or waiting)[0], since)
+            pause.sleep(deadline - host.clock.monotonic())
+            seen = processes(host, self.units)
 
 
 @dataclass(frozen=True, slots=True)
 class NodeReady:
-    """The API server reports the Node as Ready, with the configured kubelet version."""
+    """The API server reports the Node as Ready, as its kubelet reported it since all units have started.
+
+    The versions are the configured ones, and every unit has run as one process for at least five seconds.
+    """
 
     node: ThisNode
     seconds: float = 120
+    units: tuple[str, ...] = (KUBELET,)
+    first_ready: list[float] = field(default_factory=list)  # when it was Ready, before it counted as stable
 
     @property
     def condition(self) -> str:
@@ -68,51 +106,73 @@ class NodeReady:
         return "Node Ready"
 
     def pass_(self, host: Host) -> None:
-        """Poll the API server as the kubelet until the Node is Ready; fail early when waiting can't help."""
+        """Ask the API server as the kubelet until the Node is Ready; fail early when waiting can't help."""
         node, deadline = self.node, host.clock.monotonic() + self.seconds
         began = math.ceil(host.clock.now())  # errors that an earlier kubelet process logged do not count
         since = began - JUST_BEFORE
-        starts = kubelet_restarts(host)
-        read_log = host.clock.monotonic() + READ_LOG_EVERY
+        seen, read_log = processes(host, self.units), host.clock.monotonic() + READ_LOG_EVERY
+        starts, pause = Starts({unit: seen[unit].restarts for unit in seen}), Pause(host)
         while True:
-            waiting_for = self._missing()
+            waiting_for = self._missing(seen)
             if waiting_for is None:
-                return
-            now = kubelet_restarts(host)
+                young = STABLE - min(process.age for process in seen.values())
+                if young <= 0:
+                    return
+                if not self.first_ready:
+                    self.first_ready.append(host.clock.monotonic())
+                waiting_for = f"{' and '.join(self.units)} must run for {STABLE:g} s without a restart"
             # A kubelet whose certificate request is refused does not exit: it keeps asking.
             due = host.clock.monotonic() >= read_log and not node.has_credential
-            if (due or now > starts) and (hopeless := refused(host, node.name, began, node.azure_method)):
+            restarted = seen[KUBELET].restarts > starts.first[KUBELET]
+            if (due or restarted) and (hopeless := refused(host, node.name, began, node.azure_method)):
                 raise hopeless
             if due:
                 read_log = host.clock.monotonic() + READ_LOG_EVERY
-            if now - starts >= TOO_MANY_STARTS:
-                raise self._explained(host, since) or unit_failed(host, KUBELET, since)
+            if unit := starts.unstable(seen):
+                raise self._explained(host, since) or unit_failed(host, unit, since)
             if host.clock.monotonic() >= deadline:
                 explained = self._explained(host, since) or self._used_up(host, since)
                 raise explained or self._not_ready(waiting_for)
-            host.clock.sleep(POLL_EVERY)
+            pause.sleep(deadline - host.clock.monotonic())
+            seen = processes(host, self.units)
 
     def _explained(self, host: Host, since: float) -> FlexNodeError | None:
         return explained_log(host, self.node.name, since, self.node.azure_method)
 
-    def _missing(self) -> str | ApiUnreachable | None:
+    def _missing(self, seen: dict[str, Process]) -> str | ApiUnreachable | None:
         """What the Node still lacks; None: it is Ready."""
+        if idle := [unit for unit in self.units if seen[unit].state != "active"]:
+            return f"{idle[0]} is {seen[idle[0]].state}"
         if not self.node.has_credential:
             return "the kubelet has no certificate yet: its request is not approved, or was not received"
         try:
             node = self.node.read(attempts=1)
+            if node is None:
+                return "the Node is not registered yet"
+            ready, message = ready_condition(node)
+            if not ready:
+                return message
+            if not self._is_fresh(heartbeat(node), max(process.started for process in seen.values())):
+                return "the kubelet has not reported since it was started"
         except ApiUnreachable as error:
             return error
         except Forbidden as error:
             return f"{error.what}: {error.why}"
-        if node is None:
-            return "the Node is not registered yet"
-        ready, message = ready_condition(node)
-        if not ready:
-            return message
-        version = kubelet_version(node)
-        configured = str(self.node.config.kubernetes.version)
-        return None if version == configured else f"the Node still reports kubelet {version}"
+        config = self.node.config
+        reported = {"kubelet": kubelet_version(node), "containerd": runtime_version(node)}
+        wanted = {"kubelet": str(config.kubernetes.version), "containerd": str(config.containerd.version)}
+        old = [name for name in wanted if reported[name] != wanted[name]]
+        return f"the Node still reports {old[0]} {reported[old[0]]}" if old else None
+
+    def _is_fresh(self, beat: float, started: float) -> bool:
+        """Whether the kubelet reported after all processes had started.
+
+        A heartbeat has whole seconds. One of the very second of the start may be of the process before, so
+        the Lease decides: it has microseconds.
+        """
+        if beat > started or beat < math.floor(started):
+            return beat > started
+        return renewed(self.node.api(attempts=1).lease(self.node.name) or {}) > started
 
     def _used_up(self, host: Host, since: float) -> TokenRefused | None:
         """A token is valid for one join: a token that was used without getting a certificate is spent."""
@@ -142,8 +202,3 @@ class NodeReady:
             why=waiting_for,
             fix=fix,
         )
-
-
-def kubelet_restarts(host: Host) -> int:
-    """How often systemd has restarted the kubelet since it was started."""
-    return int(unit_states(host, (KUBELET,))[KUBELET]["NRestarts"] or 0)

@@ -145,7 +145,7 @@ def apply(
     node, store, host = obtained.node, obtained.store, obtained.node.host
     gates: list[Gate] = []
     if record:
-        gates = [UnitsActive(SERVICES), NodeReady(node, node.config.upgrade.gate_seconds)]
+        gates = [UnitsActive(SERVICES), NodeReady(node, node.config.upgrade.gate_seconds, SERVICES)]
     starting = record.kubelet_starts if record else lambda: None
     if plan.changed:
         if record:

@@ -21,6 +21,7 @@ PROPERTIES = (
     "NRestarts",
     "UnitFileState",
     "ExecMainStatus",
+    "ExecMainStartTimestampMonotonic",
 )
 
 

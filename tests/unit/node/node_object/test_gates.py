@@ -5,9 +5,11 @@
 
 from __future__ import annotations
 
+import time
 from base64 import b64encode
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from datetime import datetime, timezone
 
 import pytest
 
@@ -35,7 +37,7 @@ from tests.unit.node.fake_api import FakeApi, a_node
 from tests.unit.node.fakes import Machine
 from tests.unit.node.servers import Pki
 
-KUBELET = "kubelet.service"
+KUBELET, CONTAINERD = "kubelet.service", "containerd.service"
 IDENTITY = "/var/lib/kubelet/pki/kubelet-client-current.pem"
 UNAUTHORIZED = 'E1115 err="failed to run Kubelet: cannot create certificate signing request: Unauthorized"'
 UNKNOWN_CA = 'E1115 err="tls: failed to verify certificate: x509: certificate signed by unknown authority"'
@@ -71,6 +73,7 @@ def gate(
 
 
 def certified(machine: Machine, pki: Pki) -> None:
+    machine.commands.units.setdefault(KUBELET, "active")
     machine.put(IDENTITY, pki.client.read_bytes(), 0o600)
 
 
@@ -144,6 +147,9 @@ def test_a_node_without_a_network(api: FakeApi, pki: Pki, machine: Machine, cni_
 
 
 def test_what_is_missing_is_said(api: FakeApi, pki: Pki, machine: Machine) -> None:
+    with pytest.raises(NodeNotReady, match=r"kubelet\.service is inactive"):
+        gate(api, pki, machine).pass_(machine.host)
+    machine.commands.units[KUBELET] = "active"
     with pytest.raises(NodeNotReady, match="no certificate yet"):
         gate(api, pki, machine).pass_(machine.host)
     certified(machine, pki)
@@ -156,6 +162,136 @@ def test_what_is_missing_is_said(api: FakeApi, pki: Pki, machine: Machine) -> No
     api.refuse["GET"] = 403
     with pytest.raises(NodeNotReady, match="refused by the test"):
         gate(api, pki, machine).pass_(machine.host)
+
+
+def test_another_container_runtime_than_configured_is_not_ready(
+    api: FakeApi, pki: Pki, machine: Machine
+) -> None:
+    certified(machine, pki)
+    api.nodes["edge-1"] = a_node(runtime="1.7.32")
+    with pytest.raises(NodeNotReady, match=r"still reports containerd 1\.7\.32"):
+        gate(api, pki, machine).pass_(machine.host)
+    api.nodes["edge-1"] = a_node(runtime="2.3.4-1")
+    gate(api, pki, machine).pass_(machine.host)
+
+
+# -- evidence is younger than the processes ----------------------------------------------------------------
+
+
+def at(machine: Machine, seconds: float) -> str:
+    """A time of the API server, seen from now: in whole seconds, as a heartbeat has it."""
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(machine.clock.time + seconds))
+
+
+def started(machine: Machine, pki: Pki, *units: str) -> None:
+    certified(machine, pki)
+    for unit in units or (KUBELET,):
+        machine.commands(("systemctl", "restart", unit), None, 1)
+
+
+def test_a_ready_from_before_the_restart_is_no_evidence(api: FakeApi, pki: Pki, machine: Machine) -> None:
+    api.nodes["edge-1"] = a_node(beat=at(machine, -3))
+    started(machine, pki)
+    with pytest.raises(NodeNotReady, match="has not reported since it was started"):
+        gate(api, pki, machine, seconds=30).pass_(machine.host)
+
+
+def test_a_report_after_the_restart_is_evidence(api: FakeApi, pki: Pki, machine: Machine) -> None:
+    api.nodes["edge-1"] = a_node(beat=at(machine, -3))
+    started(machine, pki)
+    machine.clock.then = lambda: api.nodes.update({"edge-1": a_node(beat=at(machine, 0))})
+    gate(api, pki, machine, seconds=30).pass_(machine.host)
+
+
+def test_the_report_is_younger_than_the_runtime_too(api: FakeApi, pki: Pki, machine: Machine) -> None:
+    started(machine, pki)
+    machine.clock.sleep(60)
+    api.nodes["edge-1"] = a_node(beat=at(machine, -3))
+    started(machine, pki, CONTAINERD)
+    waits = replace(gate(api, pki, machine, seconds=30), units=(CONTAINERD, KUBELET))
+    with pytest.raises(NodeNotReady, match="has not reported since"):
+        waits.pass_(machine.host)
+
+
+@pytest.mark.parametrize(("renewed", "passes"), [("", False), ("-0.2", False), ("0.3", True)])
+def test_a_report_of_the_very_second_of_the_start_needs_the_lease(
+    api: FakeApi, pki: Pki, machine: Machine, renewed: str, passes: bool
+) -> None:
+    machine.clock.time += 0.5
+    api.nodes["edge-1"] = a_node(beat=at(machine, 0))
+    if renewed:
+        moment = machine.clock.time + float(renewed)
+        api.leases["edge-1"] = datetime.fromtimestamp(moment, timezone.utc).isoformat().replace("+00:00", "Z")
+    started(machine, pki)
+    waits = gate(api, pki, machine, seconds=30)
+    if passes:
+        waits.pass_(machine.host)
+    else:
+        with pytest.raises(NodeNotReady, match="has not reported since"):
+            waits.pass_(machine.host)
+
+
+def test_processes_must_have_run_for_five_seconds(api: FakeApi, pki: Pki, machine: Machine) -> None:
+    started(machine, pki)
+    begun = machine.clock.time
+    waits = gate(api, pki, machine, seconds=30)
+    waits.pass_(machine.host)
+    assert 5 <= machine.clock.time - begun < 6.5
+    assert waits.first_ready == [begun]
+    again = machine.clock.time
+    gate(api, pki, machine).pass_(machine.host)  # a process that runs already is not waited for
+    assert machine.clock.time == again
+
+
+def test_a_ready_node_whose_kubelet_keeps_exiting_fails(api: FakeApi, pki: Pki, machine: Machine) -> None:
+    """Each new process is systemd's, and so is the time from which it is young again."""
+    started(machine, pki)
+    machine.commands.logs[KUBELET] = "E1115 failed to parse eviction threshold\n"
+
+    def exits() -> None:
+        machine.commands.started[KUBELET] = machine.clock.time
+        machine.commands.restarts[KUBELET] = int((machine.clock.time - begun) / 2.5)
+
+    begun = machine.clock.time
+    machine.clock.then = exits
+    with pytest.raises(UnitFailed, match="eviction threshold"):
+        gate(api, pki, machine, seconds=600).pass_(machine.host)
+    assert machine.clock.time - begun < 10
+
+
+def test_a_runtime_that_refuses_its_configuration_ends_the_wait(machine: Machine) -> None:
+    machine.commands.units[CONTAINERD] = "activating"  # Type=notify: never active, never failed
+    machine.commands.logs[CONTAINERD] = "containerd: failed to load TOML: line 3\n"
+    begun = machine.clock.time
+    machine.clock.then = lambda: machine.commands.restarts.update(
+        {CONTAINERD: int(machine.clock.time - begun)}
+    )
+    with pytest.raises(UnitFailed, match="failed to load TOML"):
+        UnitsActive((CONTAINERD,)).pass_(machine.host)
+    assert machine.clock.time - begun < 5
+
+
+def test_a_gate_asks_over_one_connection_and_ever_less_often(
+    api: FakeApi, pki: Pki, machine: Machine
+) -> None:
+    certified(machine, pki)
+    api.nodes["edge-1"] = a_node(ready=False)
+    with pytest.raises(NodeNotReady):
+        gate(api, pki, machine, seconds=60).pass_(machine.host)
+    assert api.server.connections == 1
+    assert len(api.server.requests) < 75
+    assert machine.clock.naps[0] == 0.1
+    assert machine.clock.naps[-2] == 1.0
+
+
+def test_a_connection_that_the_server_closed_is_made_anew(pki: Pki, machine: Machine) -> None:
+    certified(machine, pki)
+    with FakeApi(nodes={"edge-1": a_node()}).running(pki) as api:
+        node = gate(api, pki, machine).node
+        assert node.read()
+        node.api()._http._connection.sock.shutdown(2)  # type: ignore[union-attr]
+        assert node.read()
+        assert api.server.connections == 2
 
 
 def test_a_refused_token_ends_the_wait_when_the_kubelet_gave_up(
