@@ -111,7 +111,10 @@ from ansible_collections.aks.flexnode.plugins.module_utils.node.engine.lease imp
 from ansible_collections.aks.flexnode.plugins.module_utils.node.engine.state import store_of
 from ansible_collections.aks.flexnode.plugins.module_utils.node.errors import FlexNodeError
 from ansible_collections.aks.flexnode.plugins.module_utils.node.machine.host import Host, require_root
-from ansible_collections.aks.flexnode.plugins.module_utils.node.operations.obtain import Obtained, obtain
+from ansible_collections.aks.flexnode.plugins.module_utils.node.operations.obtain import (
+    Obtained,
+    store_config,
+)
 from ansible_collections.aks.flexnode.plugins.module_utils.source_options import source_of
 
 
@@ -153,7 +156,7 @@ def main() -> None:
 def fetch(module: AnsibleModule, host: Host) -> Obtained:
     params = module.params
     source, overrides = source_of(params, document_of(module), store_of(host), host.clock)
-    return obtain(
+    return store_config(
         host,
         source,
         overrides,

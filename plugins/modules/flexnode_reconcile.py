@@ -65,6 +65,11 @@ options:
       - With O(state=absent), how long pods may take to leave. V(0) does not drain.
     type: int
     default: 60
+  retry:
+    description:
+      - Also apply a configuration that was rolled back before. By default it is refused until it changes.
+    type: bool
+    default: false
   operation:
     description:
       - Name of the operation that this call belongs to, as returned by M(aks.flexnode.flexnode_config_fetch).
@@ -108,6 +113,33 @@ timings:
   returned: success
   type: dict
   sample: {plan: 0.1, fetch: 0.9, apply: 0.4, start: 0.3, gate: 1.2}
+outcome:
+  description: What the run was, one of V(joined), V(updated), V(repaired) and V(unchanged).
+  returned: when O(state=present)
+  type: str
+  sample: updated
+settings:
+  description: Names of the settings that differ from the configuration that was applied before.
+  returned: when O(state=present)
+  type: list
+  elements: str
+  sample: [maxPods, labels]
+summary:
+  description: The outcome in words, for people.
+  returned: when O(state=present)
+  type: str
+  sample: updated (maxPods, labels)
+drains:
+  description: Whether pods leave the node before the change, as C(upgrade.drain) says.
+  returned: when O(state=present)
+  type: bool
+taints:
+  description:
+    - Taints of the Node that differ from the configuration. A node may not change its own taints, so the
+      controller has to, with M(aks.flexnode.flexnode_node).
+  returned: when the services component was applied
+  type: dict
+  sample: {set: [{key: dedicated, value: edge, effect: NoSchedule}], remove: []}
 node:
   description: The Node, as the API server has it.
   returned: when the services component was applied
@@ -181,6 +213,7 @@ def main() -> None:
             "preflight": {"type": "bool", "default": False},
             "preflight_skip": {"type": "list", "elements": "str", "default": []},
             "drain_seconds": {"type": "int", "default": 60},
+            "retry": {"type": "bool", "default": False},
             "operation": {"type": "str"},
         },
         required_if=REQUIRED_IF,
@@ -196,7 +229,7 @@ def main() -> None:
             with held(host, operation, "Ansible"):
                 result = carry_out(module, host)
     except FlexNodeError as error:
-        module.fail_json(msg=str(error), error=error.as_result())
+        module.fail_json(msg=str(error), error=error.as_result(), changed=error.changed)
     else:
         module.exit_json(**result)
 
@@ -217,13 +250,18 @@ def carry_out(module: AnsibleModule, host: Host) -> dict[str, object]:
         obtained = obtain_by_options(module, host, purpose)
     else:
         obtained = stored_config(host, params["config"], purpose=purpose, pollable=check)
-    run = reconcile(obtained, params["components"], check=check)
+    run = reconcile(obtained, params["components"], check=check, retry=params["retry"])
     for warning in (*obtained.warnings, *run.warnings):
         module.warn(warning)
     return {
-        "changed": run.changed or obtained.changed,
+        "changed": run.changed,
         "actions": run.actions,
         "timings": run.timings,
+        "outcome": run.outcome.kind,
+        "settings": list(run.outcome.settings),
+        "summary": run.summary,
+        "drains": run.drains,
+        "taints": run.taints,
         "diff": run.plan.diff,
         **({"config_version": obtained.version or ""} if params["source"] else {}),
         **({"node": run.node} if run.node else {}),

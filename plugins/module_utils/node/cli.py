@@ -14,7 +14,7 @@ from typing import Any
 from .commands import info, node
 from .commands.arc import arc
 from .commands.output import complain, show
-from .commands.source import add_source
+from .commands.source import add_retry, add_source
 from .errors import FlexNodeError, NotRoot
 from .identity.choice import PURPOSES
 from .machine.host import Host
@@ -57,6 +57,10 @@ def parser() -> argparse.ArgumentParser:
 
     join = command("join", node.join, "join the cluster that a configuration names")
     add_source(join, required=True)
+    add_retry(join)
+    update = command("update", node.update, "apply a new configuration to this node, or its stored one again")
+    add_source(update, required=False)
+    add_retry(update)
     plan = command("plan", node.plan, "show what would change, and change nothing")
     add_source(plan, required=False)
     plan.add_argument("--diff", action="store_true", help="also show the content of files")

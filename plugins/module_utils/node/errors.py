@@ -22,7 +22,13 @@ class FlexNodeError(Exception):
 
     def __init__(self, what: str, *, where: str = "", why: str = "", fix: str = "") -> None:
         self.what, self.where, self.why, self.fix = what, where, why, fix or self.remedy
+        self.changed = False  # whether the machine was changed before it failed, and stays so
+        self.rolled_back = False  # whether the previous generation was restored
         super().__init__(what)
+
+    def add(self, consequence: str) -> None:
+        """Say what became of the machine."""
+        self.why = f"{self.why}; {consequence}" if self.why else consequence
 
     def __str__(self) -> str:
         """Compose one readable message; empty parts are left out."""
@@ -221,6 +227,16 @@ class StateCorrupt(FlexNodeError):
     remedy = "remove the file that is named, then run bootstrap or `aks-flex-node join` again"
 
 
+class StateNewer(FlexNodeError):
+    code, title = "FLEX-1403", "The state of this machine was written by a newer version"
+    remedy = "install that version or a newer one: ansible-galaxy collection install aks.flexnode --upgrade"
+
+
+class RollbackIncomplete(FlexNodeError):
+    code, title = "FLEX-1404", "An interrupted rollback can't be completed"
+    remedy = "fix the cause, then run this again: it continues the rollback"
+
+
 # --- 15xx: join -------------------------------------------------------------------------------------------
 
 
@@ -253,6 +269,26 @@ class VersionSkew(FlexNodeError):
 class CaMismatch(FlexNodeError):
     code, title = "FLEX-1507", "The API server is not signed by the configured CA"
     remedy = "check node.kubelet.serverURL and caCertData against the cluster's kubeconfig"
+
+
+class Blocked(FlexNodeError):
+    code, title = "FLEX-1508", "This configuration was rolled back before, and is not tried again"
+    remedy = (
+        "change the configuration, or try it again: ansible-playbook ... -e flexnode_retry=true, or "
+        "`aks-flex-node update --retry`"
+    )
+
+
+class NotDrained(FlexNodeError):
+    code, title = "FLEX-1509", "The Node could not be drained in time"
+    remedy = (
+        "check the pods and their PodDisruptionBudgets, or raise upgrade.drainSeconds, then run this again"
+    )
+
+
+class Downgrade(FlexNodeError):
+    code, title = "FLEX-1510", "The configuration asks for an older version than the installed one"
+    remedy = "choose a newer version, or set upgrade.allowDowngrade: true"
 
 
 # --- 16xx: proof of join ----------------------------------------------------------------------------------

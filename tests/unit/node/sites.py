@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from base64 import b64encode
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -115,8 +116,9 @@ class Site:
         """What a kubelet does: it gets its certificate and registers its Node, once."""
         self.machine.put(IDENTITY, pki.client.read_bytes(), 0o600)
         kubelet_writes_kubeconfig(self.machine)
-        flags = self.machine.text("/etc/default/kubelet").splitlines()[1]
-        labels = dict(pair.split("=") for pair in flags.partition('="')[2].rstrip('"').split(","))
+        flags = self.machine.text("/etc/default/kubelet-registration")
+        found = re.search(r"--node-labels=([^ \"]*)", flags)
+        labels = dict(pair.split("=") for pair in found[1].split(",")) if found else {}
         self.api.nodes.setdefault("edge-1", a_node(labels=labels))
 
 

@@ -119,11 +119,11 @@ def test_a_plan_changes_nothing_and_shows_no_secret(site: Site, config: str, cap
     before = site.machine.snapshot("/")
     assert main(["plan", "--config", config], site.machine.host) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert lines[-1] == f"{len(lines) - 1} change(s)"
+    assert lines[-1] == f"{len(lines) - 1} changes"
     assert main(["plan", "--config", config, "--diff"], site.machine.host) == 0
     shown = capsys.readouterr().out
     assert "+++ file:/etc/default/kubelet" in shown
-    assert "KUBELET_NODE_LABELS" in shown
+    assert "KUBELET_REGISTRATION_FLAGS" in shown
     assert TOKEN not in shown
     assert site.machine.snapshot("/") == before
     site.join()

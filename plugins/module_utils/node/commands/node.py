@@ -14,13 +14,16 @@ from typing import Any
 
 from ..engine.lease import held, new_operation
 from ..engine.state import store_of
-from ..errors import FlexNodeError
+from ..engine.transaction import counted
+from ..errors import ConfigMissing, FlexNodeError
 from ..follow.tick import tick
 from ..machine.host import Host
 from ..machine.program import COMMAND
+from ..node_object.taints import taint_commands
 from ..operations.leave import leave
 from ..operations.obtain import obtain, stored_config
-from ..operations.reconcile import EVERYTHING, Reconciled, reconcile
+from ..operations.outcome import Reconciled
+from ..operations.reconcile import EVERYTHING, reconcile
 from ..secret import Secret
 from ..sources.source import Source, Stored
 from .arc import register_machine, unregister_machine
@@ -30,27 +33,42 @@ from .source import has_source, named_source
 
 def join(options: argparse.Namespace, host: Host) -> int:
     """Fetch the configuration and apply it, until the Node is Ready."""
+    return apply(options, host, named_source(options, host))
+
+
+def update(options: argparse.Namespace, host: Host) -> int:
+    """Apply a new configuration to a joined node; without one, the stored configuration."""
+    store = store_of(host)
+    if store.applied_if_intact() is None:
+        raise ConfigMissing(
+            "this machine is not a node yet", where=store.directory, fix=f"{COMMAND} join --config FILE"
+        )
+    return apply(options, host, named_source(options, host) if has_source(options) else Stored(store))
+
+
+def apply(options: argparse.Namespace, host: Host, source: Source) -> int:
+    """What join and update have in common: obtain, apply, wait, one line at the end."""
     say, start = progress(host), host.clock.monotonic()
-    source = named_source(options, host)
-    with held(host, new_operation(), f"{COMMAND} join"):
+    with held(host, new_operation(), f"{COMMAND} {options.command}"):
         obtained = obtain(host, source, {}, durable=options.durable)
         say("configuration is valid")
         if obtained.node.config.azure.arc.enabled:
             register_machine(obtained, say)
-        run = reconcile(obtained, EVERYTHING, progress=say)
+        run = reconcile(obtained, EVERYTHING, retry=options.retry, progress=say)
     for warning in (*obtained.warnings, *run.warnings):
         complain(f"warning: {warning}")
-    show(joined(run, host.clock.monotonic() - start))
+    for line in taint_commands(obtained.node.name, run.taints):
+        complain(f"warning: a node may not change its own taints; with the cluster's credentials run: {line}")
+    show(result_line(run, host.clock.monotonic() - start))
     return 0
 
 
-def joined(run: Reconciled, seconds: float) -> str:
+def result_line(run: Reconciled, seconds: float) -> str:
     """The result in one line."""
     node, spent = run.node, run.timings
     parts = ", ".join(f"{part} {spent.get(part, 0):.1f}" for part in ("fetch", "apply", "start", "gate"))
-    verb = "joined" if run.changed else "unchanged"
     versions = f"v{node['kubeletVersion']}  {node['containerRuntime']}"
-    return f"{node['name']}  Ready  {versions}  {verb} in {seconds:.1f} s  ({parts})"
+    return f"{node['name']}  Ready  {versions}  {run.summary} in {seconds:.1f} s  ({parts})"
 
 
 def plan(options: argparse.Namespace, host: Host) -> int:
@@ -64,9 +82,11 @@ def plan(options: argparse.Namespace, host: Host) -> int:
         before, after = step["before"].splitlines(), step["after"].splitlines()
         name = step["before_header"]
         show("\n".join(difflib.unified_diff(before, after, f"{name} (now)", f"{name} (then)", lineterm="")))
+    if run.drains:
+        show(f"drain {obtained.node.name} first")
     for sentence in run.actions:
         show(sentence)
-    show(f"{len(run.actions)} change(s)" if run.actions else "nothing to do")
+    show(counted(len(run.actions), "change") if run.actions else "nothing to do")
     return 0
 
 

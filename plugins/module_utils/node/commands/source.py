@@ -35,6 +35,13 @@ def add_source(command: argparse.ArgumentParser, *, required: bool) -> None:
     )
 
 
+def add_retry(command: argparse.ArgumentParser) -> None:
+    """Add the option that lifts a block."""
+    command.add_argument(
+        "--retry", action="store_true", help="also apply a configuration that was rolled back before"
+    )
+
+
 def has_source(options: argparse.Namespace) -> bool:
     """Whether the command line names a configuration."""
     return bool(options.config or options.config_url)

@@ -20,6 +20,7 @@ from .labels import node_labels, node_name
 from .system_config import HEADER
 
 DEFAULTS = "/etc/default/kubelet"
+REGISTRATION = "/etc/default/kubelet-registration"
 CONFIG = "/etc/default/kubeletconfig.json"  # the path on AKS's own nodes
 
 # Forward secrecy and authenticated encryption only; TLS 1.3 suites are not configurable and always on.
@@ -34,7 +35,7 @@ CIPHERS = (
 
 
 def resources(config: NodeConfig, facts: Facts) -> list[Resource]:
-    """Everything that the kubelet reads. Labels are read at registration only, so they need no restart."""
+    """Everything that the kubelet reads. What it reads only to register its Node needs no restart."""
     return [
         File(cluster_ca(config), config.api_server.ca.pem, restarts=(KUBELET,)),
         *_client_ca(config),
@@ -48,6 +49,7 @@ def resources(config: NodeConfig, facts: Facts) -> list[Resource]:
             secret=bool(config.kubelet.config_overrides),
         ),
         File(DEFAULTS, defaults(config, facts), restarts=(KUBELET,)),
+        File(REGISTRATION, registration(config)),
         File(f"{UNIT_DIR}/{KUBELET}.d/10-containerd.conf", CONTAINERD_DROP_IN, restarts=(KUBELET,)),
         File(f"{UNIT_DIR}/{KUBELET}.d/10-kubeadm.conf", kubeadm_drop_in(config), restarts=(KUBELET,)),
         File(f"{UNIT_DIR}/{KUBELET}", UNIT, restarts=(KUBELET,)),
@@ -170,9 +172,6 @@ def kubelet_config(config: NodeConfig, facts: Facts) -> str:
         "nodeStatusUpdateFrequency": "10s",
         "protectKernelDefaults": True,
         "readOnlyPort": 0,
-        "registerWithTaints": [
-            {"key": taint.key, "value": taint.value, "effect": taint.effect} for taint in config.node.taints
-        ],
         "resolvConf": facts.resolv_conf,
         "rotateCertificates": not exec_plugin.uses_tokens(config),
         "runtimeRequestTimeout": "15m",
@@ -221,8 +220,20 @@ def defaults(config: NodeConfig, facts: Facts) -> str:
     ]
     if kubelet.node_ip:
         flags.append(f"--node-ip={','.join(str(address) for address in kubelet.node_ip)}")
+    return f'{HEADER}KUBELET_FLAGS="{" ".join(flags)}"\n'
+
+
+def registration(config: NodeConfig) -> str:
+    """Labels and taints for the moment when the kubelet creates its Node.
+
+    Flags in a file of their own: in the kubelet's configuration a change would need a restart without effect.
+    """
     labels = ",".join(f"{key}={value}" for key, value in sorted(node_labels(config).items()))
-    return f'{HEADER}KUBELET_NODE_LABELS="{labels}"\nKUBELET_FLAGS="{" ".join(flags)}"\n'
+    flags = [f"--node-labels={labels}"]
+    if config.node.taints:
+        taints = (f"{taint.key}={taint.value}:{taint.effect}" for taint in config.node.taints)
+        flags.append(f"--register-with-taints={','.join(taints)}")
+    return f'{HEADER}KUBELET_REGISTRATION_FLAGS="{" ".join(flags)}"\n'
 
 
 CONTAINERD_DROP_IN = f"""{HEADER}[Unit]
@@ -253,10 +264,11 @@ StartLimitIntervalSec=0
 
 [Service]
 EnvironmentFile={DEFAULTS}
+EnvironmentFile={REGISTRATION}
 ExecStart={BIN_DIR}/kubelet \\
   $KUBELET_TLS_BOOTSTRAP_FLAGS \\
   $KUBELET_CONTAINERD_FLAGS \\
-  --node-labels=${{KUBELET_NODE_LABELS}} \\
+  $KUBELET_REGISTRATION_FLAGS \\
   $KUBELET_FLAGS
 Restart=always
 RestartSec=2

@@ -65,7 +65,25 @@ class DriftPolicy:
 class UpgradePolicy:
     """How updates are rolled out."""
 
-    drain: str = setting("drain", choice("never", "minor", "always"), "When to drain first.", default="minor")
+    drain: str = setting(
+        "drain",
+        choice("never", "minor", "always"),
+        "When pods leave the node before an update: for a new minor of Kubernetes, for every restart of the "
+        "kubelet or containerd, or never. For a new containerd major they always do.",
+        default="minor",
+    )
+    drain_seconds: int = setting(
+        "drainSeconds",
+        integer(1, 86400),
+        "How long pods may take to leave; afterwards the update is given up, and nothing has changed.",
+        default=300,
+    )
+    allow_downgrade: bool = setting(
+        "allowDowngrade",
+        boolean,
+        "Also install an older Kubernetes version than the present one.",
+        default=False,
+    )
     gate_seconds: int = setting("gateSeconds", integer(10, 3600), "How long a gate waits.", default=120)
     max_unavailable: int = setting(
         "maxUnavailable", integer(1, 5000), "Nodes of the cluster down at once, when nodes pull.", default=1

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from ..errors import StateCorrupt
 from ..machine.host import Host
 from ..resources.base import Origin, Resource, key_of
+from .schema import SCHEMA, SCHEMA_KEY, check_schema, stamped
 
 
 @dataclass(slots=True)
@@ -53,6 +54,9 @@ class Journal:
         for number, line in enumerate(lines, 1):
             try:
                 record = json.loads(line)
+                if SCHEMA_KEY in record:
+                    check_schema(record, self._lines)
+                    continue
                 kind, _colon, name = record["key"].partition(":")
             except (ValueError, KeyError, TypeError, AttributeError) as error:
                 raise StateCorrupt(
@@ -103,6 +107,8 @@ class Journal:
         if lines:
             self._host.make_directories(self._directory, 0o700)
             self._drop_torn_line()
+            if not self._is_stamped():
+                lines = [json.dumps(stamped({}), sort_keys=True), *lines]
             self._host.append(self._lines, "".join(f"{line}\n" for line in lines).encode())
 
     def keep(self, content: bytes) -> str:
@@ -125,6 +131,13 @@ class Journal:
                 fix="restore the file by hand, then run this again",
             )
         return content
+
+    def _is_stamped(self) -> bool:
+        """Whether the journal says that it has this schema; a journal of an older one is stamped by us."""
+        lines = (self._host.read(self._lines) or b"").splitlines()
+        return any(
+            SCHEMA_KEY.encode() in line and json.loads(line).get(SCHEMA_KEY) == SCHEMA for line in lines
+        )
 
     def _drop_torn_line(self) -> None:
         """Remove a torn last line, so that the next line is not appended to it."""

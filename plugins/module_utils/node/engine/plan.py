@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from ..machine.host import Host
 from ..resources.base import Change, Item, Ownership, Resource, key_of
 from ..resources.paths import Directory
+from ..resources.program import Program
 from ..resources.tree import Tree
 from ..resources.units import Unit
 from .orphans import Orphan, find_orphans
@@ -61,6 +62,19 @@ class Plan:
             }
             for step in self.steps
         ]
+
+    @property
+    def replaces_program(self) -> bool:
+        """Whether another release of this program is installed, which may render files differently."""
+        return any(isinstance(step.resource, Program) for step in self.steps)
+
+    def installs(self, name: str) -> bool:
+        """Whether an artifact is installed, or replaced."""
+        return any(tree.artifact.name == name for tree in self.trees)
+
+    def restarts_unit(self, unit: str) -> bool:
+        """Whether a unit restarts, if it runs."""
+        return unit in self.restarts or any(unit in step.resource.restarts for step in self.steps)
 
     @property
     def trees(self) -> list[Tree]:

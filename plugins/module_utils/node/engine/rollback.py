@@ -5,33 +5,75 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 
+from ..errors import FlexNodeError
 from ..machine.host import Host
-from ..resources.base import Item, key_of
-from ..resources.tree import Tree
-from ..resources.units import Unit
+from ..machine.layout import UNIT_DIR
+from ..resources.base import Origin, Vault, key_of
+from ..resources.kinds import KINDS
+from ..resources.retired import Retired
 from .journal import Journal
 from .orphans import Orphan
 from .plan import Plan
+from .record import Record, Stage
+from .restarts import Progress, reload_and_restart
+from .state import Store
+
+Restore = Callable[[Host, str, Origin, Vault], list[str]]
+# Kinds whose paths contain their digest: without a link to them they are not used, so they stay.
+UNUSED = ("tree", "program")
+RESTORE: dict[str, Restore] = {
+    **{kind: resource.restore for kind, resource in KINDS.items() if kind not in UNUSED},
+    Orphan.kind: Orphan.restore,
+    Retired.kind: Retired.restore,
+}
 
 
-def previous_generation(plan: Plan, host: Host, journal: Journal) -> dict[str, Any]:
-    """The present state of every item. Directories are never emptied by a rollback: pods may use them."""
+def previous_generation(
+    plan: Plan, host: Host, journal: Journal, known: Mapping[str, Origin]
+) -> dict[str, Origin]:
+    """The present state of every item of a plan, except for those whose previous state is known already.
+
+    `known` is the generation before an interrupted run. What that run changed was never proven, so it is no
+    generation to return to. Directories are never emptied by a rollback: pods may use them.
+    """
     return {
-        key_of(step.resource): {**step.resource.capture(host, journal), "ours": False} for step in plan.steps
+        **known,
+        **{
+            key: {**step.resource.capture(host, journal), "ours": False}
+            for step in plan.steps
+            if (key := key_of(step.resource)) not in known
+        },
     }
 
 
-def restore_generation(
-    applied: Sequence[Item], before: Mapping[str, Any], host: Host, journal: Journal
-) -> list[str]:
-    """Restore the previous generation; returns the units that the plan stopped, which must be started again.
+def roll_back(record: Record, host: Host, store: Store, progress: Progress) -> list[str]:
+    """Restore the previous generation and restart what runs with the new one; returns what failed, in words.
 
-    Units follow by a restart. Trees stay: without a link to them they are not used.
+    It goes on past an item that fails. The record is removed by the caller, when nothing failed.
     """
-    for resource in reversed(applied):
-        if not isinstance(resource, (Unit, Tree)):
-            resource.restore(host, resource.name, before[key_of(resource)], journal)
-    return [resource.name for resource in applied if isinstance(resource, Orphan) and resource.is_unit]
+    store.begin(replace(record, stage=Stage.ROLLING_BACK).as_dict())
+    generation = [(*key.partition(":")[::2], origin) for key, origin in record.before.items()]
+    was_stopped = [name for kind, name, origin in generation if kind == "unit" and origin["is"] != "running"]
+    was_running = [
+        name for kind, name, origin in generation if kind == Orphan.kind and origin["kind"] == "unit"
+    ]
+    for unit in was_stopped:
+        host.run(["systemctl", "stop", unit], timeout=120, check=False)
+    failures = []
+    for kind, name, origin in reversed(generation):
+        if kind not in RESTORE or kind == "unit":
+            continue
+        try:
+            RESTORE[kind](host, name, origin, store.journal)
+        except FlexNodeError as error:
+            failures.append(f"{name}: {error.what}: {error.why}")
+    reload = record.reload or any(name.startswith(UNIT_DIR) for _kind, name, _origin in generation)
+    restarted = dict.fromkeys((*record.restarted, *was_running))
+    try:
+        reload_and_restart(host, reload, [unit for unit in restarted if unit not in was_stopped], progress)
+    except FlexNodeError as error:
+        failures.append(f"{error.what}: {error.why}")
+    return failures

@@ -8,11 +8,15 @@ from __future__ import annotations
 import enum
 import json
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..errors import StateCorrupt
 from ..machine.host import Host
 from .journal import Journal
+from .schema import check_schema, stamped
+
+if TYPE_CHECKING:
+    from .record import Record
 
 DATA_DIR = "/var/lib/aks-flex-node"
 OWN = (
@@ -22,12 +26,20 @@ OWN = (
     "config-version.txt",
     "status.json",
     "transaction.json",
+    "refused-config.json",
     "current-config.json",
     "source.json",
     "state.json",
     "journal",
 )
-KEPT = ("join", "monitoring")  # keys of state.json that a new phase keeps
+KEPT = (
+    "join",
+    "monitoring",
+    "appliedVersion",
+    "cordoned",
+    "taints",
+)  # keys of state.json: a new phase keeps them
+DOCUMENTS = ("current-config.json", "applied-config.json")  # in the user's format, without a schema number
 POINTER = "/etc/aks-flex-node/data-dir"  # where the data directory is, if paths.dataDir moved it
 
 
@@ -95,9 +107,22 @@ class Store:
         except StateCorrupt:
             return None
 
-    def set_applied_config(self, document: Mapping[str, Any]) -> None:
-        """Store the document that was applied."""
+    def set_applied_config(self, document: Mapping[str, Any], version: str | None) -> None:
+        """Store the document that was applied, and its version."""
         self._write("applied-config.json", document)
+        self.note(appliedVersion=version)
+
+    def refused(self) -> dict[str, Any]:
+        """The last document that was refused or rolled back, with code, message and time; empty: none."""
+        return self._read("refused-config.json") or {}
+
+    def refuse(self, document: Mapping[str, Any], reason: Mapping[str, Any]) -> None:
+        """Keep a document beside the current one, with the reason why it is not the current one."""
+        self._write("refused-config.json", {**reason, "document": document})
+
+    def forget_refused(self) -> None:
+        """A configuration was applied: what was refused before is history."""
+        self._host.remove(self._path("refused-config.json"))
 
     def source(self) -> dict[str, Any] | None:
         """The durable URL that this machine polls, if it has one, with what was last seen there."""
@@ -124,6 +149,11 @@ class Store:
             before = {}  # a join has failed before this; unbootstrap does not need it
         kept = {name: before[name] for name in KEPT if name in before}
         self._write("state.json", {**kept, "phase": phase.value, **details})
+
+    def note(self, **details: Any) -> None:
+        """Change details of the present phase; None removes one."""
+        state = {**self.state(), **details}
+        self._write("state.json", {name: value for name, value in state.items() if value is not None})
 
     def join(self) -> dict[str, str]:
         """How far the join got: `token` is the id of the token, `outcome` attempted, refused or joined."""
@@ -166,6 +196,19 @@ class Store:
         """Remove the record: the transaction is complete."""
         self._host.remove(self._path("transaction.json"))
 
+    def returned(self, record: Record) -> None:
+        """The previous generation is back: so are its document and its source. The record goes last.
+
+        A crash in between is harmless: the next run rolls back again, and comes here again.
+        """
+        applied, refused = self.applied_if_intact(), self.current_config()
+        if applied is not None and refused != applied:
+            if refused is not None:
+                self.refuse(refused, record.reason)
+            self.set_current_config(applied, self.state().get("appliedVersion"))
+            self.set_source(record.source)
+        self.finish()
+
     # -- files ---------------------------------------------------------------------------------------------
 
     def forget(self) -> list[str]:
@@ -198,9 +241,10 @@ class Store:
                 why=str(error),
                 fix=f"remove it (rm {self._path(name)}) and run bootstrap or `aks-flex-node join` again",
             ) from error
-        return document
+        return document if name in DOCUMENTS else check_schema(document, self._path(name))
 
     def _write(self, name: str, document: Mapping[str, Any]) -> bool:
+        document = document if name in DOCUMENTS else stamped(document)
         content = (json.dumps(document, indent=1, sort_keys=True) + "\n").encode()
         if self._host.read(self._path(name)) == content:
             return False

@@ -6,20 +6,20 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
-from typing import Protocol
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol
 
 from ..errors import ApiUnreachable, FlexNodeError
 from ..machine.host import Host
 from ..machine.layout import UNIT_DIR
-from ..resources.base import Item
 from ..resources.tree import Tree
 from ..resources.units import Unit
 from .orphans import Orphan
 from .plan import Plan
+from .record import Record, Stage
 from .restarts import Progress, reload_and_restart, restart_order, running_units, silent
-from .rollback import previous_generation, restore_generation
+from .rollback import previous_generation, roll_back
 from .state import Store
 
 
@@ -56,6 +56,25 @@ class Timings:
             self.seconds[part] = round(self.seconds.get(part, 0.0) + spent, 3)
 
 
+# What is recorded of a failure; True: the configuration is to blame, and is not tried again by itself.
+Reason = Callable[[FlexNodeError, bool], Mapping[str, Any]]
+
+
+def nothing() -> None:
+    """The default of what happens around a change."""
+
+
+@dataclass(frozen=True, slots=True)
+class Around:
+    """What happens around a change, and what is recorded of it."""
+
+    fetched: Callable[[], None] = nothing  # everything is staged, nothing is changed or stopped yet
+    starting: Callable[[], None] = nothing  # all items are in place, and units are about to restart
+    returns: bool = False  # there is a generation that worked: a failed gate is rolled back
+    source: Mapping[str, Any] | None = None  # of that generation
+    reason: Reason = lambda error, blocks: {"code": error.code, "blocks": blocks}
+
+
 def execute(
     plan: Plan,
     host: Host,
@@ -65,16 +84,15 @@ def execute(
     *,
     timings: Timings,
     progress: Progress = silent,
-    roll_back: bool = False,
-    starting: Callable[[], None] = lambda: None,
+    around: Around | None = None,
 ) -> None:
     """Apply a plan in one transaction.
 
     Record origins, fetch everything, record the intent, apply, reload and restart once, pass the gates. A
-    failure while applying is rolled back. A failed gate is rolled back if there is a generation that worked
-    (`roll_back`); otherwise everything stays in place for inspection, and the next run continues from there.
-    `starting` is called when all files are in place and units are about to start.
+    failure while applying is rolled back. A failed gate is rolled back if there is a generation that worked;
+    otherwise everything stays in place for inspection, and the next run continues from there.
     """
+    around = around or Around()
     store.journal.record(plan.touched, plan.owners)
     with timings.of("fetch"):
         if plan.trees and stager:
@@ -82,48 +100,93 @@ def execute(
                 f"fetch {', '.join(f'{tree.artifact.name} {tree.artifact.version}' for tree in plan.trees)}"
             )
             stager.stage(plan.trees)
+    with timings.of("drain"):
+        around.fetched()
     with timings.of("apply"):
         restarts, last = restart_order(plan, running_units(plan, host))
         # Units that ran before the first join must run again after unbootstrap.
         store.journal.record([Unit(unit) for unit in (*restarts, *last)])
         reload = plan.reload or any(step.resource.name.startswith(UNIT_DIR) for step in plan.steps)
-        before = previous_generation(plan, host, store.journal)
-        store.begin({"restarts": restarts + last, "reload": reload, "before": before})
-        applied: list[Item] = []
+        unproven = Record.of(store.transaction()) or Record(source=around.source)
+        generation = previous_generation(plan, host, store.journal, unproven.before)
+        record = replace(
+            unproven, stage=Stage.APPLYING, before=generation, restarts=(*restarts, *last), reload=reload
+        )
+        store.begin(record.as_dict())
         try:
-            progress(f"apply {len(plan.steps)} change(s)")
+            progress(f"apply {counted(len(plan.steps), 'change')}")
             for step in plan.steps:
-                applied.append(step.resource)
                 step.resource.apply(host)
         except FlexNodeError as error:
-            if stopped := restore_generation(applied, before, host, store.journal):
-                reload_and_restart(host, False, stopped, progress)
-            store.begin({"restarts": list(plan.restarts), "reload": plan.reload, "before": {}})
-            if not plan.restarts:  # restarts that an earlier, interrupted run still owes stay recorded
-                store.finish()
-            error.why = f"{error.why}; all changes of this run were rolled back" if error.why else error.why
+            undo(replace(record, reason=around.reason(error, False)), error, host, store, progress)
             raise
+    record = record.placed(restarts, last)
     try:
         with timings.of("start"):
-            starting()
+            around.starting()
+            store.begin(replace(record, restarts=(*restarts, *last), reload=reload).as_dict())
             reload_and_restart(host, reload, restarts, progress)
-            store.begin({"restarts": last, "reload": False, "before": before})
+            store.begin(record.as_dict())
+    except FlexNodeError as error:
+        conclude(record, error, host, store, progress, around)
+        raise
+    prove(gates, record, host, store, timings=timings, progress=progress, around=around)
+    if last:
+        with timings.of("start"):
+            progress(f"start {', '.join(last)}")
+            host.run(["systemctl", "restart", *last], timeout=120)
+    store.journal.release([step.resource.key for step in plan.steps if isinstance(step.resource, Orphan)])
+
+
+def prove(
+    gates: Sequence[Gate],
+    record: Record,
+    host: Host,
+    store: Store,
+    *,
+    timings: Timings,
+    progress: Progress,
+    around: Around,
+) -> None:
+    """Pass the gates; on failure return to the generation that worked, if there is one."""
+    try:
         with timings.of("gate"):
             if gates:
                 progress(f"waiting for {', '.join(gate.condition for gate in gates)}")
             for gate in gates:
                 gate.pass_(host)
     except FlexNodeError as error:
-        # An unreachable API server says nothing about this node: keep the new state for the next run.
-        if roll_back and not isinstance(error, ApiUnreachable):
-            progress("gate failed: rolling back to the previous generation")
-            stopped = restore_generation(applied, before, host, store.journal)
-            reload_and_restart(host, reload, [*restarts, *stopped], progress)
-            store.finish()
+        conclude(record, error, host, store, progress, around)
         raise
-    if last:
-        with timings.of("start"):
-            progress(f"start {', '.join(last)}")
-            host.run(["systemctl", "restart", *last], timeout=120)
-    store.journal.release([step.resource.key for step in plan.steps if isinstance(step.resource, Orphan)])
-    store.finish()
+
+
+def conclude(
+    record: Record, error: FlexNodeError, host: Host, store: Store, progress: Progress, around: Around
+) -> None:
+    """A gate failed. Roll back, unless there is nothing to return to or the gate was inconclusive."""
+    error.changed = True
+    if not around.returns:
+        return
+    if isinstance(error, ApiUnreachable):
+        # An unreachable API server says nothing about this node: keep the new state for the next run.
+        error.add("the change stays in place; the next run completes it, or rolls it back")
+        return
+    progress("gate failed: rolling back to the previous generation")
+    undo(replace(record, reason=around.reason(error, True)), error, host, store, progress)
+
+
+def undo(record: Record, error: FlexNodeError, host: Host, store: Store, progress: Progress) -> None:
+    """Return to the previous generation, and add to the error how that went."""
+    failures = roll_back(record, host, store, progress)
+    error.changed = bool(failures)
+    if failures:
+        error.add(f"the rollback is not complete, the next run continues it: {'; '.join(failures)}")
+    else:
+        error.rolled_back = True
+        error.add("all changes were rolled back")
+        store.returned(record)
+
+
+def counted(number: int, noun: str) -> str:
+    """A number with its noun."""
+    return f"{number} {noun}{'' if number == 1 else 's'}"

@@ -21,6 +21,7 @@ from ..errors import (
 from ..machine.clock import stamp
 from ..machine.host import Host
 from ..net.http_client import shown
+from ..node_object.taints import taint_commands
 from ..operations.leave import leave
 from ..operations.obtain import obtain
 from ..operations.reconcile import EVERYTHING, reconcile
@@ -37,8 +38,6 @@ NOT_FOLLOWED = 3  # exit status: the new document was refused, or failed
 
 def follow(host: Host, store: Store, watched: Watched, news: News, say: Say) -> int:
     """Apply a bundle. The caller holds the lease."""
-    before, _whole = store.remembered()
-    before_version = store.config_version()
     watched = replace(watched, etag=news.etag, digest=news.digest, not_before=0.0, settled=False)
     try:
         bundle = loads(news.body, where=shown(watched.url))
@@ -48,9 +47,7 @@ def follow(host: Host, store: Store, watched: Watched, news: News, say: Say) -> 
         obtained = obtain(host, Seen(bundle, watched), watched.over)
         run = reconcile(obtained, EVERYTHING, progress=say)
     except FlexNodeError as error:
-        if before is not None and store.transaction() is None:
-            # Nothing was changed, or it was rolled back: the stored document must match the machine.
-            store.set_current_config(before, before_version)
+        heal(store)
         blocked = blocked_by(error, watched, host.clock.now())
         settled = blocked.retry_at is None
         store.set_source(replace(watched, settled=settled, blocked=blocked).as_dict())
@@ -63,9 +60,17 @@ def follow(host: Host, store: Store, watched: Watched, news: News, say: Say) -> 
     store.set_monitoring({})
     for warning in run.warnings:
         say(f"warning: {warning}")
-    done = f"{len(run.actions)} change(s)" if run.changed else "nothing to change"
-    say(f"configuration {watched.version or 'without a version'} is applied: {done}")
+    for line in taint_commands(run.node["name"], run.taints):
+        say(f"warning: a node may not change its own taints; with the cluster's credentials run: {line}")
+    say(f"configuration {watched.version or 'without a version'} is applied: {run.summary}")
     return 0
+
+
+def heal(store: Store) -> None:
+    """Replace a damaged document by the applied one, because the source offers nothing usable."""
+    document, intact = store.remembered()
+    if not intact and document is not None:
+        store.set_current_config(document, store.state().get("appliedVersion"))
 
 
 def blocked_by(error: FlexNodeError, watched: Watched, now: float) -> Blocked:

@@ -44,13 +44,11 @@ class Facts:
 
 def gather(host: Host, machine: str | None = None) -> Facts:
     """Collect the facts; cheap, read-only. An unsupported processor is an error."""
-    machine = machine or platform.machine()
-    if machine not in ARCHITECTURES:
-        raise UnsupportedPlatform("this machine can't become a node", why=f"its processor is {machine}")
+    arch = architecture(machine)
     release = os_release(host.text("/etc/os-release"))
     stub = "/run/systemd/resolve/resolv.conf"
     return Facts(
-        arch=ARCHITECTURES[machine],
+        arch=arch,
         os_id=release.get("ID", "unknown"),
         os_version=release.get("VERSION_ID", "unknown"),
         hostname=hostname(host),
@@ -61,6 +59,14 @@ def gather(host: Host, machine: str | None = None) -> Facts:
         resolv_conf=stub if host.exists(stub) else "/etc/resolv.conf",
         swap_units=swap_units(host),
     )
+
+
+def architecture(machine: str | None = None) -> Arch:
+    """The processor, as artifacts name it; an unsupported one is an error."""
+    machine = machine or platform.machine()
+    if machine not in ARCHITECTURES:
+        raise UnsupportedPlatform("this machine can't become a node", why=f"its processor is {machine}")
+    return ARCHITECTURES[machine]
 
 
 def hostname(host: Host) -> str:

@@ -8,60 +8,10 @@ The kubelet itself only checks the expiry date, and would use the rejected certi
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import ClassVar
-
 from ..errors import FlexNodeError
-from ..machine.host import Host
-from ..machine.layout import KUBELET
-from ..resources.base import Change, Drift, Origin, Vault
-from ..resources.paths import capture_path, restore_path
+from ..resources.retired import Retired
 from .rights import refused
 from .this_node import ThisNode
-
-
-@dataclass(frozen=True, slots=True)
-class Retired:
-    """Removes the certificate, so that the kubelet requests a new one. A rollback restores it."""
-
-    kind: ClassVar[str] = "certificate"
-
-    path: str  # the kubelet's link to the certificate
-    restarts: tuple[str, ...] = (KUBELET,)
-    drift: Drift = Drift.REPAIR
-    mark: str = "absent"
-
-    @property
-    def name(self) -> str:
-        """The path is the identity."""
-        return self.path
-
-    @property
-    def change(self) -> Change:
-        """The change, in words."""
-        sentence = "let the kubelet request a new certificate: the API server rejects the current one"
-        return Change(sentence, f"{self.path}\n", "")
-
-    def observe(self, host: Host) -> bool:
-        """Whether it exists."""
-        return host.exists(self.path)
-
-    def difference(self, seen: bool) -> Change | None:
-        """An existing certificate is a difference."""
-        return self.change if seen else None
-
-    def capture(self, host: Host, vault: Vault) -> Origin:
-        """The link; the file that it points to stays in place."""
-        return capture_path(host, self.path, vault)
-
-    def apply(self, host: Host) -> None:
-        """Remove it: a kubelet that starts without a certificate requests one."""
-        host.remove(self.path)
-
-    @classmethod
-    def restore(cls, host: Host, name: str, origin: Origin, vault: Vault) -> list[str]:
-        """Restore the link, when the kubelet did not get a new certificate."""
-        return restore_path(host, name, origin, vault)
 
 
 def rejected_certificate(node: ThisNode) -> list[Retired]:

@@ -9,12 +9,23 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
+from ..catalogue.artifacts import artifacts_of
 from ..config.available import check_available
 from ..config.document import canonical, layered, merge, redact, restore_secrets
 from ..config.parse import parse
 from ..config.types.setting import Purpose
 from ..engine.state import Store, store_of
-from ..errors import ConfigInvalid, ConfigMissing, ConfigUnreachable, Problem, shown
+from ..errors import (
+    ConfigInvalid,
+    ConfigMissing,
+    ConfigUnreachable,
+    FlexNodeError,
+    Problem,
+    StateNewer,
+    shown,
+)
+from ..machine.clock import stamp
+from ..machine.facts import architecture
 from ..machine.host import Host
 from ..net.proxy import proxies
 from ..node_object.this_node import ThisNode
@@ -34,6 +45,30 @@ class Obtained:
     version: str | None = None
     changed: bool = False
     warnings: tuple[str, ...] = ()
+    source: Watched | None = None  # the URL that is polled from now on
+    fetched: bool = False  # it came from a source, and is not stored yet
+
+    @property
+    def is_polled(self) -> bool:
+        """Whether it came from a URL that can be polled."""
+        return (self.source if self.fetched else self.store.source()) is not None
+
+    def keep(self) -> None:
+        """Store the document as the current one: it was accepted."""
+        if not self.fetched:
+            return
+        self.store.set_current_config(self.document, self.version)
+        # After the document: source.json must never describe a document that is not stored.
+        self.store.set_source(self.source.as_dict() if self.source else None)
+
+    def refuse(self, error: FlexNodeError) -> None:
+        """Keep a document that was refused beside the current one, with the reason; nothing was changed."""
+        if not self.fetched or self.store.refused().get("blocks") or isinstance(error, StateNewer):
+            return
+        reason = {"code": error.code, "message": " ".join(f"{error.what}: {error.why}".split())}
+        self.store.refuse(
+            self.document, {**reason, "since": stamp(self.node.host.clock), "version": self.version}
+        )
 
     @property
     def public(self) -> dict[str, Any]:
@@ -51,10 +86,10 @@ def obtain(
     durable: bool = False,
     review: Callable[[Mapping[str, Any]], None] | None = None,
 ) -> Obtained:
-    """Fetch a document, merge `overrides` over it, check it and store it. In check mode nothing is stored.
+    """Fetch a document, merge `overrides` over it and check it. It is stored once it is accepted (`keep`).
 
     durable: the URL of the source stays valid, and can be polled.
-    review: called with the document before it is stored; it may refuse it.
+    review: called with the document; it may refuse it.
     """
     known = store_of(host)
     stored, intact = known.remembered()  # a damaged document is replaced from its source
@@ -87,12 +122,26 @@ def obtain(
     changed = not intact or stored is None or canonical(stored) != canonical(document)
     if review:
         review(document)
-    if not check:
-        store.set_current_config(document, fetched.version)
-        # After the document: source.json must never describe a document that is not stored.
-        proxy = asdict(proxies(config)) if config.proxy.http or config.proxy.https else {}
-        store.set_source(replace(watched, proxy=proxy).as_dict() if watched else None)
-    return Obtained(node, store, document, fetched.version, changed, tuple(warnings))
+    artifacts_of(config, architecture())  # a version that can't be installed is refused before it is stored
+    proxy = asdict(proxies(config)) if config.proxy.http or config.proxy.https else {}
+    return Obtained(
+        node,
+        store,
+        document,
+        fetched.version,
+        changed,
+        tuple(warnings),
+        replace(watched, proxy=proxy) if watched else None,
+        fetched=True,
+    )
+
+
+def store_config(host: Host, source: Source, overrides: Mapping[str, Any], **options: Any) -> Obtained:
+    """Obtain a configuration and store it, without applying it."""
+    obtained = obtain(host, source, overrides, **options)
+    if not options.get("check"):
+        obtained.keep()
+    return obtained
 
 
 def stored_config(

@@ -5,8 +5,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ..components.every import COMPONENTS, wanted
@@ -17,42 +17,31 @@ from ..config.model import NodeConfig
 from ..engine.fetch import Fetcher
 from ..engine.leftovers import clear_leftovers
 from ..engine.plan import Plan, Step, make_plan
+from ..engine.record import Record
 from ..engine.restarts import Progress, silent
 from ..engine.state import Phase
-from ..engine.transaction import Gate, Timings, execute
+from ..engine.transaction import Around, Gate, Timings, execute, nothing, prove
 from ..errors import FlexNodeError
 from ..machine.facts import check_platform, gather
 from ..machine.host import Host
 from ..net.http_client import HttpClient
 from ..net.proxy import proxies
-from ..node_object.certificate import Retired, rejected_certificate
+from ..node_object.certificate import rejected_certificate
 from ..node_object.conditions import summary
-from ..node_object.drain import uncordon
 from ..node_object.gates import NodeReady, UnitsActive
 from ..node_object.labels import update_labels
+from ..node_object.taints import taint_changes
+from ..resources.retired import Retired
 from ..sources.watched import Watched
 from .checks import check_cluster, check_identity, check_secrets, check_token, installed_kubelet
 from .join_record import JoinRecord
 from .obtain import Obtained
 from .other_owners import check_foreign
+from .outcome import Reconciled, outcome_of
+from .refusal import check_blocked, finish_rollback, reason_for, wait_for_previous
+from .update import check_downgrade, drain_first, drains, end_drain
 
 EVERYTHING = tuple(COMPONENTS)
-
-
-@dataclass(slots=True)
-class Reconciled:
-    """What a run did, or would do."""
-
-    plan: Plan
-    actions: list[str]
-    timings: dict[str, float]
-    node: dict[str, Any] = field(default_factory=dict)
-    warnings: list[str] = field(default_factory=list)
-
-    @property
-    def changed(self) -> bool:
-        """Whether anything was, or would be, changed."""
-        return bool(self.actions)
 
 
 def reconcile(
@@ -60,66 +49,118 @@ def reconcile(
     components: Sequence[str],
     *,
     check: bool = False,
+    retry: bool = False,
     progress: Progress = silent,
     machine: str | None = None,
 ) -> Reconciled:
-    """Apply a configuration to the machine; with `services`, success means that the Node is Ready."""
-    node, store, host = obtained.node, obtained.store, obtained.node.host
-    runs_node = "services" in components
-    timings = Timings(host)
-    with timings.of("plan"):
-        plan, has_certificate = plan_node(obtained, components, machine, check=check)
-    run = Reconciled(plan, plan.sentences, timings.seconds, warnings=list(plan.left))
-    if check:
-        return run
-    check_secrets(obtained.document, store)
+    """Apply a configuration to the machine; with `services`, success means that the Node is Ready.
+
+    retry: also apply a configuration that was rolled back before.
+    """
+    host, store = obtained.node.host, obtained.store
+    if not check:
+        finish_rollback(host, store, progress)
     applied = store.applied_config()  # a generation that worked: the one to roll back to
-    record = JoinRecord.of(node, store, had_certificate=has_certificate) if runs_node else None
-    clear_leftovers(host, store)
-    store.journal.release(plan.settled)
+    timings = Timings(host)
     try:
-        if runs_node and applied is None:
-            check_cluster(node)
-        if runs_node and plan.changed and (node.uses_tokens or not has_certificate):
-            check_identity(node)
-        apply(plan, obtained, record, timings, progress, roll_back=applied is not None)
+        with timings.of("plan"):
+            work = plan_node(obtained, components, applied, machine, check=check, retry=retry)
+        run = Reconciled(work.plan, work.plan.sentences, timings.seconds, warnings=list(work.plan.left))
+        run.outcome = outcome_of(work.plan, applied, obtained.document)
+        run.drains = work.runs_node and drains(applied, obtained.node.config, work.plan)
+        if check:
+            return run
+        check_before_apply(work, obtained, applied)
+    except FlexNodeError as error:
+        if not check and applied is not None:
+            obtained.refuse(error)
+        raise
+    previous_source = store.source()
+    obtained.keep()
+    record = (
+        JoinRecord.of(obtained.node, store, had_certificate=work.has_certificate) if work.runs_node else None
+    )
+    around = Around(
+        fetched=(lambda: drain_first(obtained.node, store, progress)) if run.drains else nothing,
+        starting=record.kubelet_starts if record else nothing,
+        returns=applied is not None and (applied != obtained.document or work.plan.replaces_program),
+        source=previous_source,
+        reason=reason_for(obtained),
+    )
+    try:
+        apply(work.plan, obtained, record, timings, progress, around)
         if record:
-            labels = ((applied or {}).get("node") or {}).get("labels") or {}
-            run.actions += update_labels(node, labels, store.config_version())
-            run.actions += uncordon(node.api(), node.name) if record.unfinished_leave else []
+            run.actions += settle_node(obtained, applied, record)
     except FlexNodeError as error:
         if record:
+            if error.rolled_back and applied is not None:
+                wait_for_previous(error, host, applied, progress)
+            elif applied is not None and store.transaction() is None:  # it failed before the first change
+                store.returned(Record(source=previous_source, reason=around.reason(error, False)))
+            end_drain(obtained.node, store, error)
             record.failed(error)
         raise
     if record:
-        record.joined()
-        store.set_applied_config(obtained.document)
-        if set(components) >= set(COMPONENTS) and (watched := Watched.of(store.source())):
-            store.set_source(replace(watched, settled=True).as_dict())
-        run.node = summary(node.name, node.read() or {})
+        commit(obtained, components, record, run)
+    store.finish()
     return run
 
 
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What is to be done, and with which credential."""
+
+    plan: Plan
+    runs_node: bool
+    has_certificate: bool  # that the kubelet can go on with
+
+
 def plan_node(
-    obtained: Obtained, components: Sequence[str], machine: str | None, *, check: bool
-) -> tuple[Plan, bool]:
-    """Check the machine and compute all changes; and whether the kubelet has a certificate to go on with."""
+    obtained: Obtained,
+    components: Sequence[str],
+    applied: Mapping[str, Any] | None,
+    machine: str | None,
+    *,
+    check: bool,
+    retry: bool,
+) -> Work:
+    """Check the document and the machine, and compute all changes."""
     node, store, host = obtained.node, obtained.store, obtained.node.host
+    runs_node = "services" in components
     facts = gather(host, machine)
     check_platform(facts, host)
     # In check mode nothing was stored: a durable source is not known here.
-    check_available(node.config, pollable=check or store.source() is not None)
+    check_available(node.config, pollable=check or obtained.is_polled)
     check_foreign(host, store, node.config)
     facts = replace(facts, joined=node.has_credential)
     retired: list[Retired] = []
-    if "services" in components:
+    if runs_node:
+        if not retry:
+            check_blocked(obtained, applied)
+        check_downgrade(obtained, applied)
         retired = rejected_certificate(node) if certificate_in_doubt(obtained) else []
         facts = replace(facts, joined=facts.joined and not retired)
         check_token(node, store)
     resources, ownership = wanted(components, node.config, facts)
     plan = make_plan(resources, host, store, ownership)
     steps = (*(Step(certificate, certificate.change) for certificate in retired), *plan.steps)
-    return replace(plan, steps=steps), facts.joined
+    return Work(replace(plan, steps=steps), runs_node, facts.joined)
+
+
+def check_before_apply(work: Work, obtained: Obtained, applied: Mapping[str, Any] | None) -> None:
+    """Ask the API server and the identity provider; a first join that fails here is recorded as failed."""
+    node, store = obtained.node, obtained.store
+    check_secrets(obtained.document, store)
+    try:
+        if work.runs_node and (applied is None or work.plan.installs("kubelet")):
+            check_cluster(node)
+        if work.runs_node and work.plan.changed and (node.uses_tokens or not work.has_certificate):
+            check_identity(node)
+    except FlexNodeError as error:
+        if applied is None:
+            obtained.keep()
+            store.enter(Phase.NODE_FAILED, code=error.code, message=error.what)
+        raise
 
 
 def certificate_in_doubt(obtained: Obtained) -> bool:
@@ -138,37 +179,48 @@ def apply(
     record: JoinRecord | None,
     timings: Timings,
     progress: Progress,
-    *,
-    roll_back: bool,
+    around: Around,
 ) -> None:
     """Execute the plan and pass the gates; an empty plan only has to pass them."""
     node, store, host = obtained.node, obtained.store, obtained.node.host
+    clear_leftovers(host, store)
+    store.journal.release(plan.settled)
     gates: list[Gate] = []
     if record:
         gates = [UnitsActive(SERVICES), NodeReady(node, node.config.upgrade.gate_seconds, SERVICES)]
-    starting = record.kubelet_starts if record else lambda: None
     if plan.changed:
         if record:
             record.begin()
         # Creating a client loads the system's CAs, which is slow: only if there is something to fetch.
         stager = Fetcher(host, download_client(node.config, host), store.cache) if plan.trees else None
-        execute(
-            plan,
-            host,
-            store,
-            stager,
-            gates,
-            timings=timings,
-            progress=progress,
-            roll_back=roll_back,
-            starting=starting,
-        )
+        execute(plan, host, store, stager, gates, timings=timings, progress=progress, around=around)
     else:
-        starting()
-        with timings.of("gate"):
-            for gate in gates:
-                gate.pass_(host)
-        store.finish()  # an earlier run may have been killed right before it did this
+        around.starting()
+        unproven = Record.of(store.transaction())
+        # Without an unfinished transaction there is nothing to roll back.
+        around = around if unproven else replace(around, returns=False)
+        prove(gates, unproven or Record(), host, store, timings=timings, progress=progress, around=around)
+
+
+def settle_node(obtained: Obtained, applied: Mapping[str, Any] | None, record: JoinRecord) -> list[str]:
+    """Bring the Node object up to date: its labels, its annotations, and whether it takes pods again."""
+    node, store = obtained.node, obtained.store
+    labels = ((applied or {}).get("node") or {}).get("labels") or {}
+    done = update_labels(node, labels, obtained.version or store.config_version())
+    return done + end_drain(node, store, leaving=record.unfinished_leave)
+
+
+def commit(obtained: Obtained, components: Sequence[str], record: JoinRecord, run: Reconciled) -> None:
+    """The gates have passed: what was applied is the generation that the next run can roll back to."""
+    node, store = obtained.node, obtained.store
+    record.joined()
+    store.set_applied_config(obtained.document, store.config_version())
+    store.forget_refused()
+    if set(components) >= set(COMPONENTS) and (watched := Watched.of(store.source())):
+        store.set_source(replace(watched, settled=True).as_dict())
+    seen = node.read() or {}
+    run.node = summary(node.name, seen)
+    run.taints = taint_changes(node.config, store, seen)
 
 
 def download_client(config: NodeConfig, host: Host) -> HttpClient:

@@ -38,6 +38,11 @@ def status_of(host: Host, machine: str | None = None) -> dict[str, Any]:
         "monitoring": monitoring_of(store),
         "timestamp": stamp(host.clock),
     }
+    if refused := store.refused():
+        status["config"]["refused"] = {
+            name: refused.get(name) for name in ("version", "code", "message", "since")
+        }
+        status |= {"reason": refused["code"], "message": f"configuration refused: {refused['message']}"}
     document = store.current_config()
     if document is None:
         return status

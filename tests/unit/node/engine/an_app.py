@@ -15,6 +15,7 @@ from ansible_collections.aks.flexnode.plugins.module_utils.node.engine.plan impo
     make_plan,
 )
 from ansible_collections.aks.flexnode.plugins.module_utils.node.engine.transaction import (
+    Around,
     Gate,
     Timings,
     execute,
@@ -74,6 +75,9 @@ def refuse() -> None:
     raise NodeNotReady("not Ready")
 
 
+RETURNS = Around(returns=True)  # there is a generation that worked
+
+
 def run(
     machine: Machine, resources: Sequence[Resource], gates: Sequence[Gate] = (), **options: Any
 ) -> tuple[Plan, list[str]]:
@@ -86,6 +90,7 @@ def run(
         execute(
             plan, machine.host, machine.store, stager, gates, timings=timings, progress=told.append, **options
         )
+        machine.store.finish()
     return plan, told
 
 

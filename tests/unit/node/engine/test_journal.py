@@ -78,11 +78,11 @@ def test_a_damaged_line_in_the_middle_is_an_error_with_its_place(
     machine: Machine, journal: Journal, line: bytes
 ) -> None:
     journal.record([a_file("a")])
-    good = machine.path(LINES).read_bytes()
+    good = machine.path(LINES).read_bytes()  # with the line of the schema
     machine.path(LINES).write_bytes(good + line + b"\n" + good)
     with pytest.raises(StateCorrupt) as caught:
         journal.entries()
-    assert caught.value.where == f"{LINES}, line 2"
+    assert caught.value.where == f"{LINES}, line 3"
 
 
 def test_wherever_a_write_is_torn_nothing_is_lost(machine: Machine, journal: Journal) -> None:

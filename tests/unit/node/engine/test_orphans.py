@@ -26,7 +26,7 @@ from ansible_collections.aks.flexnode.plugins.module_utils.node.resources.base i
 from ansible_collections.aks.flexnode.plugins.module_utils.node.resources.kernel import KernelModule
 from ansible_collections.aks.flexnode.plugins.module_utils.node.resources.paths import Directory, File, Link
 from ansible_collections.aks.flexnode.plugins.module_utils.node.resources.units import Unit
-from tests.unit.node.engine.an_app import Watching, a_tree, refuse
+from tests.unit.node.engine.an_app import RETURNS, Watching, a_tree, refuse
 from tests.unit.node.fakes import Machine
 from tests.unit.node.servers import Pki
 from tests.unit.node.sites import CONTAINERD, KUBECONFIG, KUBELET, Site, a_site
@@ -58,6 +58,7 @@ def run(machine: Machine, resources: Sequence[Resource], *by: str, gates: Any = 
     machine.store.journal.release(plan.settled)
     if plan.changed:
         execute(plan, machine.host, machine.store, None, gates, timings=Timings(machine.host), **options)
+        machine.store.finish()
     return plan
 
 
@@ -200,7 +201,7 @@ def test_when_it_does_not_get_well_it_is_not_started(machine: Machine, host: Hos
 
 def failing_gate(machine: Machine) -> None:
     with pytest.raises(NodeNotReady):
-        run(machine, BASE, gates=[Watching(refuse)], roll_back=True)
+        run(machine, BASE, gates=[Watching(refuse)], around=RETURNS)
 
 
 def failing_step(machine: Machine) -> None:

@@ -15,12 +15,17 @@ from ansible_collections.aks.flexnode.plugins.module_utils.node.engine.fetch imp
 from ansible_collections.aks.flexnode.plugins.module_utils.node.engine.plan import (
     make_plan,
 )
+from ansible_collections.aks.flexnode.plugins.module_utils.node.engine.record import Record, Stage
 from ansible_collections.aks.flexnode.plugins.module_utils.node.engine.restore_host import restore_host
+from ansible_collections.aks.flexnode.plugins.module_utils.node.engine.rollback import roll_back
+from ansible_collections.aks.flexnode.plugins.module_utils.node.engine.state import DATA_DIR
 from ansible_collections.aks.flexnode.plugins.module_utils.node.engine.transaction import (
     Timings,
     execute,
+    prove,
 )
 from ansible_collections.aks.flexnode.plugins.module_utils.node.errors import (
+    ApiUnreachable,
     ForeignPath,
     KernelLacks,
     NodeNotReady,
@@ -29,8 +34,12 @@ from ansible_collections.aks.flexnode.plugins.module_utils.node.machine.host imp
 from ansible_collections.aks.flexnode.plugins.module_utils.node.resources.base import Resource
 from ansible_collections.aks.flexnode.plugins.module_utils.node.resources.kernel import KernelModule, Sysctl
 from ansible_collections.aks.flexnode.plugins.module_utils.node.resources.paths import Directory, File
+from ansible_collections.aks.flexnode.plugins.module_utils.node.resources.program import Program
+from ansible_collections.aks.flexnode.plugins.module_utils.node.resources.units import Unit
 from tests.unit.node.engine.an_app import (
     APP,
+    RETURNS,
+    SIDE,
     Killed,
     Stager,
     Watching,
@@ -55,7 +64,7 @@ def test_a_failure_in_the_middle_rolls_back_to_the_byte(machine: Machine, host: 
     machine.commands.statuses["modprobe"] = 1
     with pytest.raises(KernelLacks) as caught:
         run(machine, [Sysctl("kernel.panic", "10"), *an_app(), Directory("/etc/new"), KernelModule("x")])
-    assert "all changes of this run were rolled back" in caught.value.why
+    assert "all changes were rolled back" in caught.value.why
     after = machine.snapshot("/etc", "/proc")
     assert after.pop("proc/sys/kernel/panic")[0] == (b"0", 0)
     before.pop("proc/sys/kernel/panic")
@@ -94,7 +103,7 @@ def test_a_failed_gate_of_an_update_rolls_back_and_restarts(machine: Machine, ho
     before = machine.snapshot("/etc", "/opt", "/usr")
     machine.commands.calls.clear()
     with pytest.raises(NodeNotReady):
-        run(machine, an_app("two"), [Watching(refuse)], roll_back=True)
+        run(machine, an_app("two"), [Watching(refuse)], around=RETURNS)
     assert machine.snapshot("/etc", "/opt", "/usr") == before
     assert machine.commands.times("systemctl", "restart", APP) == 2
     assert machine.store.transaction() is None
@@ -109,8 +118,91 @@ def test_a_rollback_never_empties_a_directory(machine: Machine, host: Host) -> N
 
     gate = Watching(pod_starts_then_gate_fails)
     with pytest.raises(NodeNotReady):
-        run(machine, [Directory("/etc/pods", 0o755, ours=True)], [gate], roll_back=True)
+        run(machine, [Directory("/etc/pods", 0o755, ours=True)], [gate], around=RETURNS)
     assert machine.text("/etc/pods/pod") == "alive"
+
+
+def test_what_a_killed_run_changed_is_no_generation_to_return_to(machine: Machine, host: Host) -> None:
+    """The plug is pulled after the change, and the next run finds that it does not work."""
+    run(machine, an_app("one"))
+    before = machine.snapshot("/etc", "/usr")
+    killed_before(machine, an_app("two"), 1)
+    with pytest.raises(NodeNotReady, match="rolled back"):
+        run(machine, an_app("two"), [Watching(refuse)], around=RETURNS)
+    assert machine.snapshot("/etc", "/usr") == before
+    assert machine.store.transaction() is None
+
+
+def test_an_unreachable_api_server_is_no_reason_to_roll_back(machine: Machine, host: Host) -> None:
+    def cut_off() -> None:
+        raise ApiUnreachable("no answer", why="the line is cut")
+
+    run(machine, an_app("one"))
+    before = machine.snapshot("/etc", "/usr")
+    with pytest.raises(ApiUnreachable, match="stays in place"):
+        run(machine, an_app("two"), [Watching(cut_off)], around=RETURNS)
+    assert machine.text("/etc/app/config") == "two"
+    record = Record.of(machine.store.transaction())
+    assert record is not None
+    assert record.stage is Stage.PROVING
+    with pytest.raises(NodeNotReady):  # the line is back, and the gate fails: the generation is still known
+        prove(
+            [Watching(refuse)],
+            record,
+            host,
+            machine.store,
+            timings=Timings(host),
+            progress=print,
+            around=RETURNS,
+        )
+    assert machine.snapshot("/etc", "/usr") == before
+
+
+def test_a_rollback_goes_on_past_an_item_that_fails_and_both_errors_are_told(
+    machine: Machine, host: Host
+) -> None:
+    run(machine, an_app("one"))
+    machine.commands.calls.clear()
+
+    def loses_what_was_kept() -> None:
+        for file in machine.path(f"{DATA_DIR}/origins").iterdir():
+            if file.read_bytes() == b"one":
+                file.unlink()
+        refuse()
+
+    changed = [*an_app("two"), File("/etc/app/third", "new")]
+    with pytest.raises(NodeNotReady, match="not Ready") as caught:
+        run(machine, changed, [Watching(loses_what_was_kept)], around=RETURNS)
+    assert "the rollback is not complete" in caught.value.why
+    assert "is lost or damaged" in caught.value.why
+    assert not machine.path("/etc/app/third").exists(), "what can be restored is restored"
+    assert machine.commands.times("systemctl", "restart", APP) == 2
+    record = Record.of(machine.store.transaction())
+    assert record is not None
+    assert record.stage is Stage.ROLLING_BACK
+    machine.store.journal.keep(b"one")
+    assert roll_back(record, host, machine.store, print) == []
+    assert machine.text("/etc/app/config") == "one"
+
+
+def test_a_repaired_program_and_a_new_tree_stay(machine: Machine, host: Host) -> None:
+    """Their paths contain their digest. A rollback that removed them would stop the kubelet's exec plugin."""
+    program = Program("/opt/agent", {"run": b"x"}, "run")
+    run(machine, [*an_app("one"), program])
+    machine.path(f"{program.path}/run").write_bytes(b"damaged")
+    with pytest.raises(NodeNotReady):
+        run(machine, [*an_app("two"), program], [Watching(refuse)], around=RETURNS)
+    assert machine.path(f"{program.path}/run").read_bytes() == b"x"
+
+
+def test_a_unit_that_did_not_run_before_is_stopped(machine: Machine, host: Host) -> None:
+    run(machine, an_app("one"))
+    side = File("/etc/systemd/system/side.service", "[Service]\n", restarts=(SIDE,))
+    with pytest.raises(NodeNotReady):
+        run(machine, [*an_app("one"), side, Unit(SIDE)], [Watching(refuse)], around=RETURNS)
+    assert machine.commands.units[SIDE] == "inactive"
+    assert machine.commands.units[APP] == "active"
+    assert not machine.path("/etc/systemd/system/side.service").exists()
 
 
 @dataclass(frozen=True)

@@ -37,7 +37,7 @@ def test_a_machine_without_history(machine: Machine) -> None:
 def test_what_is_written_is_read_again_and_only_root_may(machine: Machine) -> None:
     store = machine.store
     store.set_current_config({"b": 1, "a": "s3cret"}, "17")
-    store.set_applied_config({"a": 2})
+    store.set_applied_config({"a": 2}, None)
     store.enter(Phase.NODE_FAILED, code="FLEX-1502", message="why")
     store.begin({"restarts": []})
     again = Store(machine.host)
@@ -54,7 +54,7 @@ def test_what_is_written_is_read_again_and_only_root_may(machine: Machine) -> No
 
 def test_the_same_again_is_not_written(machine: Machine) -> None:
     def write(timestamp: str) -> bool:
-        machine.store.set_applied_config({"a": 1})
+        machine.store.set_applied_config({"a": 1}, "17")
         machine.store.enter(Phase.NODE_JOINED)
         machine.store.set_status({"phase": "NodeJoined", "timestamp": timestamp})
         return machine.store.set_current_config({"a": 1}, "17")

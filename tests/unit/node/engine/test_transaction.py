@@ -51,7 +51,7 @@ def test_a_join_reloads_and_starts_once(machine: Machine, host: Host) -> None:
     ]
     assert told == [
         "fetch tool 1.0.0",
-        "apply 13 change(s)",
+        "apply 13 changes",
         f"start {APP}",
         "waiting for a test",
     ]
@@ -95,4 +95,4 @@ def test_seconds_of_every_part_are_kept(machine: Machine, host: Host) -> None:
     plan = make_plan(an_app(), host, machine.store)
     gate = Watching(lambda: machine.clock.sleep(1.5))
     execute(plan, host, machine.store, Stager(machine), [gate], timings=timings)
-    assert timings.seconds == {"fetch": 0.0, "apply": 0.0, "start": 0.0, "gate": 1.5}
+    assert timings.seconds == {"fetch": 0.0, "drain": 0.0, "apply": 0.0, "start": 0.0, "gate": 1.5}

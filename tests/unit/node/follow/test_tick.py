@@ -24,7 +24,10 @@ from ansible_collections.aks.flexnode.plugins.module_utils.node.machine.clock im
 from ansible_collections.aks.flexnode.plugins.module_utils.node.machine.program import COMMAND
 from ansible_collections.aks.flexnode.plugins.module_utils.node.net.http_client import HttpClient
 from ansible_collections.aks.flexnode.plugins.module_utils.node.operations.leave import leave
-from ansible_collections.aks.flexnode.plugins.module_utils.node.operations.obtain import obtain, stored_config
+from ansible_collections.aks.flexnode.plugins.module_utils.node.operations.obtain import (
+    store_config,
+    stored_config,
+)
 from ansible_collections.aks.flexnode.plugins.module_utils.node.operations.reconcile import (
     EVERYTHING,
     reconcile,
@@ -95,7 +98,7 @@ class Followed:
         return Url(self.blob.url, client, self.pki.ca_pem)
 
     def join(self, overrides: dict[str, Any] | None = None, **options: Any) -> None:
-        obtain(self.machine.host, self.source(), overrides or {}, durable=True, **options)
+        store_config(self.machine.host, self.source(), overrides or {}, durable=True, **options)
         reconcile(stored_config(self.machine.host), EVERYTHING)
 
     def poll(self, *arguments: str) -> int:
@@ -172,19 +175,19 @@ def test_monitoring_needs_an_address_that_lasts(node: Followed) -> None:
     host = node.machine.host
     for source in (node.source(), Inline(node.blob.document)):
         with pytest.raises(ConfigInvalid, match="--durable"):
-            obtain(host, source, {})
+            store_config(host, source, {})
     identity = {"azure": {"tenantId": "87654321-4321-4321-4321-cba987654321", "managedIdentity": {}}}
     with pytest.raises(NotAvailable) as caught:
-        obtain(host, Inline(merge(node.blob.document, identity)), {})
+        store_config(host, Inline(merge(node.blob.document, identity)), {})
     assert "--durable" in caught.value.fix
     assert not node.machine.path(DATA_DIR).exists()
 
 
 def test_another_source_ends_it_and_the_stored_document_does_not(joined: Followed) -> None:
     host = joined.machine.host
-    obtain(host, Stored(joined.machine.store), {"node": {"maxPods": 50}})
+    store_config(host, Stored(joined.machine.store), {"node": {"maxPods": 50}})
     assert joined.followed()["over"] == {"node": {"maxPods": 50}}
-    obtain(host, Inline(joined.site.document), {})
+    store_config(host, Inline(joined.site.document), {})
     assert not joined.machine.path(f"{DATA_DIR}/source.json").exists()
     assert joined.poll() == 1
 
@@ -198,7 +201,7 @@ def test_leaving_forgets_the_address(joined: Followed) -> None:
 
 def test_check_mode_remembers_nothing(node: Followed) -> None:
     before = node.machine.snapshot("/")
-    public = obtain(node.machine.host, node.source(), {}, durable=True, check=True).public
+    public = store_config(node.machine.host, node.source(), {}, durable=True, check=True).public
     assert reconcile(stored_config(node.machine.host, public, pollable=True), EVERYTHING, check=True).changed
     assert node.machine.snapshot("/") == before
 
@@ -285,7 +288,7 @@ def test_while_someone_else_is_at_work_a_look_waits_for_the_next_one(
 def test_a_run_that_was_cut_off_is_completed_by_a_look(joined: Followed) -> None:
     """The document was stored, and the machine went down before it was applied."""
     joined.blob.publish({"node": {"maxPods": 50}})
-    obtain(joined.machine.host, joined.source(), {}, durable=True)
+    store_config(joined.machine.host, joined.source(), {}, durable=True)
     assert joined.poll() == 0
     assert '"maxPods": 50' in joined.machine.text("/etc/default/kubeletconfig.json")
     assert joined.followed()["settled"]
@@ -574,8 +577,8 @@ def test_a_look_imports_little() -> None:
         [sys.executable, "-I", "-B", "-c", IMPORTED, str(NODE)], capture_output=True, text=True, check=True
     )
     rooms = "engine follow machine net resources sources"
-    files = "engine.journal engine.lease engine.state errors follow.tick machine.clock machine.host "
-    files += "machine.layout machine.program net.http_client resources.base sources.watched"
+    files = "engine.journal engine.lease engine.schema engine.state errors follow.tick machine.clock "
+    files += "machine.host machine.layout machine.program net.http_client resources.base sources.watched"
     loaded = {name.removeprefix("flexnode.") for name in done.stdout.split()}
     assert loaded == {*rooms.split(), *files.split()}
 

@@ -24,7 +24,10 @@ from ansible_collections.aks.flexnode.plugins.module_utils.node.errors import (
 )
 from ansible_collections.aks.flexnode.plugins.module_utils.node.net.http_client import HttpClient
 from ansible_collections.aks.flexnode.plugins.module_utils.node.operations.leave import leave
-from ansible_collections.aks.flexnode.plugins.module_utils.node.operations.obtain import obtain, stored_config
+from ansible_collections.aks.flexnode.plugins.module_utils.node.operations.obtain import (
+    store_config,
+    stored_config,
+)
 from ansible_collections.aks.flexnode.plugins.module_utils.node.operations.reconcile import (
     EVERYTHING,
     reconcile,
@@ -123,7 +126,7 @@ def test_a_kubelet_of_others_stays_enabled(site: Site) -> None:
 def test_preparing_needs_no_token_at_all(site: Site) -> None:
     refused_once(site)
     reconcile(stored_config(site.machine.host, purpose="prepare"), ["runtime"], machine="x86_64")
-    obtain(site.machine.host, Inline(site.document), {}, purpose="prepare", check=True)
+    store_config(site.machine.host, Inline(site.document), {}, purpose="prepare", check=True)
 
 
 # -- cut off -----------------------------------------------------------------------------------------------
@@ -206,10 +209,10 @@ def an_address(site: Site, bundle: Server, pki: Pki) -> Url:
 def test_a_revoked_address_does_not_disturb_a_node_that_has_joined(
     site: Site, bundle: Server, pki: Pki, status: int
 ) -> None:
-    obtain(site.machine.host, an_address(site, bundle, pki), {})
+    store_config(site.machine.host, an_address(site, bundle, pki), {})
     reconcile(stored_config(site.machine.host), EVERYTHING, machine="x86_64")
     revoked(bundle, status)
-    got = obtain(site.machine.host, an_address(site, bundle, pki), {"node": {"maxPods": 50}})
+    got = store_config(site.machine.host, an_address(site, bundle, pki), {"node": {"maxPods": 50}})
     (warning,) = got.warnings
     assert str(status) in warning
     assert "has joined" in warning
@@ -223,10 +226,10 @@ def test_without_a_join_a_revoked_address_is_an_error(
     site: Site, bundle: Server, pki: Pki, stored: bool
 ) -> None:
     if stored:
-        obtain(site.machine.host, Inline(site.document), {})
+        store_config(site.machine.host, Inline(site.document), {})
     revoked(bundle, 403)
     with pytest.raises(ConfigUnreachable):
-        obtain(site.machine.host, an_address(site, bundle, pki), {})
+        store_config(site.machine.host, an_address(site, bundle, pki), {})
 
 
 def test_the_command_warns_and_goes_on(
@@ -250,7 +253,7 @@ def test_a_tombstone_is_no_configuration_to_join_with(site: Site, pki: Pki) -> N
         serving(lambda _: gone, pki.server_context()) as server,
         pytest.raises(ConfigInvalid, match="deleted"),
     ):
-        obtain(site.machine.host, Url(server.url, HttpClient(ca_pem=pki.ca_pem)), {})
+        store_config(site.machine.host, Url(server.url, HttpClient(ca_pem=pki.ca_pem)), {})
 
 
 # -- stored, and places where a secret is only marked ------------------------------------------------------
@@ -259,17 +262,17 @@ def test_a_tombstone_is_no_configuration_to_join_with(site: Site, pki: Pki) -> N
 def test_the_stored_document_with_something_over_it(site: Site) -> None:
     host = site.machine.host
     with pytest.raises(ConfigMissing) as caught:
-        obtain(host, Stored(site.machine.store), {})
+        store_config(host, Stored(site.machine.store), {})
     assert "reinstalled" in caught.value.why
     for way in ("ansible-playbook aks.flexnode.config_tokens", "bootstrap", "aks-flex-node join"):
         assert way in caught.value.fix
-    obtain(host, Inline({"config": site.document, "configVersion": "17"}), {})
-    got = obtain(host, Stored(site.machine.store), {"node": {"maxPods": 50, "labels": {"site": None}}})
+    store_config(host, Inline({"config": site.document, "configVersion": "17"}), {})
+    got = store_config(host, Stored(site.machine.store), {"node": {"maxPods": 50, "labels": {"site": None}}})
     assert (got.version, got.document["node"]["maxPods"], got.changed) == ("17", 50, True)
     assert "site" not in got.document["node"]["labels"]
     stored = site.machine.store.current_config() or {}
     assert stored["azure"]["bootstrapToken"]["token"] == TOKEN
-    assert not obtain(host, Stored(site.machine.store), {}).changed
+    assert not store_config(host, Stored(site.machine.store), {}).changed
 
 
 MARKED = {"azure": {"bootstrapToken": {"token": REDACTED}}}
@@ -278,13 +281,13 @@ MARKED = {"azure": {"bootstrapToken": {"token": REDACTED}}}
 def test_a_secret_that_is_only_marked_is_taken_from_the_machine(site: Site) -> None:
     host = site.machine.host
     with pytest.raises(ConfigMissing) as caught:
-        obtain(host, Inline(site.document), MARKED)
+        store_config(host, Inline(site.document), MARKED)
     assert "azure.bootstrapToken.token" in caught.value.where
     assert "get a new token" in caught.value.fix
     assert site.machine.store.current_config() is None
-    assert obtain(host, Inline(site.document), MARKED, check=True).changed  # not minted yet
-    obtain(host, Inline(site.document), {})
-    assert not obtain(host, Inline(site.document), MARKED).changed
+    assert store_config(host, Inline(site.document), MARKED, check=True).changed  # not minted yet
+    store_config(host, Inline(site.document), {})
+    assert not store_config(host, Inline(site.document), MARKED).changed
     assert (site.machine.store.current_config() or {})["azure"]["bootstrapToken"]["token"] == TOKEN
 
 

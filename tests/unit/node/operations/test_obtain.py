@@ -25,7 +25,7 @@ from ansible_collections.aks.flexnode.plugins.module_utils.node.errors import (
 from ansible_collections.aks.flexnode.plugins.module_utils.node.operations.checks import has_joined
 from ansible_collections.aks.flexnode.plugins.module_utils.node.operations.leave import leave
 from ansible_collections.aks.flexnode.plugins.module_utils.node.operations.obtain import (
-    obtain,
+    store_config,
     stored_config,
     stored_document,
 )
@@ -44,7 +44,7 @@ from tests.unit.node.sites import IDENTITY, KUBELET, TOKEN, Site
 
 def test_a_document_is_checked_stored_and_shown_without_its_secrets(site: Site) -> None:
     bundle = {"config": site.document, "configVersion": "17"}
-    got = obtain(site.machine.host, Inline(bundle), {"node": {"maxPods": 50}})
+    got = store_config(site.machine.host, Inline(bundle), {"node": {"maxPods": 50}})
     assert (got.changed, got.version) == (True, "17")
     stored = site.machine.store.current_config() or {}
     assert stored["azure"]["bootstrapToken"]["token"] == TOKEN
@@ -52,12 +52,12 @@ def test_a_document_is_checked_stored_and_shown_without_its_secrets(site: Site) 
     assert got.public["azure"]["bootstrapToken"]["token"] == REDACTED
     assert TOKEN not in json.dumps(got.public)
     assert site.machine.host.stat(f"{DATA_DIR}/current-config.json").mode == 0o600
-    assert not obtain(site.machine.host, Inline(bundle), {"node": {"maxPods": 50}}).changed
+    assert not store_config(site.machine.host, Inline(bundle), {"node": {"maxPods": 50}}).changed
 
 
 def test_check_mode_stores_nothing(site: Site) -> None:
     before = site.machine.snapshot("/")
-    assert obtain(site.machine.host, Inline(site.document), {}, check=True).changed
+    assert store_config(site.machine.host, Inline(site.document), {}, check=True).changed
     assert site.machine.snapshot("/") == before
 
 
@@ -72,18 +72,18 @@ def test_check_mode_stores_nothing(site: Site) -> None:
 def test_a_bad_document_is_refused_and_the_old_one_stays(
     site: Site, change: dict[str, Any], error: type[FlexNodeError]
 ) -> None:
-    obtain(site.machine.host, Inline(site.document), {})
+    store_config(site.machine.host, Inline(site.document), {})
     before = site.machine.snapshot("/var")
     with pytest.raises(error):
-        obtain(site.machine.host, Inline(site.document), change)
+        store_config(site.machine.host, Inline(site.document), change)
     assert site.machine.snapshot("/var") == before
 
 
 def test_preparing_needs_no_cluster(site: Site) -> None:
     document = {"kubernetes": {"version": "1.34.4"}}
     with pytest.raises(ConfigInvalid):
-        obtain(site.machine.host, Inline(document), {})
-    assert obtain(site.machine.host, Inline(document), {}, purpose="prepare").changed
+        store_config(site.machine.host, Inline(document), {})
+    assert store_config(site.machine.host, Inline(document), {}, purpose="prepare").changed
 
 
 @pytest.mark.parametrize("applied", ["", "{"], ids=["applied", "both"])
@@ -95,17 +95,17 @@ def test_a_damaged_document_is_healed_from_its_source(site: Site, applied: str) 
     if applied:
         site.machine.put(f"{DATA_DIR}/applied-config.json", applied, 0o600)
     with pytest.raises(StateCorrupt):
-        obtain(host, Stored(site.machine.store), {})
-    public = obtain(host, Inline(site.document), {}, check=True).public
+        store_config(host, Stored(site.machine.store), {})
+    public = store_config(host, Inline(site.document), {}, check=True).public
     assert stored_document(host, public)[1]["kubernetes"] == site.document["kubernetes"]
-    assert obtain(host, Inline(site.document), {}).changed
+    assert store_config(host, Inline(site.document), {}).changed
     assert site.machine.text(path) == whole
 
 
 def test_a_marked_secret_of_a_damaged_document_is_taken_from_what_was_applied(site: Site) -> None:
     site.join()
     site.machine.put(f"{DATA_DIR}/current-config.json", "{", 0o600)
-    obtain(site.machine.host, Inline(redact(site.document)), {})
+    store_config(site.machine.host, Inline(redact(site.document)), {})
     assert (site.machine.store.current_config() or {})["azure"]["bootstrapToken"]["token"] == TOKEN
 
 
@@ -121,10 +121,10 @@ def test_a_node_keeps_its_name(site: Site, ready: bool) -> None:
     before = site.machine.snapshot("/var")
     for check in (True, False):
         with pytest.raises(ConfigInvalid, match="edge-1, as long as this machine is that Node; unbootstrap"):
-            obtain(host, Inline(site.document), other, check=check)
+            store_config(host, Inline(site.document), other, check=check)
     assert site.machine.snapshot("/var") == before
-    assert obtain(host, Inline(site.document), {"agent": {"nodeName": "edge-1"}}).changed
-    assert obtain(host, Inline(site.document), other, purpose="prepare").changed
+    assert store_config(host, Inline(site.document), {"agent": {"nodeName": "edge-1"}}).changed
+    assert store_config(host, Inline(site.document), other, purpose="prepare").changed
 
 
 def test_a_certificate_of_another_clusters_kubelet_is_no_join(site: Site) -> None:
@@ -143,13 +143,13 @@ def test_a_document_that_is_refused_is_not_stored(site: Site) -> None:
         raise UnsupportedPlatform("no")
 
     with pytest.raises(UnsupportedPlatform):
-        obtain(site.machine.host, Inline(site.document), {}, review=look)
+        store_config(site.machine.host, Inline(site.document), {}, review=look)
     assert site.machine.snapshot("/var") == before
 
 
 def test_before_the_join_a_name_may_change(site: Site) -> None:
-    obtain(site.machine.host, Inline(site.document), {})
-    assert obtain(site.machine.host, Inline(site.document), {"agent": {"nodeName": "edge-2"}}).changed
+    store_config(site.machine.host, Inline(site.document), {})
+    assert store_config(site.machine.host, Inline(site.document), {"agent": {"nodeName": "edge-2"}}).changed
 
 
 # -- which document counts ----------------------------------------------------------------------------------
@@ -162,7 +162,7 @@ def test_no_document_anywhere(machine: Machine) -> None:
 
 def test_a_redacted_document_gets_its_secrets_back_from_the_stored_one(site: Site) -> None:
     host = site.machine.host
-    public = obtain(host, Inline(site.document), {}).public
+    public = store_config(host, Inline(site.document), {}).public
     _, document = stored_document(host, public)
     assert document["azure"]["bootstrapToken"]["token"] == TOKEN
     _, document = stored_document(host, None)

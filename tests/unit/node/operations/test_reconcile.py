@@ -21,7 +21,7 @@ from ansible_collections.aks.flexnode.plugins.module_utils.node.errors import (
     VersionSkew,
 )
 from ansible_collections.aks.flexnode.plugins.module_utils.node.operations.obtain import (
-    obtain,
+    store_config,
     stored_config,
 )
 from ansible_collections.aks.flexnode.plugins.module_utils.node.operations.reconcile import (
@@ -44,7 +44,7 @@ def test_a_join_ends_with_a_ready_node_and_a_second_one_changes_nothing(site: Si
         "containerRuntime": "containerd 2.3.4",
         "addresses": ["10.0.0.4"],
     }
-    assert set(run.timings) == {"plan", "fetch", "apply", "start", "gate"}
+    assert set(run.timings) == {"plan", "fetch", "drain", "apply", "start", "gate"}
     assert site.machine.store.state() == {
         "phase": "NodeJoined",
         "join": {"token": "fedcba", "outcome": "joined"},
@@ -196,7 +196,7 @@ def test_a_first_join_that_fails_stays_to_be_looked_at(site: Site) -> None:
 
 
 def test_what_is_wrong_with_the_cluster_is_found_before_anything_is_touched(site: Site) -> None:
-    obtain(site.machine.host, Inline(site.document), {})
+    store_config(site.machine.host, Inline(site.document), {})
     before = site.machine.snapshot("/etc", "/opt", "/usr", "/proc")
     site.api.version = "v1.30.1"
     with pytest.raises(VersionSkew):
@@ -210,7 +210,7 @@ def test_what_is_wrong_with_the_cluster_is_found_before_anything_is_touched(site
 
 
 def test_a_wrong_digest_touches_nothing(site: Site) -> None:
-    obtain(site.machine.host, Inline(site.document), {})
+    store_config(site.machine.host, Inline(site.document), {})
     before = site.machine.snapshot("/etc", "/usr", "/proc")
     wrong = {"mirror": {"catalogue": {"runc": {"1.4.3": {"amd64": "0" * 64, "arm64": "0" * 64}}}}}
     with pytest.raises(DigestMismatch):
@@ -229,7 +229,7 @@ def test_a_wrong_digest_touches_nothing(site: Site) -> None:
 )
 def test_a_machine_that_is_not_fit_is_not_touched(site: Site, spoil: Any, error: type[FlexNodeError]) -> None:
     spoil(site.machine)
-    obtain(site.machine.host, Inline(site.document), {})
+    store_config(site.machine.host, Inline(site.document), {})
     before = site.machine.snapshot("/")
     with pytest.raises(error):
         site.join()

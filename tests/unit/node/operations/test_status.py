@@ -16,7 +16,7 @@ from ansible_collections.aks.flexnode.plugins.module_utils.node.errors import (
     StateCorrupt,
 )
 from ansible_collections.aks.flexnode.plugins.module_utils.node.operations.obtain import (
-    obtain,
+    store_config,
 )
 from ansible_collections.aks.flexnode.plugins.module_utils.node.operations.status import status_of
 from ansible_collections.aks.flexnode.plugins.module_utils.node.sources.source import Inline
@@ -35,7 +35,7 @@ def test_the_status_of_a_machine_that_is_no_node(debian: Machine) -> None:
 
 def test_the_status_of_a_good_node(site: Site) -> None:
     site.join()
-    obtain(site.machine.host, Inline({"config": site.document, "configVersion": "17"}), {})
+    store_config(site.machine.host, Inline({"config": site.document, "configVersion": "17"}), {})
     status = status_of(site.machine.host, "x86_64")
     assert status["node"]["status"] == "Ready"
     assert (status["node"]["kubeletVersion"], status["node"]["labels"]["site"]) == ("1.34.4", "lab-1")

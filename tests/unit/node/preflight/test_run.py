@@ -380,6 +380,6 @@ def test_a_node_that_lives_on_tokens_has_joined_too(site: Site) -> None:
     store.journal.record([File("/etc/systemd/system/kubelet.service", "x")])
     config = parse(merge(site.document, changes))
     assert not probe_machine(site.machine.host, config, WAYS).joined
-    store.set_applied_config(site.document)
+    store.set_applied_config(site.document, None)
     assert probe_machine(site.machine.host, config, WAYS).joined
     assert not probe_machine(site.machine.host, parse(site.document), WAYS).joined

@@ -1,0 +1,90 @@
+# Copyright: (c) 2026, aks.flexnode contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What a run did, or would do, in the words of its result line."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any
+
+from ..config.model import NodeConfig
+from ..config.types.setting import table
+from ..engine.plan import Plan
+from ..engine.transaction import counted
+
+# Settings that a joined node does not use any more: a new value is no change of the node.
+OF_THE_JOIN = ("azure.bootstrapToken",)
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """joined, updated, repaired or unchanged; and which settings changed."""
+
+    kind: str = "unchanged"
+    settings: tuple[str, ...] = ()
+    items: int = 0  # that were repaired
+
+    @property
+    def summary(self) -> str:
+        """In words, for the result line."""
+        detail = ", ".join(self.settings) or (counted(self.items, "item") if self.items else "")
+        return f"{self.kind} ({detail})" if detail and self.kind != "joined" else self.kind
+
+
+@dataclass(slots=True)
+class Reconciled:
+    """What a run did, or would do."""
+
+    plan: Plan
+    actions: list[str]
+    timings: dict[str, float]
+    node: dict[str, Any] = field(default_factory=dict)
+    warnings: list[str] = field(default_factory=list)
+    outcome: Outcome = field(default_factory=Outcome)
+    drains: bool = False
+    taints: dict[str, list[dict[str, str]]] = field(default_factory=dict)
+
+    @property
+    def changed(self) -> bool:
+        """Whether anything was, or would be, changed."""
+        return bool(self.actions)
+
+    @property
+    def summary(self) -> str:
+        """The result in words; a document that changed nothing on the machine is no update."""
+        return self.outcome.summary if self.changed or self.outcome.kind == "joined" else "unchanged"
+
+
+def outcome_of(plan: Plan, applied: Mapping[str, Any] | None, document: Mapping[str, Any]) -> Outcome:
+    """Compare the document with the one that was applied last."""
+    if applied is None:
+        return Outcome("joined")
+    changed = tuple(dict.fromkeys(changed_settings(applied, document)))
+    if changed:
+        return Outcome("updated", changed)
+    return Outcome("repaired", items=len(plan.steps)) if plan.changed else Outcome()
+
+
+def changed_settings(old: Mapping[str, Any], new: Mapping[str, Any], path: str = "") -> Iterator[str]:
+    """Names of settings that differ; versions with their values, other values may be secrets."""
+    for key in sorted({*old, *new}):
+        here = f"{path}.{key}" if path else key
+        before, after = old.get(key), new.get(key)
+        if before == after or here in OF_THE_JOIN:
+            continue
+        inside = isinstance(before or {}, Mapping) and isinstance(after or {}, Mapping)
+        if inside and here not in _settings():
+            yield from changed_settings(before or {}, after or {}, here)
+        elif key == "version":
+            yield f"{path.rpartition('.')[2]} {before or 'default'} -> {after or 'default'}"
+        else:
+            yield key
+
+
+@lru_cache(maxsize=1)
+def _settings() -> frozenset[str]:
+    """The paths of all settings: labels are one setting, whatever they contain."""
+    return frozenset(row.path for row in table(NodeConfig))

@@ -1,0 +1,97 @@
+# Copyright: (c) 2026, aks.flexnode contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Configurations that were refused or rolled back: what is remembered of them, and why they stay blocked."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from typing import Any
+
+from ..components.services import SERVICES
+from ..config.document import canonical
+from ..config.parse import parse
+from ..engine.record import Record, Stage
+from ..engine.restarts import Progress
+from ..engine.rollback import roll_back
+from ..engine.state import Store
+from ..engine.transaction import Reason
+from ..errors import Blocked, FlexNodeError, RollbackIncomplete
+from ..machine.clock import stamp
+from ..machine.host import Host
+from ..machine.program import sources
+from ..node_object.gates import NodeReady
+from ..node_object.this_node import ThisNode
+from ..resources.program import digest_of
+from .obtain import Obtained
+
+PREVIOUS_SECONDS = 60.0  # that the previous generation may take to be Ready again
+
+
+def fingerprint(document: Mapping[str, Any]) -> str:
+    """Identifies a configuration as this release renders it. A new bootstrap token makes no difference."""
+    azure = {key: value for key, value in (document.get("azure") or {}).items() if key != "bootstrapToken"}
+    content = canonical({**document, "azure": azure})
+    return hashlib.sha256(f"{content}\0{digest_of(sources())}".encode()).hexdigest()
+
+
+def reason_for(obtained: Obtained) -> Reason:
+    """What is recorded when this configuration is rolled back."""
+
+    def reason(error: FlexNodeError, blocks: bool) -> dict[str, Any]:
+        return {
+            "code": error.code,
+            "message": " ".join(f"{error.what}: {error.why}".split()),
+            "since": stamp(obtained.node.host.clock),
+            "version": obtained.version,
+            "fingerprint": fingerprint(obtained.document),
+            "blocks": blocks,
+        }
+
+    return reason
+
+
+def check_blocked(obtained: Obtained, applied: Mapping[str, Any] | None) -> None:
+    """Refuse a configuration that was rolled back, until it changes or someone says retry."""
+    refused = obtained.store.refused()
+    if not refused.get("blocks") or applied is None or applied == obtained.document:
+        return
+    if refused["fingerprint"] == fingerprint(obtained.document):
+        raise Blocked(
+            f"this configuration was rolled back at {refused['since']} and is not tried again",
+            where=obtained.node.name,
+            why=f"{refused['code']}: {refused['message']}",
+        )
+
+
+def finish_rollback(host: Host, store: Store, progress: Progress) -> None:
+    """Complete a rollback that was interrupted."""
+    record = Record.of(store.transaction())
+    if record is None or record.stage is not Stage.ROLLING_BACK:
+        return
+    progress("completing an interrupted rollback")
+    if failures := roll_back(record, host, store, progress):
+        raise RollbackIncomplete(
+            "the previous generation can't be restored",
+            where=store.directory,
+            why=f"{'; '.join(failures)}; it is rolled back because of {record.reason.get('code')}: "
+            f"{record.reason.get('message')}",
+        )
+    store.returned(record)
+
+
+def wait_for_previous(
+    error: FlexNodeError, host: Host, applied: Mapping[str, Any], progress: Progress
+) -> None:
+    """After a rollback: add to the error whether the Node is Ready with the previous generation."""
+    progress("waiting for Node Ready with the previous configuration")
+    try:
+        node = ThisNode.of(host, parse(applied, purpose="join", pollable=True))
+        NodeReady(node, PREVIOUS_SECONDS, SERVICES).pass_(host)
+    except FlexNodeError as second:
+        error.add(
+            f"the Node is not Ready with the previous configuration either: {second.what}: {second.why}"
+        )
+    else:
+        error.add("the Node is Ready with the previous configuration")

@@ -1,0 +1,106 @@
+# Copyright: (c) 2026, aks.flexnode contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Updates of a joined node: which versions it may change to, and when its pods have to leave first."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ..config.model import NodeConfig
+from ..config.parse import parse
+from ..config.types.values import Version
+from ..engine.plan import Plan
+from ..engine.restarts import Progress
+from ..engine.state import Store
+from ..errors import Downgrade, FlexNodeError, NotDrained
+from ..machine.layout import CONTAINERD, KUBELET
+from ..node_object.drain import drain, uncordon
+from ..node_object.this_node import ThisNode
+from .obtain import Obtained
+
+OWN_CHOICE = ("containerd", "runc", "cni")  # their versions have defaults, which a release may change
+
+
+def versions(config: NodeConfig) -> dict[str, Version]:
+    """The versions of everything that can be older than what is installed."""
+    return {
+        "kubernetes": config.kubernetes.version,
+        "containerd": config.containerd.version,
+        "runc": config.runc.version,
+        "cni": config.cni.version,
+    }
+
+
+def check_downgrade(obtained: Obtained, applied: Mapping[str, Any] | None) -> None:
+    """No silent downgrade: an older kubelet must be allowed, anything else older must be named."""
+    config = obtained.node.config
+    if applied is None or config.upgrade.allow_downgrade:
+        return
+    installed, asked = versions(applied_config(applied)), versions(config)
+    for name in asked:
+        named = bool((obtained.document.get(name) or {}).get("version"))
+        if asked[name] < installed[name] and not (named and name in OWN_CHOICE):
+            fix = "" if name not in OWN_CHOICE else f"set {name}.version to the version that you want"
+            raise Downgrade(
+                f"{name} {asked[name]} is older than the installed {installed[name]}",
+                where=f"{name}.version",
+                why="Kubernetes does not support going back"
+                if name == "kubernetes"
+                else "this release of aks.flexnode has an older default",
+                fix=fix,
+            )
+
+
+def applied_config(applied: Mapping[str, Any]) -> NodeConfig:
+    """The configuration that was applied last."""
+    return parse(applied, purpose="prepare", pollable=True)
+
+
+def drains(applied: Mapping[str, Any] | None, config: NodeConfig, plan: Plan) -> bool:
+    """Whether pods leave before this plan is applied, by upgrade.drain; for a new containerd major always."""
+    if applied is None or not (plan.restarts_unit(KUBELET) or plan.restarts_unit(CONTAINERD)):
+        return False
+    before = applied_config(applied)
+    if before.containerd.version.major != config.containerd.version.major:
+        return True
+    if config.upgrade.drain == "minor":
+        return before.kubernetes.version.line != config.kubernetes.version.line
+    return config.upgrade.drain == "always"
+
+
+def drain_first(node: ThisNode, store: Store, progress: Progress) -> None:
+    """Cordon and drain; a Node that was cordoned by someone else stays so afterwards."""
+    seen = node.read() or {}
+    if not seen.get("spec", {}).get("unschedulable"):
+        store.note(cordoned=True)  # before the act: a crash must not leave a cordon that nobody remembers
+    seconds = node.config.upgrade.drain_seconds
+    progress(f"drain {node.name} (at most {seconds} s)")
+    stayed = drain(node.api(), node.name, node.host.clock, seconds)
+    if stayed:
+        raise NotDrained(
+            f"{len(stayed)} pods did not leave within {seconds} s",
+            where=node.name,
+            why=", ".join(stayed),
+        )
+
+
+def end_drain(
+    node: ThisNode, store: Store, error: FlexNodeError | None = None, *, leaving: bool = False
+) -> list[str]:
+    """Uncordon what this collection cordoned; returns what was done, in words.
+
+    After a failure the Node takes pods again too; if that fails, the next run does it.
+    """
+    if not (store.state().get("cordoned") or leaving):
+        return []
+    try:
+        done = uncordon(node.api(), node.name)
+    except FlexNodeError as second:
+        if error is None:
+            raise
+        error.add(f"Node {node.name} is still cordoned ({second.what}); the next run uncordons it")
+        return []
+    store.note(cordoned=None)
+    return done

@@ -1,0 +1,369 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: (c) 2026, aks.flexnode contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""Updates of a joined node: what is refused, what is rolled back and remembered, what drains."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from ansible_collections.aks.flexnode.plugins.module_utils.node.engine.record import Record, Stage
+from ansible_collections.aks.flexnode.plugins.module_utils.node.engine.state import DATA_DIR
+from ansible_collections.aks.flexnode.plugins.module_utils.node.errors import (
+    ApiUnreachable,
+    Blocked,
+    ConfigInvalid,
+    Downgrade,
+    FlexNodeError,
+    NodeNotReady,
+    NotDrained,
+    NotInCatalogue,
+    StateNewer,
+    UnitFailed,
+    VersionSkew,
+)
+from ansible_collections.aks.flexnode.plugins.module_utils.node.operations.leave import leave
+from ansible_collections.aks.flexnode.plugins.module_utils.node.operations.status import status_of
+from tests.unit.node.fake_api import a_node, a_pod
+from tests.unit.node.sites import KUBELET, VERSIONS, Site, catalogue
+
+MORE = {"node": {"maxPods": 50}}
+SHORT = {"upgrade": {"gateSeconds": 10}}
+CONFIG = "/etc/default/kubeletconfig.json"
+
+
+def also(version: str, of: str = "kubernetes") -> dict[str, Any]:
+    """A document that wants another version, of which the mirror has a file."""
+    digests = catalogue()
+    names = ("kubelet", "kubectl", "kubeadm") if of == "kubernetes" else (of,)
+    for name in names:
+        digests[name][version] = digests[name][VERSIONS[name]]
+    return {of: {"version": version}, "mirror": {"catalogue": digests}}
+
+
+def exits_from_now_on(site: Site) -> None:
+    """The kubelet exits a second after each start; systemd starts it again."""
+    commands, clock = site.machine.commands, site.machine.clock
+    commands.logs[KUBELET] = "E1115 failed to parse eviction threshold\n"
+
+    def starts() -> None:
+        bad = '"maxPods": 50' in site.machine.text(CONFIG)
+        began = clock.time
+
+        def passes() -> None:
+            commands.started[KUBELET] = clock.time
+            commands.restarts[KUBELET] = int(clock.time - began)
+
+        clock.then = passes if bad else lambda: None
+        if not bad:
+            commands.restarts[KUBELET] = 0
+
+    commands.on_start[KUBELET] = starts
+
+
+# -- rollback ----------------------------------------------------------------------------------------------
+
+
+def test_settings_that_kill_the_kubelet_are_rolled_back_remembered_and_blocked(site: Site) -> None:
+    site.join()
+    before = site.machine.snapshot("/etc", "/usr")
+    exits_from_now_on(site)
+    began = site.machine.clock.time
+    with pytest.raises(UnitFailed, match="eviction threshold") as caught:
+        site.join(MORE)
+    assert "all changes were rolled back" in caught.value.why
+    assert "the Node is Ready with the previous configuration" in caught.value.why
+    assert (caught.value.rolled_back, caught.value.changed) == (True, False)
+    assert site.machine.clock.time - began < 30
+    assert site.machine.snapshot("/etc", "/usr") == before
+    store = site.machine.store
+    assert store.transaction() is None
+    assert store.current_config() == store.applied_config()
+    assert store.refused()["document"]["node"]["maxPods"] == 50
+    status = status_of(site.machine.host, "x86_64")
+    assert status["node"]["ready"]
+    assert status["config"]["refused"]["code"] == "FLEX-1501"
+    calls = site.machine.commands.changing()
+    with pytest.raises(Blocked, match="eviction threshold"):
+        site.join(MORE)
+    assert site.machine.commands.changing() == calls, "it is not tried again"
+    with pytest.raises(UnitFailed):
+        site.join(MORE, retry=True)
+    assert site.join().summary == "unchanged"
+    assert site.machine.store.refused() == {}
+
+
+def test_another_document_than_the_blocked_one_is_tried(site: Site) -> None:
+    site.join()
+    exits_from_now_on(site)
+    with pytest.raises(UnitFailed):
+        site.join(MORE)
+    assert site.join({"node": {"maxPods": 60}}).summary == "updated (maxPods)"
+    assert site.machine.store.refused() == {}
+
+
+def test_a_cut_line_holds_and_the_next_run_finishes(site: Site) -> None:
+    site.join()
+    before = site.machine.snapshot("/etc", "/usr")
+    site.machine.commands.on_start[KUBELET] = lambda: site.api.refuse.update({"GET": 503})
+    with pytest.raises(ApiUnreachable, match="stays in place"):
+        site.join(MORE, SHORT)
+    store = site.machine.store
+    record = Record.of(store.transaction())
+    assert record is not None
+    assert record.stage is Stage.PROVING
+    assert '"maxPods": 50' in site.machine.text(CONFIG)
+    site.api.refuse.clear()
+    site.api.nodes["edge-1"] = a_node(ready=False)  # the line is back, and the node is not well
+    site.machine.commands.on_start[KUBELET] = lambda: site.api.nodes.update({"edge-1": a_node()})
+    with pytest.raises(NodeNotReady, match="rolled back"):
+        site.join(MORE, SHORT)
+    assert site.machine.snapshot("/etc", "/usr") == before
+    assert store.transaction() is None
+
+
+def test_a_cut_line_holds_and_the_next_run_commits(site: Site) -> None:
+    site.join()
+    site.machine.commands.on_start[KUBELET] = lambda: site.api.refuse.update({"GET": 503})
+    with pytest.raises(ApiUnreachable):
+        site.join(MORE, SHORT)
+    site.api.refuse.clear()
+    run = site.join(MORE, SHORT)
+    assert run.actions == []
+    store = site.machine.store
+    assert store.transaction() is None
+    assert (store.applied_config() or {})["node"]["maxPods"] == 50
+
+
+def test_a_rollback_that_was_killed_is_completed_by_the_next_run(site: Site) -> None:
+    site.join()
+    before = site.machine.snapshot("/etc", "/usr")
+    exits_from_now_on(site)
+
+    class Killed(BaseException):
+        pass
+
+    def progress(sentence: str) -> None:
+        if "rolling back" in sentence or (sentence.startswith("start ") and site.machine.store.transaction()):
+            record = Record.of(site.machine.store.transaction())
+            if record and record.stage is Stage.ROLLING_BACK:
+                raise Killed
+
+    with pytest.raises(Killed):
+        site.join(MORE, progress=progress)
+    assert site.join().summary == "unchanged"
+    assert site.machine.snapshot("/etc", "/usr") == before
+    assert site.machine.store.transaction() is None
+
+
+def test_a_repair_is_not_rolled_back_to_the_damage(site: Site) -> None:
+    site.join()
+    site.machine.put(CONFIG, "{}", 0o600)
+    site.api.nodes["edge-1"] = a_node(ready=False)
+    with pytest.raises(NodeNotReady):
+        site.join()
+    assert '"maxPods": 110' in site.machine.text(CONFIG)
+
+
+# -- refused before anything is changed --------------------------------------------------------------------
+
+REFUSALS: list[tuple[dict[str, Any], type[FlexNodeError]]] = [
+    ({"containerd": {"version": "2.9.9"}}, NotInCatalogue),
+    (also("1.36.1"), VersionSkew),
+    (also("1.33.1"), Downgrade),
+]
+
+
+@pytest.mark.parametrize(("change", "error"), REFUSALS)
+def test_a_refused_document_does_not_replace_the_working_one(
+    site: Site, change: dict[str, Any], error: type[FlexNodeError]
+) -> None:
+    site.join()
+    before, calls = site.machine.snapshot("/etc", "/usr", "/opt"), site.machine.commands.changing()
+    with pytest.raises(error):
+        site.join(change)
+    store = site.machine.store
+    assert store.current_config() == store.applied_config()
+    assert site.machine.snapshot("/etc", "/usr", "/opt") == before
+    assert site.machine.commands.changing() == calls
+    assert status_of(site.machine.host, "x86_64")["node"]["status"] == "Ready"
+    run = site.join()
+    assert (run.changed, run.summary) == (False, "unchanged")
+
+
+def test_a_downgrade_must_be_allowed(site: Site) -> None:
+    site.join()
+    site.machine.commands.on_start[KUBELET] = lambda: site.api.nodes.update(
+        {"edge-1": a_node(version="1.34.3", labels=site.api.nodes["edge-1"]["metadata"]["labels"])}
+    )
+    with pytest.raises(Downgrade, match=r"1\.34\.3 is older than the installed 1\.34\.4"):
+        site.join(also("1.34.3"))
+    run = site.join(also("1.34.3"), {"upgrade": {"allowDowngrade": True}})
+    assert "kubernetes 1.34.4 -> 1.34.3" in run.summary
+
+
+# -- what happened, in words -------------------------------------------------------------------------------
+
+
+def test_the_result_says_what_happened(site: Site) -> None:
+    assert site.join().summary == "joined"
+    assert site.join().summary == "unchanged"
+    run = site.join({"node": {"maxPods": 50, "labels": {"rack": "7"}}})
+    assert (run.summary, run.outcome.kind) == ("updated (labels, maxPods)", "updated")
+    site.machine.put(CONFIG, "{}", 0o600)
+    assert site.join({"node": {"maxPods": 50, "labels": {"rack": "7"}}}).summary == "repaired (1 item)"
+
+
+@pytest.mark.parametrize(
+    "change", [{"labels": {"rack": "7"}}, {"taints": [{"key": "a", "value": "b", "effect": "NoSchedule"}]}]
+)
+def test_labels_and_taints_never_restart_the_kubelet(site: Site, change: dict[str, Any]) -> None:
+    site.join()
+    restarts = site.machine.commands.times("systemctl", "restart")
+    assert site.join({"node": change}).changed
+    assert site.machine.commands.times("systemctl", "restart") == restarts
+
+
+def test_taints_that_only_the_controller_can_change_are_returned_until_they_are_changed(site: Site) -> None:
+    taint = {"key": "dedicated", "value": "edge", "effect": "NoSchedule"}
+    site.join()
+    assert site.join({"node": {"taints": [taint]}}).taints == {"set": [taint], "remove": []}
+    assert site.join({"node": {"taints": [taint]}}).taints["set"] == [taint], "still not there"
+    site.api.nodes["edge-1"]["spec"]["taints"] = [taint, {"key": "theirs", "effect": "NoExecute"}]
+    assert site.join({"node": {"taints": [taint]}}).taints == {"set": [], "remove": []}
+    assert site.join().taints == {"set": [], "remove": [{"key": "dedicated", "effect": "NoSchedule"}]}
+    assert site.join().taints["remove"], "as long as it is there"
+    site.api.nodes["edge-1"]["spec"]["taints"] = []
+    assert site.join().taints == {"set": [], "remove": []}
+
+
+# -- drain -------------------------------------------------------------------------------------------------
+
+
+def always(site: Site) -> dict[str, Any]:
+    return {**MORE, "upgrade": {"drain": "always", "drainSeconds": 30}}
+
+
+def test_pods_leave_after_the_fetch_and_before_the_change(site: Site) -> None:
+    site.join()
+    site.api.pods = [a_pod("web")]
+    seen: list[bool] = []
+    site.machine.commands.on_start[KUBELET] = lambda: seen.append(
+        bool(site.api.nodes["edge-1"]["spec"].get("unschedulable")) and not site.api.pods
+    )
+    told: list[str] = []
+    run = site.join(always(site), progress=told.append)
+    assert run.drains
+    assert seen == [True]
+    assert not site.api.nodes["edge-1"]["spec"].get("unschedulable")
+    assert "uncordon edge-1" in run.actions
+    assert "cordoned" not in site.machine.store.state()
+
+
+def test_a_node_that_someone_else_cordoned_stays_so(site: Site) -> None:
+    site.join()
+    site.api.nodes["edge-1"]["spec"]["unschedulable"] = True
+    site.join(always(site))
+    assert site.api.nodes["edge-1"]["spec"]["unschedulable"] is True
+
+
+def test_pods_that_do_not_leave_end_the_update_before_anything_stops(site: Site) -> None:
+    site.join()
+    site.api.pods, site.api.protected = [a_pod("web")], {"web"}
+    before, calls = site.machine.snapshot("/etc", "/usr"), site.machine.commands.changing()
+    with pytest.raises(NotDrained, match="default/web"):
+        site.join(always(site))
+    assert site.machine.snapshot("/etc", "/usr") == before
+    assert site.machine.commands.changing() == calls
+    assert not site.api.nodes["edge-1"]["spec"].get("unschedulable")
+    store = site.machine.store
+    assert store.current_config() == store.applied_config()
+    assert store.transaction() is None
+
+
+def test_the_node_takes_pods_again_after_a_rollback(site: Site) -> None:
+    site.join()
+    exits_from_now_on(site)
+    with pytest.raises(UnitFailed):
+        site.join(always(site))
+    assert not site.api.nodes["edge-1"]["spec"].get("unschedulable")
+    assert "cordoned" not in site.machine.store.state()
+
+
+@pytest.mark.parametrize(
+    ("policy", "change", "drains"),
+    [
+        ("minor", MORE, False),
+        ("minor", also("1.34.5"), False),
+        ("minor", also("1.35.1"), True),
+        ("never", also("1.35.1"), False),
+        ("always", also("1.34.5"), True),
+        ("always", MORE, True),
+        ("always", {"node": {"labels": {"rack": "7"}}}, False),
+        ("never", also("1.7.32", "containerd"), True),
+        ("minor", also("2.2.9", "containerd"), False),
+    ],
+)
+def test_when_a_node_is_drained(site: Site, policy: str, change: dict[str, Any], drains: bool) -> None:
+    site.api.version = "v1.35.9"
+    site.join()
+    assert site.join(change, {"upgrade": {"drain": policy}}, check=True).drains is drains
+
+
+# -- the version of the state ------------------------------------------------------------------------------
+
+
+def state_files(site: Site) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in site.machine.path(DATA_DIR).iterdir() if path.is_file()}
+
+
+@pytest.mark.parametrize("name", ["state.json", "journal"])
+def test_state_of_a_newer_release_is_refused_and_nothing_is_lost(site: Site, name: str) -> None:
+    site.join()
+    path = site.machine.path(f"{DATA_DIR}/{name}")
+    if name == "journal":
+        path.write_text(json.dumps({"schema": 99, "writer": "9.0.0"}) + "\n" + path.read_text())
+    else:
+        path.write_text(json.dumps({**json.loads(path.read_text()), "schema": 99, "writer": "9.0.0"}))
+    before = state_files(site)
+    for act in (site.join, lambda: leave(site.machine.host)):
+        with pytest.raises(StateNewer, match=r"aks\.flexnode 9\.0\.0"):
+            act()
+    assert state_files(site) == before
+
+
+def test_state_without_a_version_is_migrated(site: Site) -> None:
+    """As the releases before schemas wrote it."""
+    site.join()
+    for name in ("state.json", "journal"):
+        path = site.machine.path(f"{DATA_DIR}/{name}")
+        lines = [json.loads(line) for line in path.read_text().splitlines()] if name == "journal" else []
+        if name == "journal":
+            kept = [line for line in lines if "schema" not in line]
+            path.write_text("".join(json.dumps(line) + "\n" for line in kept))
+        else:
+            old = {
+                key: value
+                for key, value in json.loads(path.read_text()).items()
+                if key not in ("schema", "writer")
+            }
+            path.write_text(json.dumps(old))
+    site.machine.put(
+        f"{DATA_DIR}/transaction.json",
+        json.dumps({"restarts": [KUBELET], "reload": False, "before": {}}),
+        0o600,
+    )
+    assert site.join().actions == [f"restart {KUBELET} (an earlier run was interrupted)"]
+    site.join(MORE)
+    assert json.loads(site.machine.text(f"{DATA_DIR}/state.json"))["schema"] == 2
+    assert '"schema": 2' in site.machine.text(f"{DATA_DIR}/journal")
+
+
+def test_an_invalid_document_is_refused_before_it_is_stored(site: Site) -> None:
+    site.join()
+    with pytest.raises(ConfigInvalid):
+        site.join({"node": {"maxPods": -1}})
+    assert site.machine.store.current_config() == site.machine.store.applied_config()
