@@ -14,7 +14,7 @@ from typing import Any
 
 from ..engine.lease import held, new_operation
 from ..engine.state import store_of
-from ..errors import FlexNodeError
+from ..errors import FlexNodeError, counted
 from ..follow.tick import tick
 from ..machine.host import Host
 from ..machine.program import COMMAND
@@ -66,7 +66,7 @@ def plan(options: argparse.Namespace, host: Host) -> int:
         show("\n".join(difflib.unified_diff(before, after, f"{name} (now)", f"{name} (then)", lineterm="")))
     for sentence in run.actions:
         show(sentence)
-    show(f"{len(run.actions)} change(s)" if run.actions else "nothing to do")
+    show(counted(len(run.actions), "change") if run.actions else "nothing to do")
     return 0
 
 

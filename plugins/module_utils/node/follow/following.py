@@ -17,6 +17,7 @@ from ..errors import (
     ConfigUnreachable,
     DiskFull,
     FlexNodeError,
+    counted,
 )
 from ..machine.clock import stamp
 from ..machine.host import Host
@@ -63,7 +64,7 @@ def follow(host: Host, store: Store, watched: Watched, news: News, say: Say) -> 
     store.set_monitoring({})
     for warning in run.warnings:
         say(f"warning: {warning}")
-    done = f"{len(run.actions)} change(s)" if run.changed else "nothing to change"
+    done = counted(len(run.actions), "change") if run.changed else "nothing to change"
     say(f"configuration {watched.version or 'without a version'} is applied: {done}")
     return 0
 
