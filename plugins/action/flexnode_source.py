@@ -16,6 +16,7 @@ from ansible_collections.aks.flexnode.plugins.module_utils.controller.azure.argu
 from ansible_collections.aks.flexnode.plugins.module_utils.controller.inventory import url_files
 from ansible_collections.aks.flexnode.plugins.module_utils.controller.inventory.checks import Finding
 from ansible_collections.aks.flexnode.plugins.module_utils.controller.inventory.errors import (
+    NOTHING_CHANGED,
     InventoryInvalid,
     MachinesNotNamed,
     NoTargets,
@@ -34,7 +35,8 @@ from ansible_collections.aks.flexnode.plugins.module_utils.controller.inventory.
     config_file,
     read_inventory,
 )
-from ansible_collections.aks.flexnode.plugins.module_utils.node.errors import FlexNodeError
+from ansible_collections.aks.flexnode.plugins.module_utils.controller.inventory.variables import described
+from ansible_collections.aks.flexnode.plugins.module_utils.node.errors import ConfigInvalid, FlexNodeError
 from ansible_collections.aks.flexnode.plugins.plugin_utils.document_file import load_document
 from ansible_collections.aks.flexnode.plugins.plugin_utils.on_controller import (
     ControllerAction,
@@ -44,7 +46,9 @@ from ansible_collections.aks.flexnode.plugins.plugin_utils.on_controller import 
 )
 from ansible_collections.aks.flexnode.plugins.plugin_utils.play import PlayVariables
 
+WHOLE = {"flexnode_config", "flexnode_host_config"}
 OF_PLAYS = {"flexnode_hosts", "flexnode_serial", "flexnode_max_fail_percentage"}
+READS = ("flexnode_cluster_info",)  # modules that change nothing
 STATES = ("present", "joined", "left", "absent", "renewed")
 ARGUMENTS: dict[str, dict[str, Any]] = {
     **undefaulted(AZURE),
@@ -127,14 +131,7 @@ class ActionModule(ControllerAction):
         playbook = self._options["named"]
         if not playbook or self._play.visible.get("flexnode_hosts") or self._vars.get("ansible_limit"):
             return
-        hosts = list(self._vars["ansible_play_hosts_all"])
-        some = ", ".join(hosts[:5]) + (", ..." if len(hosts) > 5 else "")
-        raise MachinesNotNamed(
-            f"{playbook} removes machines from their cluster, so you must name them",
-            why=f"no machine was named, this run would have acted on {len(hosts)}: {some}. Nothing changed",
-            fix=f"for one machine: ansible-playbook aks.flexnode.{playbook} -i INVENTORY --limit {hosts[0]} "
-            "(or -e flexnode_hosts=HOST,GROUP)",
-        )
+        raise MachinesNotNamed(playbook, self._vars["ansible_play_hosts_all"])
 
     def _unseen(self, inventory: Inventory) -> Iterator[Finding]:
         """Variables of playbooks that stand in the inventory, where a play can't see them."""
@@ -143,6 +140,11 @@ class ActionModule(ControllerAction):
             what = f"{name} has no effect in the inventory: a play can't see it there"
             fix = f"type it: -e {name}=...; for machines of one inventory use the group aks_flexnode"
             yield Finding(("all",), what, fix, severity)
+        for name in sorted(WHOLE & set(self._play.extra_vars)):
+            if replaced := [one.host for one in inventory.machines if self._play.replaces(name, one.host)]:
+                what = f"-e {name} replaces the inventory's whole value, it is not merged with it"
+                fix = "If that is not what you want: change the inventory instead"
+                yield Finding(tuple(replaced), what, fix, "warning")
 
     def _read(self, path: str, host: str) -> Mapping[str, Any]:
         """A configuration file of the controller; one that ansible-vault encrypted is read too."""
@@ -293,6 +295,9 @@ class ActionModule(ControllerAction):
         result = self.on_controller(f"aks.flexnode.{module}", args, self._vars)
         result.pop("invocation", None)
         if result.get("failed"):
+            checked_first = module in READS or (result.get("error") or {}).get("code") == ConfigInvalid.code
+            if checked_first and not self._changed and NOTHING_CHANGED not in result["msg"]:
+                result["msg"] += f". {NOTHING_CHANGED}"
             raise ModuleFailed(result)
         self._actions += result.get("actions") or ()
         self._changed = self._changed or bool(result.get("changed"))
@@ -318,10 +323,10 @@ class ActionModule(ControllerAction):
         return url_files.prepared(path, check=self._task.check_mode)
 
     def _no_targets(self, sources: Iterable[str], more: str = "") -> NoTargets:
-        names = " or ".join(sources).replace("rp", "rp (a flexNodeConfig)")
+        names = " or ".join(sources).replace("rp", described("rp"))
         return NoTargets(
             f"this needs machines with flexnode_config_source {names}{' ' if more else ''}{more}",
-            why=f"none of the {len(self._vars['ansible_play_batch'])} machines has it. Nothing was changed",
+            why=f"none of the {len(self._vars['ansible_play_batch'])} machines has it",
             fix="set flexnode_config_source in the inventory, or with -e",
         )
 

@@ -41,6 +41,11 @@ status:
     node: {name: edge-1, status: Ready, ready: true, kubeletVersion: 1.34.4}
     config: {version: "1708123456", appliedVersion: "1708123456"}
     drift: []
+words:
+  description: The same in short, for people to read.
+  returned: success
+  type: dict
+  sample: {status: Ready, drift: none, reason: "-"}
 error:
   description: The code of the error; the message says the rest.
   returned: failure
@@ -55,6 +60,7 @@ from ansible_collections.aks.flexnode.plugins.module_utils.node import cli as _c
 from ansible_collections.aks.flexnode.plugins.module_utils.node.errors import FlexNodeError
 from ansible_collections.aks.flexnode.plugins.module_utils.node.machine.host import Host, require_root
 from ansible_collections.aks.flexnode.plugins.module_utils.node.operations.status import status_of
+from ansible_collections.aks.flexnode.plugins.module_utils.node.operations.status_words import in_words
 
 
 def main() -> None:
@@ -65,7 +71,7 @@ def main() -> None:
     except FlexNodeError as error:
         module.fail_json(msg=str(error), error=error.as_result())
     else:
-        module.exit_json(changed=False, status=status)
+        module.exit_json(changed=False, status=status, words=in_words(status))
 
 
 if __name__ == "__main__":

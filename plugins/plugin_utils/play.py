@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from copy import copy
 from typing import Any
 
 from ansible.errors import AnsibleError
@@ -39,7 +40,19 @@ class PlayVariables(Mapping[str, Mapping[str, Any]]):
     @property
     def visible(self) -> Mapping[str, Any]:
         """What a play itself sees: -e, extra variables of AWX, and what is set where it is imported."""
-        return {**self._play.get_vars(), **self._manager.extra_vars}
+        return {**self._play.get_vars(), **self.extra_vars}
+
+    @property
+    def extra_vars(self) -> Mapping[str, Any]:
+        """What was set with -e, or as an extra variable of AWX: for all hosts, above everything else."""
+        return dict(self._manager.extra_vars)
+
+    def replaces(self, name: str, host: str) -> bool:
+        """Whether an extra variable hides a value that this host has in the inventory."""
+        without = copy(self._manager)
+        without._extra_vars = {}
+        found = without.get_vars(play=self._play, host=self._manager._inventory.get_host(host))
+        return name in found
 
     def __getitem__(self, host: str) -> Mapping[str, Any]:
         found = self._manager.get_vars(

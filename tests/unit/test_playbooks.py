@@ -387,9 +387,11 @@ def test_what_destroys_stops_without_named_machines_and_shows_the_line_to_type(
     assert stage.status != 0
     assert stage.calls == []
     said = " ".join(stage.output.replace("\\n", " ").split())
-    assert f"ansible-playbook aks.flexnode.{playbook} -i INVENTORY --limit edge-1" in said
+    assert f"ansible-playbook -i INVENTORY aks.flexnode.{playbook} --limit HOST" in said
+    assert "-e flexnode_hosts=HOST,GROUP instead of --limit. Nothing was changed" in said
     assert "FLEX-1108" in said
-    assert "would have acted on 3: edge-1, edge-2, other-1" in said
+    removed = "the configuration of 3 machines" if playbook == "config_delete" else "3 machines"
+    assert f"this run would have removed {removed}: edge-1, edge-2, other-1" in said
 
 
 @pytest.mark.parametrize("named", [("--limit", "edge-1"), ("-e", "flexnode_hosts=edge-1")])
@@ -462,7 +464,45 @@ def test_a_machine_that_fails_lets_its_batch_finish_and_stops_the_next(stage: St
     assert touched(stage) == 3, stage.output
     assert sorted(names for (names,) in stage.asked("flexnode_node")) == ["a", "c"]
     assert re.search(r"fatal: \[b\].*could not leave the cluster:.*FLEX-1309", stage.output)
-    assert "a  removed from the cluster" in stage.output
+    assert (
+        "a  removed from the cluster: Node deleted, changes on the machine undone (0 steps)" in stage.output
+    )
+
+
+@pytest.mark.parametrize(
+    ("left", "arguments", "sentence"),
+    [
+        (
+            {"changed": True, "node_name": "x", "actions": ["stop kubelet", "delete Node x"]},
+            (),
+            "x  removed from the cluster: Node deleted, changes on the machine undone (2 steps)",
+        ),
+        (  # a second run, after the first was interrupted: the Node may have been deleted then
+            {"changed": True, "node_name": "x", "actions": ["stop kubelet"]},
+            (),
+            "x  removed from the cluster: changes on the machine undone (1 step)",
+        ),
+        (
+            {"changed": True, "node_name": "", "actions": ["restored file:/etc/x"]},
+            (),
+            "edge-1  was not joined: changes on the machine undone (1 step)",
+        ),
+        (
+            {"changed": True, "node_name": "", "actions": ["leave the cluster"]},
+            ("--check",),
+            "edge-1  would leave the cluster and undo the changes on the machine (1 step)",
+        ),
+        ({"changed": False}, (), "edge-1  not a node of a cluster, nothing to do"),
+    ],
+)
+def test_the_result_of_leaving_says_only_what_is_true(
+    stage: Stage, left: dict[str, Any], arguments: tuple[str, ...], sentence: str
+) -> None:
+    stage.answer(flexnode_reconcile={"remains": [], "node_remains": "", **left})
+    stage.play("aks.flexnode.unbootstrap", {"edge-1": {}}, "--limit", "edge-1", *arguments)
+    assert stage.status == 0, stage.output
+    assert sentence in stage.output
+    assert "Check the inventory and read the settings of all machines]" in stage.output
 
 
 def test_what_can_not_be_deleted_is_told_with_everything_else(stage: Stage) -> None:
@@ -589,7 +629,9 @@ def test_each_blob_goes_to_the_account_of_its_machine(stage: Stage) -> None:
 def test_an_unknown_source_is_named_with_the_known_ones(stage: Stage) -> None:
     stage.play("aks.flexnode.bootstrap", hosts("a", source="clutser"))
     assert stage.status != 0
-    assert "is not one of inline, url, rp, cluster, blob (did you mean cluster?)" in stage.output
+    said = " ".join(stage.output.split())
+    assert "is not one of inline, url, rp (flexNodeConfig resource, experimental), cluster, blob" in said
+    assert "use flexnode_config_source: cluster" in said
     assert "Error while evaluating" not in stage.output
 
 
@@ -598,6 +640,26 @@ def test_a_mistyped_variable_is_warned_about(stage: Stage) -> None:
     stage.play("aks.flexnode.bootstrap", {"a": {}}, flexnode_confg={"node": {}})
     assert stage.status == 0, stage.output
     assert "did you mean flexnode_config?" in " ".join(stage.output.split())
+
+
+@pytest.mark.parametrize("inventory", [{"flexnode_config": {"node": {"maxPods": 30}}}, {}])
+def test_an_extra_variable_that_replaces_a_value_of_the_inventory_is_warned_about(
+    stage: Stage, inventory: dict[str, Any]
+) -> None:
+    stage.answer(flexnode_reconcile={"changed": False})
+    extra = ("-e", json.dumps({"flexnode_config": {"node": {"maxPods": 50}}}))
+    stage.play("aks.flexnode.bootstrap", {"a": {}, "b": inventory}, *extra)
+    assert stage.status == 0, stage.output
+    warned = "b: -e flexnode_config replaces the inventory's whole value" in " ".join(stage.output.split())
+    assert warned == bool(inventory), stage.output
+
+
+def test_a_cluster_that_can_not_be_read_says_that_nothing_was_changed(stage: Stage) -> None:
+    stage.answer(flexnode_cluster_info={"failed": True, "msg": "FLEX-1703: not found"})
+    stage.play("aks.flexnode.bootstrap", hosts("a", source="cluster"))
+    assert stage.status != 0
+    assert "FLEX-1703: not found. Nothing was changed" in stage.output
+    assert "Check the inventory, get configurations and create tokens]" in stage.output
 
 
 @pytest.mark.parametrize("playbook", ["config_put", "config_tokens"])
@@ -652,7 +714,7 @@ def test_variables_of_the_users_own_harm_nothing(stage: Stage, playbook: str) ->
         flexnode_reconcile={"changed": False, "remains": [], "node_name": "a", "node_remains": ""},
         flexnode_config_fetch={"config": {}, "operation": "o"},
         flexnode_preflight_info={"ok": True, "table": [], "name": "a", "node_name": "a", "summary": "fine"},
-        flexnode_status_info={"status": {"node": {"status": "Ready"}}},
+        flexnode_status_info={"status": {}, "words": {"status": "Ready"}},
     )
     stage.play(f"aks.flexnode.{playbook}", {"a": OWN}, "--limit", "a")
     assert stage.status == 0, stage.output

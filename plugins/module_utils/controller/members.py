@@ -12,7 +12,10 @@ from typing import Any
 from ..node.config.types.formats import dns_name
 from ..node.config.types.setting import Refused
 from ..node.config.types.values import ArmId
-from ..node.errors import ConfigInvalid, Problem
+from ..node.errors import NOT_SET, ConfigInvalid, Problem
+
+IN_OPTIONS = "correct these options (in an inventory: flexnode_cluster_id, agent.nodeName), then run again"
+TWICE = "another one has this name"
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +32,12 @@ class Member:
         return self.name, self.cluster
 
 
+def not_a_cluster(path: str, value: str, error: ValueError) -> Problem:
+    """The problem of an option that must be the id of a cluster."""
+    accepted = "the resource id of an AKS cluster"
+    return Problem(path, repr(value), accepted, str(error)) if value else Problem(path, NOT_SET, accepted)
+
+
 def node_names(nodes: Sequence[Mapping[str, Any]]) -> list[str]:
     """The names alone, checked; all problems are reported at once."""
     names: list[str] = []
@@ -40,9 +49,9 @@ def node_names(nodes: Sequence[Mapping[str, Any]]) -> list[str]:
             problems += refused.under(f"nodes[{index}].name")
             continue
         if names[-1] in names[:-1]:
-            problems.append(Problem(f"nodes[{index}].name", names[-1], "each node only once"))
+            problems.append(Problem(f"nodes[{index}].name", names[-1], "each node once", TWICE))
     if problems:
-        raise ConfigInvalid(problems)
+        raise ConfigInvalid(problems, fix=IN_OPTIONS)
     return names
 
 
@@ -60,14 +69,13 @@ def members_of(nodes: Sequence[Mapping[str, Any]], default_cluster: str = "") ->
         try:
             member = Member(name, ArmId.parse(cluster), node.get("document") or {})
         except ValueError as error:
-            found = "not set" if not cluster else "not the id of a managed cluster"
-            problems.append(Problem(f"{at}.cluster_id", found, "the ARM id of an AKS cluster", str(error)))
+            problems.append(not_a_cluster(f"{at}.cluster_id", cluster, error))
             continue
         if any(one.key == member.key for one in members):
-            problems.append(Problem(f"{at}.name", name, "each node only once"))
+            problems.append(Problem(f"{at}.name", name, "each node once", TWICE))
         members.append(member)
     if problems:
-        raise ConfigInvalid(problems)
+        raise ConfigInvalid(problems, fix=IN_OPTIONS)
     return members
 
 

@@ -53,9 +53,18 @@ class FlexNodeError(Exception):
         }
 
 
+NOT_SET = "not set"
+UNKNOWN_KEY = "unknown key"
+
+
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One problem in a document; `value` is text that is safe to show."""
+    """One problem in a document, written so that its parts form sentences.
+
+    PATH is VALUE, but HINT. Set ACCEPTED
+    `value` is text that is safe to show; NOT_SET and UNKNOWN_KEY have sentences of their own.
+    A hint that asks "did you mean X?" makes the list of accepted values superfluous.
+    """
 
     path: str
     value: str
@@ -72,9 +81,25 @@ class Problem:
         return {"path": self.path, "value": self.value, "accepted": self.accepted, "hint": self.hint}
 
     def __str__(self) -> str:
-        """Return one line: path, value, accepted values."""
-        hint = f" - {self.hint}" if self.hint else ""
-        return f"{self.path}: {self.value}; accepted: {self.accepted}{hint}"
+        """Return one line: what is wrong, why, and what to set instead."""
+        if self.hint.startswith("did you mean"):
+            return self.what
+        verb = "Known keys:" if self.value == UNKNOWN_KEY else "Set"
+        return f"{self.what}. {verb} {self.accepted}"
+
+    @property
+    def what(self) -> str:
+        """What is wrong, and why, without the remedy."""
+        if self.value == NOT_SET:
+            return f"{self.path} is missing" + (f": {self.hint}" if self.hint else "")
+        found = f"{self.path}: {UNKNOWN_KEY}" if self.value == UNKNOWN_KEY else f"{self.path} is {self.value}"
+        joint = ", " if self.hint.startswith("did you mean") else ", but "
+        return f"{found}{joint}{self.hint}" if self.hint else found
+
+
+def counted(count: int, noun: str) -> str:
+    """Return a number with its noun: 1 change, 2 changes."""
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
 def shown(value: object) -> str:
@@ -94,14 +119,19 @@ class ConfigInvalid(FlexNodeError):
     """Carries every problem of a document, found in one pass."""
 
     code, title = "FLEX-1101", "The configuration is not valid"
-    remedy = "correct the fields named above; docs/configuration.md lists every field"
+    # True: a document is checked before anything is changed.
+    remedy = (
+        "correct these settings in flexnode_config or flexnode_host_config (or in the file or URL that the "
+        "document came from), then run this again; docs/configuration.md lists every field. "
+        "Nothing was changed on the machine"
+    )
 
-    def __init__(self, problems: Iterable[Problem], *, where: str = "") -> None:
+    def __init__(self, problems: Iterable[Problem], *, where: str = "", fix: str = "") -> None:
         self.problems = tuple(problems)
         count = len(self.problems)
         listing = "".join(f"\n  {problem}" for problem in self.problems)
         super().__init__(
-            f"{count} problem{'s' if count != 1 else ''} in the configuration", where=where, why=listing
+            f"{counted(count, 'problem')} in the configuration", where=where, why=listing, fix=fix
         )
 
     def as_dict(self) -> dict[str, Any]:

@@ -133,17 +133,21 @@ def test_a_plan_changes_nothing_and_shows_no_secret(site: Site, config: str, cap
 
 def test_the_status_in_words_and_as_json(site: Site, capsys: Captured) -> None:
     assert main(["status"], site.machine.host) == 3
-    assert "NotStarted" in capsys.readouterr().out
+    words = capsys.readouterr().out
+    assert "phase    NotStarted\nnode     NotJoined\n" in words
+    assert "drift    -\n" in words
     site.join()
     assert main(["status"], site.machine.host) == 0
     words = capsys.readouterr().out
     assert re.search(r"^node +Ready +edge-1 +1\.34\.4$", words, re.MULTILINE)
-    assert re.search(r"^drift +0 item", words, re.MULTILINE)
+    # A document without a version has no line for it, and a Node that is Ready needs no reason.
+    assert [line.split()[0] for line in words.splitlines()] == ["phase", "node", "follows", "drift"]
+    assert "follows  nothing (its configuration is not polled)\ndrift    none\n" in words
     assert main(["status", "--json"], site.machine.host) == 0
     assert json.loads(capsys.readouterr().out)["node"]["ready"] is True
     site.machine.put("/etc/default/kubelet", "x")
     assert main(["status"], site.machine.host) == 3
-    assert "would update /etc/default/kubelet" in capsys.readouterr().out
+    assert "drift    1 item\n         would update /etc/default/kubelet" in capsys.readouterr().out
 
 
 def test_leaving_says_what_it_left(site: Site, capsys: Captured) -> None:
@@ -186,8 +190,13 @@ def test_a_bad_document_names_all_its_problems_but_no_secret(
     (tmp_path / "bad.json").write_text(json.dumps(document))
     assert main(["join", "--config", str(tmp_path / "bad.json")], site.machine.host) == 1
     complaint = capsys.readouterr().err
-    for path in ("nodes", "node.maxPods", "node.kubelet.serverURL"):
-        assert f"\n  {path}: " in complaint
+    for problem in (
+        "nodes: unknown key, did you mean node?\n",
+        "node.maxPods is 0. Set a whole number, 1 to 500\n",
+        "node.kubelet.serverURL is missing. Set https://HOST[:PORT]\n",
+    ):
+        assert f"\n  {problem}" in complaint
+    assert complaint.endswith("Nothing was changed on the machine\n")
     assert TOKEN not in complaint
 
 

@@ -15,9 +15,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ansible_collections.aks.flexnode.plugins.module_utils.node.errors import (
+    NOT_SET,
+    UNKNOWN_KEY,
     ConfigInvalid,
     DigestMismatch,
     Problem,
+    counted,
     error_classes,
     shown,
 )
@@ -83,11 +86,29 @@ def test_a_message_says_what_where_why_and_what_to_do() -> None:
 
 def test_problems_are_text_and_data() -> None:
     error = ConfigInvalid([Problem("a.b", "1", "2", "because").under("c")])
-    assert "c.a.b: 1; accepted: 2 - because" in str(error)
+    assert "\n  c.a.b is 1, but because. Set 2\n" in str(error)
     assert error.as_dict()["problems"] == [
         {"path": "c.a.b", "value": "1", "accepted": "2", "hint": "because"}
     ]
     assert Problem("[0]", "", "").under("a.b").path == "a.b[0]"
+
+
+@pytest.mark.parametrize(
+    ("problem", "sentence"),
+    [
+        (Problem("a", NOT_SET, "a CIDR", "b needs it"), "a is missing: b needs it. Set a CIDR"),
+        (Problem("a", NOT_SET, "a CIDR"), "a is missing. Set a CIDR"),
+        (Problem("a", "5", "text"), "a is 5. Set text"),
+        (Problem("a", UNKNOWN_KEY, "b, c"), "a: unknown key. Known keys: b, c"),
+        (Problem("a", UNKNOWN_KEY, "b, c", "did you mean b?"), "a: unknown key, did you mean b?"),
+    ],
+)
+def test_a_problem_is_a_sentence(problem: Problem, sentence: str) -> None:
+    assert str(problem) == sentence
+
+
+def test_a_number_has_its_noun() -> None:
+    assert [counted(count, "item") for count in (0, 1, 2)] == ["0 items", "1 item", "2 items"]
 
 
 def test_long_values_are_described() -> None:

@@ -27,8 +27,11 @@ class PermissionMissing(FlexNodeError):
 
 
 class NotInAzure(FlexNodeError):
-    code, title = "FLEX-1703", "What is named does not exist in Azure"
-    remedy = "check the resource id: az aks show --name NAME --resource-group GROUP --query id"
+    code, title = "FLEX-1703", "What is named was not found in Azure"
+    remedy = (
+        "correct the id or name, then run this again; for flexnode_cluster_id: "
+        'az aks list --query "[].id" -o tsv shows the ids of your clusters'
+    )
 
 
 class AzureRefuses(FlexNodeError):
@@ -92,6 +95,16 @@ class Refusal:
         """The request, without its query."""
         return f"{self.method} {self.path}"
 
+    @property
+    def missing(self) -> str:
+        """What a 404 says is not there: the cluster itself, or something in it or elsewhere."""
+        cluster = granted_scope(self.path)
+        of_cluster = "/managedclusters/" in cluster.lower()
+        # The credentials of a cluster are always there; the parent of something in a cluster is the cluster.
+        itself = re.fullmatch(r"(?i)(/list\w+)?", self.path[len(cluster) :])
+        parent = self.code in ("ParentResourceNotFound", "ResourceGroupNotFound", "SubscriptionNotFound")
+        return "the cluster of flexnode_cluster_id" if of_cluster and (itself or parent) else "this resource"
+
 
 # The smallest built-in role for each action; the first that fits.
 ROLES = (
@@ -119,7 +132,7 @@ def explained(refusal: Refusal, who: Identity | None = None) -> FlexNodeError:
     if refusal.status == 401:
         return SignInFailed("Azure does not accept the token", where=refusal.request, why=why)
     if refusal.status == 404:
-        return NotInAzure("this does not exist in Azure", where=refusal.path, why=why)
+        return NotInAzure(f"{refusal.missing} was not found in Azure", where=refusal.path, why=why)
     if refusal.status == 429 or refusal.status >= 500:
         busy = "is busy" if refusal.status in (429, 503) else "fails"
         what = f"Azure {busy} in all attempts (HTTP {refusal.status})"

@@ -13,7 +13,7 @@ from ...node.config.types.values import ArmId
 from ...node.errors import ConfigInvalid, Problem
 from ...node.node_object.rights import APPROVAL, BOOTSTRAPPER, WORDS
 from ..azure.roles.granting import owners_of
-from ..members import members_of, node_names
+from ..members import IN_OPTIONS, members_of, node_names
 from ..parallel import in_parallel
 from .binding import Changes, RbacClient, grant
 from .rbac import AFTER_JOIN, Right, missing_rights
@@ -65,10 +65,10 @@ def _homes(options: Mapping[str, Any], kubernetes: bool) -> Sequence[ArmId | Non
         return [member.cluster for member in members_of(nodes, options["cluster_id"] or "")]
     named = {str(node.get("cluster_id") or options["cluster_id"] or "").lower() for node in nodes} - {""}
     if len(named) > 1:
-        several = f"nodes of {len(named)} clusters: {', '.join(sorted(named))}"
-        raise ConfigInvalid(
-            [Problem("kubeconfig", several, "nodes of one cluster", "run it once per cluster")]
-        )
+        several = f"these nodes are in {len(named)}: {', '.join(sorted(named))}"
+        accepted = "nodes of one cluster, and run this once per cluster"
+        wrong = Problem("kubeconfig", "for one cluster", accepted, several)
+        raise ConfigInvalid([wrong], fix=IN_OPTIONS)
     return [None for _name in node_names(nodes)]
 
 

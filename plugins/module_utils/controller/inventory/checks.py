@@ -34,14 +34,14 @@ class Finding:
 def check_variables(of_hosts: Mapping[str, Mapping[str, Any]]) -> Iterator[Finding]:
     """Mistyped variables and wrong values; the same one on many hosts is one finding."""
     mistyped: dict[tuple[str, str], list[str]] = {}
-    wrong: dict[tuple[str, str], list[str]] = {}
+    wrong: dict[tuple[str, str, str], list[str]] = {}
     for host, variables in of_hosts.items():
         for name, near in unknown_variables(variables).items():
             mistyped.setdefault((name, near), []).append(host)
-        for name, why in wrong_values(variables):
-            wrong.setdefault((name, why), []).append(host)
-    for (name, why), hosts in wrong.items():
-        yield Finding(tuple(hosts), f"{name}: {why}", f"set {name} to an accepted value")
+        for found in wrong_values(variables):
+            wrong.setdefault(found, []).append(host)
+    for (name, why, fix), hosts in wrong.items():
+        yield Finding(tuple(hosts), f"{name}: {why}", fix)
     for (name, near), hosts in mistyped.items():
         fix = f"did you mean {near}?" if near else "remove it; docs/variables.md lists every variable"
         yield Finding(tuple(hosts), f"unknown variable {name}: it has no effect", fix, "warning")

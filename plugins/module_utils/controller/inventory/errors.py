@@ -5,17 +5,40 @@
 
 from __future__ import annotations
 
-from ...node.errors import FlexNodeError
+from collections.abc import Sequence
+
+from ...node.errors import FlexNodeError, counted
+
+NOTHING_CHANGED = "Nothing was changed"
 
 
-class InventoryInvalid(FlexNodeError):
+class Stopped:
+    """Of an error: the run ends before anything is changed, on the machines or in Azure, and says so."""
+
+    def __str__(self) -> str:
+        """Add that to the message."""
+        return f"{super().__str__()}. {NOTHING_CHANGED}"
+
+
+class InventoryInvalid(Stopped, FlexNodeError):
     code, title = "FLEX-1106", "The inventory can't be used as it is"
-    remedy = "correct them in the inventory or on the command line, then run this again. Nothing was changed"
+    remedy = "correct them in the inventory or on the command line, then run this again"
 
 
-class NoTargets(FlexNodeError):
+class NoTargets(Stopped, FlexNodeError):
     code, title = "FLEX-1107", "No machine of this run has a source that this playbook writes to"
 
 
-class MachinesNotNamed(FlexNodeError):
+class MachinesNotNamed(Stopped, FlexNodeError):
     code, title = "FLEX-1108", "A playbook that removes machines needs their names on the command line"
+
+    def __init__(self, playbook: str, hosts: Sequence[str]) -> None:
+        removed = "the configuration of " if playbook == "config_delete" else ""
+        some = ", ".join(hosts[:5]) + (", ..." if len(hosts) > 5 else "")
+        super().__init__(
+            f"{playbook} needs --limit or flexnode_hosts. Without it this run would have removed "
+            f"{removed}{counted(len(hosts), 'machine')}: {some}",
+            # HOST, not the name of a machine: that would be pasted and run.
+            fix=f"ansible-playbook -i INVENTORY aks.flexnode.{playbook} --limit HOST "
+            "(several: --limit HOST1,HOST2), or with -e flexnode_hosts=HOST,GROUP instead of --limit",
+        )

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ...node.errors import FlexNodeError
+from ...node.errors import FlexNodeError, counted
 from .checks import Finding, check_fleet, check_source, check_variables
 from .errors import InventoryInvalid
 from .machines import Document, Machine, machine_of
@@ -43,8 +43,7 @@ class Inventory:
         """Stop where there is an error; then all findings are shown, in one table."""
         if any(found.severity == "error" for found in self.findings):
             rows = table([found.as_dict() for found in self.findings], COLUMNS)
-            count = len(self.findings)
-            what = f"{count} problem{'' if count == 1 else 's'} in the variables of the machines"
+            what = f"{counted(len(self.findings), 'problem')} in the inventory variables"
             raise InventoryInvalid(what, why="\n  " + "\n  ".join(rows))
 
 

@@ -12,6 +12,7 @@ from typing import Any
 
 PREFIX = "flexnode_"
 SOURCES = ("inline", "url", "rp", "cluster", "blob")
+MEANING = {"rp": "flexNodeConfig resource, experimental"}  # of choices that do not explain themselves
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,22 +72,28 @@ def unknown_variables(names: Iterator[str] | Mapping[str, Any]) -> dict[str, str
     return {name: known.get(nearest(name.removeprefix(PREFIX), known), "") for name in sorted(mistyped)}
 
 
-def wrong_values(variables: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """What is wrong with the values of one host: the variable, and what is accepted instead."""
+def described(choice: str) -> str:
+    """A choice with its meaning, where the word alone does not say it."""
+    return f"{choice} ({MEANING[choice]})" if choice in MEANING else choice
+
+
+def wrong_values(variables: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
+    """What is wrong with the values of one host: the variable, why, and what to set instead."""
     for name, variable in VARIABLES.items():
         value = variables.get(name)
         if value is None or value == "":  # a blank answer of a survey
             continue
         if variable.choices and value not in variable.choices:
             near = nearest(str(value), variable.choices)
-            hint = f" (did you mean {near}?)" if near else ""
-            yield name, f"{value!r} is not one of {', '.join(variable.choices)}{hint}"
+            accepted = ", ".join(map(described, variable.choices))
+            fix = f"use {name}: {near}" if near else "set one of these"
+            yield name, f"{value!r} is not one of {accepted}", fix
         elif variable.type == "dict" and not isinstance(value, Mapping):
-            yield name, f"a mapping is expected, not {_kind(value)}"
+            yield name, f"a mapping is expected, not {_kind(value)}", f"set {name} to a mapping"
         elif variable.type == "list" and not isinstance(value, (list, tuple)):
-            yield name, f"a list is expected, not {_kind(value)}"
+            yield name, f"a list is expected, not {_kind(value)}", f"set {name} to a list"
         elif variable.type == "int" and not str(value).strip().isdigit():
-            yield name, f"{value!r} is not a number"
+            yield name, f"{value!r} is not a number", f"set {name} to a whole number"
 
 
 def _kind(value: object) -> str:

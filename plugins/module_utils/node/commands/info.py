@@ -18,6 +18,7 @@ from ..machine.host import Host
 from ..machine.program import COMMAND, VERSION
 from ..operations.obtain import stored_document
 from ..operations.status import status_of
+from ..operations.status_words import NOTHING, in_words
 from .output import show
 from .source import open_text
 
@@ -30,24 +31,26 @@ def status(options: argparse.Namespace, host: Host) -> int:
     if options.json:
         show(json.dumps(found, indent=2))
     else:
-        node, config = found["node"], found["config"]
+        node, config, words = found["node"], found["config"], in_words(found)
         show(f"phase    {found['phase']}")
-        show(f"node     {node['status']}  {node.get('name', '')}  {node.get('kubeletVersion', '')}".rstrip())
-        show(f"config   version {config['version'] or '-'}, applied {config['appliedVersion'] or '-'}")
-        show(f"monitor  {monitoring_line(found['monitoring'])}")
-        show(f"drift    {len(found['drift'])} item(s)")
+        show(f"node     {words['status']}  {node.get('name', '')}  {node.get('kubeletVersion', '')}".rstrip())
+        if config["version"]:  # a document of the inventory or of a file has none
+            show(f"config   version {config['version']}, applied {config['appliedVersion'] or 'not yet'}")
+        show(f"follows  {monitoring_line(found['monitoring'])}")
+        show(f"drift    {words['drift']}")
         for sentence in found["drift"][:SHOWN]:
             show(f"         would {sentence}")
         if len(found["drift"]) > SHOWN:
             show(f"         and {len(found['drift']) - SHOWN} more: {COMMAND} plan")
-        show(f"reason   {found['reason']}  {found['message']}".rstrip())
+        if words["reason"] != NOTHING:
+            show(f"reason   {found['reason']}  {found['message']}".rstrip())
     return 0 if found["node"]["ready"] and not found["drift"] else 3
 
 
 def monitoring_line(monitoring: dict[str, Any]) -> str:
     """How the configuration is polled, in one line."""
     if monitoring["status"] == "NotConfigured":
-        return "off"
+        return "nothing (its configuration is not polled)"
     if monitoring["ok"]:
         return f"Ok  {monitoring['url']}"
     blocked = f"version {monitoring['blockedVersion']}, " if monitoring["blockedVersion"] else ""

@@ -14,8 +14,7 @@ from typing import Any
 
 from ..engine.lease import held, new_operation
 from ..engine.state import store_of
-from ..engine.transaction import counted
-from ..errors import ConfigMissing, FlexNodeError
+from ..errors import ConfigMissing, FlexNodeError, counted
 from ..follow.tick import tick
 from ..machine.host import Host
 from ..machine.program import COMMAND

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ..errors import Problem
+from ..errors import NOT_SET, Problem
 from .choices import Choices
 from .model import AZURE_METHODS, NodeConfig
 
@@ -46,20 +46,21 @@ def contradictions(config: NodeConfig) -> Iterator[Problem]:
     if len(present) > 1 and azure_method(config) is None:
         yield Problem(
             "azureAuth.method",
-            "not set",
+            NOT_SET,
             " | ".join(present),
-            "there are several identities: choose one",
+            "there are several identities",
         )
     if auth.use_azure_auth and auth.method == "bootstrapToken":
-        yield Problem("kubernetesAuth.useAzureAuth", "true", "false, or another kubernetesAuth.method")
+        accepted = "false, or another kubernetesAuth.method"
+        hint = "kubernetesAuth.method is bootstrapToken"
+        yield Problem("kubernetesAuth.useAzureAuth", "true", accepted, hint)
     if auth.use_azure_auth is False and auth.method in AZURE_METHODS:
-        yield Problem(
-            "kubernetesAuth.useAzureAuth", "false", f"true, as kubernetesAuth.method is {auth.method}"
-        )
+        hint = f"kubernetesAuth.method is {auth.method}"
+        yield Problem("kubernetesAuth.useAzureAuth", "false", "true", hint)
     if auth.use_azure_auth and auth.method and config.azure_auth.method not in (None, auth.method):
-        yield Problem(
-            "kubernetesAuth.method", auth.method, f"{config.azure_auth.method}, as useAzureAuth is true"
-        )
+        wanted = config.azure_auth.method
+        hint = f"azureAuth.method is {wanted}, and useAzureAuth is true"
+        yield Problem("kubernetesAuth.method", auth.method, wanted, hint)
     if auth.profile == "token" and kubelet_method(config) == "bootstrapToken":
         yield Problem(
             "kubernetesAuth.profile",
@@ -73,14 +74,14 @@ def missing_credentials(config: NodeConfig) -> Iterator[Problem]:
     """Yield the chosen methods whose credential is missing."""
     azure = config.azure
     needs = {
-        "bootstrapToken": (azure.bootstrap_token, "azure.bootstrapToken.token"),
-        "servicePrincipal": (azure.service_principal, "azure.servicePrincipal"),
-        "arc": (azure.arc.enabled, "azure.arc.enabled"),
+        "bootstrapToken": (azure.bootstrap_token, "azure.bootstrapToken.token", "a bootstrap token"),
+        "servicePrincipal": (azure.service_principal, "azure.servicePrincipal", "a service principal"),
+        "arc": (azure.arc.enabled, "azure.arc.enabled", "true"),
     }  # managedIdentity needs nothing: absent means system-assigned
     for method in sorted({azure_method(config), kubelet_method(config)} - {None}, key=str):
-        present, path = needs.get(str(method), (True, ""))
+        present, path, accepted = needs.get(str(method), (True, "", ""))
         if not present:
-            yield Problem(path, "not set", f"needed by method {method}")
+            yield Problem(path, NOT_SET, accepted, f"method {method} needs it")
 
 
 def kubelet_credential(config: NodeConfig) -> Iterator[Problem]:
@@ -88,9 +89,9 @@ def kubelet_credential(config: NodeConfig) -> Iterator[Problem]:
     if kubelet_method(config) is None and len(present_identities(config)) < 2:
         yield Problem(
             "kubernetesAuth.method",
-            "no credential",
+            "without a credential",
             "azure.bootstrapToken, azure.servicePrincipal, azure.managedIdentity or azure.arc.enabled",
             "with useAzureAuth false only a bootstrap token can join"
             if config.kubernetes_auth.use_azure_auth is False
-            else "the kubelet needs one of them to join",
+            else "the kubelet needs one to join",
         )

@@ -9,7 +9,7 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any, NoReturn
 
-from ..errors import ConfigInvalid, NotJson, Problem
+from ..errors import UNKNOWN_KEY, ConfigInvalid, NotJson, Problem
 from ..secret import REDACTED
 from .model import NodeConfig
 from .types.setting import Section, Setting, members, spelled
@@ -65,7 +65,7 @@ def unwrap(bundle: Document) -> tuple[dict[str, Any], str | None]:
     if "config" not in bundle:
         return dict(bundle), None
     unknown = [key for key in bundle if key not in ("config", "configVersion")]
-    problems = [Problem(key, "unknown key", "config, configVersion") for key in unknown]
+    problems = [Problem(key, UNKNOWN_KEY, "config, configVersion") for key in unknown]
     document, version = bundle["config"], bundle.get("configVersion")
     if not isinstance(document, Mapping):
         problems.append(Problem("config", f"a {type(document).__name__}", "a mapping"))

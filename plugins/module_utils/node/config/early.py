@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ..errors import ConfigInvalid, Problem, shown
+from ..errors import NOT_SET, UNKNOWN_KEY, ConfigInvalid, Problem, shown
 
 _RESOURCE_ID = "/subscriptions/{}/resourceGroups/{}/providers/Microsoft.ContainerService/managedClusters/{}"
 
@@ -42,12 +42,12 @@ def _resource_id(azure: Mapping[str, Any], early: Mapping[str, Any], group: obje
         "azure.arc.targetCluster.name": early.get("name"),
     }
     problems = [
-        Problem(path, shown(value) if value is not None else "not set", "text", "names the cluster")
+        Problem(path, shown(value) if value is not None else NOT_SET, "text", "the cluster's id needs it")
         for path, value in parts.items()
         if not isinstance(value, str) or not value
     ]
     problems += (
-        Problem(f"azure.arc.targetCluster.{key}", "unknown key", "name, resourceGroup")
+        Problem(f"azure.arc.targetCluster.{key}", UNKNOWN_KEY, "name, resourceGroup")
         for key in early
         if key not in ("name", "resourceGroup")
     )

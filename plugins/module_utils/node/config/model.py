@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from ipaddress import IPv4Address
 from typing import Any
 
-from ..errors import ConfigInvalid, Problem
+from ..errors import NOT_SET, ConfigInvalid, Problem
 from ..secret import Secret
 from .sections.azure import Azure
 from .sections.node import Agent, ClusterNetwork, Node, Paths, Proxy
@@ -179,7 +179,7 @@ class NodeConfig:
     def cluster_id(self) -> ArmId:
         """Return the cluster's id; a document read for `prepare` may have none."""
         if self.azure.target_cluster.resource_id is None:
-            raise _needed_to_join("azure.targetCluster.resourceId")
+            raise _needed_to_join("azure.targetCluster.resourceId", "the resource id of the cluster")
         return self.azure.target_cluster.resource_id
 
     @property
@@ -187,9 +187,11 @@ class NodeConfig:
         """Return URL and CA of the API server; a document read for `prepare` may have none."""
         kubelet = self.node.kubelet
         if kubelet.server_url is None or kubelet.ca_cert_data is None:
-            raise _needed_to_join("node.kubelet.serverURL, node.kubelet.caCertData")
+            raise _needed_to_join(
+                "node.kubelet.serverURL or node.kubelet.caCertData", "both, as in a kubeconfig of the cluster"
+            )
         return ApiServer(kubelet.server_url, kubelet.ca_cert_data)
 
 
-def _needed_to_join(path: str) -> ConfigInvalid:
-    return ConfigInvalid([Problem(path, "not set", "needed to join a cluster")])
+def _needed_to_join(path: str, accepted: str) -> ConfigInvalid:
+    return ConfigInvalid([Problem(path, NOT_SET, accepted, "joining a cluster needs it")])

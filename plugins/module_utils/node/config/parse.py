@@ -10,7 +10,7 @@ from dataclasses import replace
 from posixpath import dirname
 from typing import Any
 
-from ..errors import ConfigInvalid, Problem
+from ..errors import NOT_SET, UNKNOWN_KEY, ConfigInvalid, Problem
 from .auth import azure_method, kubelet_method
 from .early import early_form
 from .model import NodeConfig
@@ -80,11 +80,11 @@ def _read_setting(
     spellings = [key for key in spec.keys if key in fields]
     if not spellings:
         if spec.needed(purpose):
-            problems.append(Problem(at, "not set", spec.kind.accepts))
+            problems.append(Problem(at, NOT_SET, spec.kind.accepts))
         return absent(model, attribute)
     found = fields[spellings[0]]
     if any(fields[key] != found for key in spellings[1:]):
-        problems.append(Problem(at, "set twice, differently", f"one of {', '.join(spellings)}"))
+        problems.append(Problem(at, "set twice, with different values", f"one of {', '.join(spellings)}"))
     try:
         return spec.kind.read(found)
     except Refused as refused:
@@ -102,7 +102,7 @@ def _unknown(key: str, path: str, known: list[str]) -> Problem:
     elsewhere = [row.path for row in table(NodeConfig) if row.path.split(".")[-1] == key]
     nearest = f"{inside}{near[0]}" if near else elsewhere[0] if elsewhere else ""
     hint = f"did you mean {nearest}?" if nearest else ""
-    return Problem(f"{inside}{key}", "unknown key", ", ".join(sorted(known)), hint)
+    return Problem(f"{inside}{key}", UNKNOWN_KEY, ", ".join(sorted(known)), hint)
 
 
 def _completed(config: NodeConfig) -> NodeConfig:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from itertools import combinations
 from posixpath import dirname
 
-from ..errors import Problem
+from ..errors import NOT_SET, Problem
 from .auth import azure_method, contradictions, kubelet_credential, missing_credentials
 from .model import NodeConfig
 from .sections.node import DEFAULT_LOG_DIR
@@ -39,8 +39,8 @@ def one_client_secret(config: NodeConfig) -> Iterator[Problem]:
     if count != 1:
         yield Problem(
             "azure.servicePrincipal",
-            "none" if count == 0 else f"{count} of them",
-            "clientSecret, clientSecretFile or clientCertificateFile, one of them",
+            "without a credential" if count == 0 else f"set with {count} credentials",
+            "exactly one of clientSecret, clientSecretFile and clientCertificateFile",
         )
 
 
@@ -48,27 +48,27 @@ def tenant_of_identity(config: NodeConfig) -> Iterator[Problem]:
     """An Azure identity needs a tenant; a service principal names its own."""
     azure, method = config.azure, azure_method(config)
     if method not in (None, "servicePrincipal") and not azure.tenant_id and not azure.service_principal:
-        yield Problem("azure.tenantId", "not set", "a GUID", f"needed by the Azure identity ({method})")
+        yield Problem("azure.tenantId", NOT_SET, "a GUID", f"the Azure identity ({method}) needs it")
 
 
 def arc_has_a_place(config: NodeConfig) -> Iterator[Problem]:
     """An Arc machine is created in a region."""
     azure = config.azure
     if azure.arc.enabled and not (azure.arc.location or azure.target_cluster.location):
-        yield Problem("azure.targetCluster.location", "not set", "an Azure region", "needed by azure.arc")
+        yield Problem("azure.targetCluster.location", NOT_SET, "an Azure region", "azure.arc needs it")
 
 
 def few_tags(config: NodeConfig) -> Iterator[Problem]:
     """Azure takes 50 tags."""
     if len(config.azure.arc.tags) > 50:
-        yield Problem("azure.arc.tags", f"{len(config.azure.arc.tags)} tags", "at most 50")
+        yield Problem("azure.arc.tags", f"a mapping of {len(config.azure.arc.tags)}", "at most 50 tags")
 
 
 def vpn_has_a_profile(config: NodeConfig) -> Iterator[Problem]:
     """A VPN client needs a profile, or permission to create one."""
     vpn = config.azure.vpn
     if vpn.enabled and not vpn.auto_provision and vpn.profile is None:
-        yield Problem("azure.vpn.profile", "not set", "a profile, or azure.vpn.autoProvision: true")
+        yield Problem("azure.vpn.profile", NOT_SET, "a profile, or azure.vpn.autoProvision: true")
 
 
 def thresholds_in_order(config: NodeConfig) -> Iterator[Problem]:
@@ -76,7 +76,7 @@ def thresholds_in_order(config: NodeConfig) -> Iterator[Problem]:
     low, high = config.node.kubelet.image_gc_low_threshold, config.node.kubelet.image_gc_high_threshold
     if low >= high:
         yield Problem(
-            "node.kubelet.imageGCLowThreshold", str(low), f"less than imageGCHighThreshold ({high})"
+            "node.kubelet.imageGCLowThreshold", str(low), f"a number below imageGCHighThreshold ({high})"
         )
 
 
@@ -85,7 +85,8 @@ def one_taint_each(config: NodeConfig) -> Iterator[Problem]:
     seen: set[tuple[str, str]] = set()
     for index, taint in enumerate(config.node.taints):
         if (taint.key, taint.effect) in seen:
-            yield Problem(f"node.taints[{index}]", str(taint), "each key and effect once")
+            hint = "another taint has the same key and effect"
+            yield Problem(f"node.taints[{index}]", str(taint), "each pair of key and effect once", hint)
         seen.add((taint.key, taint.effect))
 
 
@@ -93,18 +94,16 @@ def one_client_ca(config: NodeConfig) -> Iterator[Problem]:
     """The CA of the kubelet's clients is inline or in a file."""
     kubelet = config.node.kubelet
     if kubelet.client_ca_file and kubelet.client_ca_data:
-        yield Problem(
-            "node.kubelet.clientCAFile", "both are set", "clientCAFile or clientCAData, one of them"
-        )
+        yield Problem("node.kubelet.clientCAFile", "set, and clientCAData too", "only one of them")
 
 
 def bridge_has_a_range(config: NodeConfig) -> Iterator[Problem]:
     """The bridge assigns addresses of this node's own range."""
     if config.cni.mode == "bridge" and config.cni.pod_cidr is None:
-        yield Problem("cni.podCIDR", "not set", "a CIDR no other node has", "needed by cni.mode bridge")
+        yield Problem("cni.podCIDR", NOT_SET, "a CIDR that no other node uses", "cni.mode bridge needs it")
     if config.cni.mode == "none" and config.cni.pod_cidr is not None:
-        hint = f"cni.mode is {config.cni.mode}: set cni.mode: bridge, or remove cni.podCIDR"
-        yield Problem("cni.podCIDR", str(config.cni.pod_cidr), "no value, unless cni.mode is bridge", hint)
+        accepted = "cni.mode: bridge, or remove cni.podCIDR"
+        yield Problem("cni.podCIDR", str(config.cni.pod_cidr), accepted, "cni.mode is none")
 
 
 def ranges_apart(config: NodeConfig) -> Iterator[Problem]:
@@ -123,7 +122,7 @@ def ranges_apart(config: NodeConfig) -> Iterator[Problem]:
         # A node's pods are pods of the cluster; Azure checks the prefixes of one VNet.
         if {earlier, later} == {"network.podCIDR", "cni.podCIDR"} or ("vnet" in earlier and "vnet" in later):
             continue
-        yield Problem(later, str(other), f"a range apart from {earlier} ({first})")
+        yield Problem(later, str(other), "another range", f"it overlaps {earlier} ({first})")
 
 
 def dns_is_a_service(config: NodeConfig) -> Iterator[Problem]:
@@ -142,19 +141,21 @@ def tarball_has_a_digest(config: NodeConfig) -> Iterator[Problem]:
     if is_tarball and "tarball" not in kubernetes.sha256:
         yield Problem(
             "kubernetes.sha256",
-            "no digest of the tarball",
+            "without a digest of the tarball",
             "one sha256",
             "kubernetes.urlTemplate is a node tarball",
         )
     if not is_tarball and "tarball" in kubernetes.sha256:
-        yield Problem("kubernetes.sha256", "one digest", "{kubelet, kubectl, kubeadm: sha256 each}")
+        accepted = "{kubelet, kubectl, kubeadm: sha256 each}"
+        yield Problem("kubernetes.sha256", "one digest", accepted, "kubernetes.urlTemplate is not a tarball")
 
 
 def npd_has_a_digest(config: NodeConfig) -> Iterator[Problem]:
     """The catalogue has no digests of node-problem-detector."""
     npd = config.npd
     if npd.version and not npd.sha256 and str(npd.version) not in config.mirror.catalogue.get("npd", {}):
-        yield Problem("npd.sha256", "not set", "a sha256, or mirror.catalogue", "the catalogue has none")
+        hint = f"the catalogue has no digest of node-problem-detector {npd.version}"
+        yield Problem("npd.sha256", NOT_SET, "a sha256, or mirror.catalogue", hint)
 
 
 def one_log_directory(config: NodeConfig) -> Iterator[Problem]:
@@ -167,24 +168,22 @@ def one_log_directory(config: NodeConfig) -> Iterator[Problem]:
     log_dirs = {path: value for path, value in configured.items() if value}
     if len(set(log_dirs.values())) > 1:
         paths = list(log_dirs)
-        yield Problem(
-            paths[1], log_dirs[paths[1]], f"{log_dirs[paths[0]]}, as in {paths[0]}, or set only one of them"
-        )
+        hint = f"{paths[0]} is {log_dirs[paths[0]]}"
+        yield Problem(paths[1], log_dirs[paths[1]], "the same directory, or only one of them", hint)
 
 
 def pull_has_a_repository(config: NodeConfig) -> Iterator[Problem]:
     """The other fields of `pull` need a repository."""
     pull = config.pull
     if pull.repository is None and (pull.ref or pull.schedule or pull.verify_commit is not None):
-        yield Problem("pull.repository", "not set", "a git URL", "the other fields of pull need it")
+        yield Problem("pull.repository", NOT_SET, "a git URL", "the other fields of pull need it")
 
 
 def overrides_are_settings(config: NodeConfig) -> Iterator[Problem]:
     """Overrides keep kind and apiVersion of the KubeletConfiguration."""
     for key in sorted({"apiVersion", "kind"} & set(config.kubelet.config_overrides)):
-        yield Problem(
-            f"kubelet.configOverrides.{key}", "set", "leave it out: it is always KubeletConfiguration v1beta1"
-        )
+        hint = "it is always KubeletConfiguration v1beta1"
+        yield Problem(f"kubelet.configOverrides.{key}", "set", "other keys only", hint)
 
 
 def monitoring_has_a_way(config: NodeConfig) -> Iterator[Problem]:
@@ -193,7 +192,7 @@ def monitoring_has_a_way(config: NodeConfig) -> Iterator[Problem]:
         yield Problem(
             "continuousMonitoring",
             "true",
-            "false, or an Azure identity, or source blob, or a durable url (durable: true, --durable)",
+            "false, an Azure identity, source blob, or a durable URL (durable: true, --durable)",
             "a bootstrap token expires after the join, and its configUrl with it",
         )
 

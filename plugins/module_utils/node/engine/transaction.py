@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
-from ..errors import ApiUnreachable, FlexNodeError
+from ..errors import ApiUnreachable, FlexNodeError, counted
 from ..machine.host import Host
 from ..machine.layout import UNIT_DIR
 from ..resources.tree import Tree
@@ -185,8 +185,3 @@ def undo(record: Record, error: FlexNodeError, host: Host, store: Store, progres
         error.rolled_back = True
         error.add("all changes were rolled back")
         store.returned(record)
-
-
-def counted(number: int, noun: str) -> str:
-    """A number with its noun."""
-    return f"{number} {noun}{'' if number == 1 else 's'}"

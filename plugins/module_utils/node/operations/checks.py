@@ -78,8 +78,8 @@ def check_name(node: ThisNode, store: Store, stored: Mapping[str, Any] | None) -
         return
     name = node_name(joined, hostname(node.host))
     if name != node.name:
-        accepted = f"{name}, as long as this machine is that Node; unbootstrap first to rename it"
-        raise ConfigInvalid([Problem("agent.nodeName", shown(node.name), accepted)])
+        accepted, hint = f"{name}, or unbootstrap first to rename it", f"this machine is Node {name}"
+        raise ConfigInvalid([Problem("agent.nodeName", shown(node.name), accepted, hint)])
 
 
 def check_cluster(node: ThisNode) -> None:

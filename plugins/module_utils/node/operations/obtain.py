@@ -113,8 +113,8 @@ def obtain(
     config = parse(document, purpose=purpose, pollable=watched is not None)
     check_available(config, pollable=watched is not None)
     if known.directory != config.paths.data_dir and (known.journal.entries() or stored):
-        accepted = f"{known.directory}, as long as this machine is a node; unbootstrap first to move it"
-        raise ConfigInvalid([Problem("paths.dataDir", shown(config.paths.data_dir), accepted)])
+        accepted, hint = f"{known.directory}, or unbootstrap first to move it", "this machine is a node"
+        raise ConfigInvalid([Problem("paths.dataDir", shown(config.paths.data_dir), accepted, hint)])
     node, store = ThisNode.of(host, config), store_of(host, config.paths.data_dir)
     if purpose != "prepare":
         check_token(node, store)

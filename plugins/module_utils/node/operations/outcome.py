@@ -13,7 +13,7 @@ from typing import Any
 from ..config.model import NodeConfig
 from ..config.types.setting import table
 from ..engine.plan import Plan
-from ..engine.transaction import counted
+from ..errors import counted
 
 # Settings that a joined node does not use any more: a new value is no change of the node.
 OF_THE_JOIN = ("azure.bootstrapToken",)

@@ -75,10 +75,10 @@ def defaults() -> NodeConfig:
 
 
 def _problem(problem: Problem) -> Finding:
-    hint = f"; {problem.hint}" if problem.hint else ""
+    accepted = "" if problem.what.endswith("?") else f"accepted: {problem.accepted}"
     return error(
         "token-format" if problem.path == "azure.bootstrapToken.token" else "configuration",
-        f"{problem.path}: {problem.value}",
-        f"accepted: {problem.accepted}{hint}",
+        problem.what,
+        accepted,
         f"correct {problem.path}; docs/configuration.md lists every field",
     )

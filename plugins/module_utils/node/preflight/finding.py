@@ -13,6 +13,7 @@ from ..errors import PreflightFailed
 
 Severity = Literal["error", "warning"]
 Stage = Literal["host", "connectivity", "all"]
+NOT_CHECKED = "NOT CHECKED"
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,13 +106,14 @@ class Report:
         rows = [f"{name or self.node_name or 'this machine'}  {self.summary}"]
         ids = [item.id for item in self.findings] + [item.id for item in self.unchecked]
         width = max(map(len, ids), default=0)
-        indent = " " * (width + 13)
+        label = len(NOT_CHECKED if self.unchecked else "WARNING")
+        indent = " " * (width + label + 6)
         for item in (*self.errors, *self.warnings):
-            rows.append(f"  {item.severity.upper():<7}  {item.id:<{width}}  {item.found}")
+            rows.append(f"  {item.severity.upper():<{label}}  {item.id:<{width}}  {item.found}")
             rows += (
                 f"{indent}{word}: {text}" for word, text in (("why", item.why), ("fix", item.fix)) if text
             )
-        rows += (f"  {'-':<7}  {item.id:<{width}}  not checked: {item.why}" for item in self.unchecked)
+        rows += (f"  {NOT_CHECKED:<{label}}  {item.id:<{width}}  {item.why}" for item in self.unchecked)
         return rows
 
     def as_dict(self) -> dict[str, Any]:

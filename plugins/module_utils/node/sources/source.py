@@ -116,10 +116,9 @@ class Url:
             ) from failure
         bundle = loads(answer.body.decode(errors="replace"), where=shown(self.url))
         if is_tombstone(bundle):
-            hint = "its owner deleted it: create a new one, or unbootstrap"
-            raise ConfigInvalid(
-                [Problem("tombstone", "true", "a configuration", hint)], where=shown(self.url)
-            )
+            accepted = "the URL of a new configuration, or unbootstrap this machine"
+            wrong = Problem("tombstone", "true", accepted, "its owner deleted this configuration")
+            raise ConfigInvalid([wrong], where=shown(self.url))
         return Fetched(*unwrap(bundle), answer.headers.get("ETag", ""), digest_of(answer.body))
 
 

@@ -127,3 +127,19 @@ def test_a_missing_permission(message: str, who: Identity, expected: list[str]) 
 )
 def test_every_answer_has_its_code(status: int, code: str, expected: str) -> None:
     assert explained(Refusal("PUT", NODE, status, code, "Because.")).code == expected
+
+
+@pytest.mark.parametrize(
+    ("path", "code", "missing"),
+    [
+        (CLUSTER, "ResourceNotFound", "the cluster of flexnode_cluster_id"),
+        (f"{CLUSTER}/listClusterUserCredential", "ResourceNotFound", "the cluster of flexnode_cluster_id"),
+        (NODE, "ParentResourceNotFound", "the cluster of flexnode_cluster_id"),
+        (NODE, "ResourceNotFound", "this resource"),
+        ("/subscriptions/1/resourceGroups/rg", "ResourceGroupNotFound", "this resource"),
+    ],
+)
+def test_what_is_missing_is_named(path: str, code: str, missing: str) -> None:
+    error = str(explained(Refusal("GET", path, 404, code, "Because.")))
+    assert error.startswith(f"FLEX-1703: {missing} was not found in Azure ({path}): {code}: Because.\nfix: ")
+    assert 'az aks list --query "[].id" -o tsv' in error

@@ -150,7 +150,7 @@ def test_a_node_of_the_same_name_in_another_cluster_is_another_machine() -> None
 
 def test_a_kubeconfig_has_one_cluster() -> None:
     nodes = {"principal_id": OBJECT}, {"name": "edge-2", "principal_id": OTHER, "cluster_id": f"{CLUSTER}-2"}
-    with pytest.raises(ConfigInvalid, match="nodes of 2 clusters"):
+    with pytest.raises(ConfigInvalid, match="for one cluster, but these nodes are in 2: "):
         machines_of(options_for(*nodes), None, kubernetes=True)
     same = {"principal_id": OBJECT}, {"name": "edge-2", "principal_id": OTHER, "cluster_id": CLUSTER.upper()}
     assert list(machines_of(options_for(*same), None, kubernetes=True)) == [None]

@@ -131,17 +131,17 @@ def test_all_findings_are_shown_in_one_table() -> None:
     with pytest.raises(InventoryInvalid) as caught:
         inventory.require()
     text = str(caught.value)
-    assert text.startswith(
-        "FLEX-1106: 3 problems in the variables of the machines:\n  SEVERITY  HOSTS  FOUND"
-    )
-    assert "'clutser' is not one of inline, url, rp, cluster, blob (did you mean cluster?)" in text
+    assert text.startswith("FLEX-1106: 3 problems in the inventory variables:\n  SEVERITY  HOSTS  FOUND")
+    accepted = "inline, url, rp (flexNodeConfig resource, experimental), cluster, blob"
+    assert f"'clutser' is not one of {accepted}  use flexnode_config_source: cluster" in text
     assert "flexnode_config: a mapping is expected, not a text" in text
     assert "flexnode_token_hours: 'soon' is not a number" in text
+    assert text.endswith("then run this again. Nothing was changed")
 
 
 def test_one_contradiction_of_the_fleet_stops_all() -> None:
     pods = {"flexnode_config": {"cni": {"mode": "bridge", "podCIDR": "10.1.0.0/24"}}}
-    with pytest.raises(InventoryInvalid, match="1 problem in the variables"):
+    with pytest.raises(InventoryInvalid, match="1 problem in the inventory variables"):
         read(a=pods, b=pods).require()
 
 

@@ -132,6 +132,24 @@ def test_prepare_checks_what_is_given_but_asks_for_no_credential() -> None:
     assert "cni.podCIDR" in problems_of({**PREPARE, "cni": {"mode": "bridge"}}, purpose="prepare")
 
 
+@pytest.mark.parametrize(
+    ("cni", "sentence"),
+    [
+        (
+            {"mode": "bridge"},
+            "cni.podCIDR is missing: cni.mode bridge needs it. Set a CIDR that no other node uses",
+        ),
+        (
+            {"mode": "none", "podCIDR": "10.244.20.0/24"},
+            "cni.podCIDR is 10.244.20.0/24, but cni.mode is none. "
+            "Set cni.mode: bridge, or remove cni.podCIDR",
+        ),
+    ],
+)
+def test_a_problem_says_what_to_set(cni: dict[str, Any], sentence: str) -> None:
+    assert str(problems_of({**PREPARE, "cni": cni}, purpose="prepare")["cni.podCIDR"]) == sentence
+
+
 def test_an_empty_principal_is_not_ignored() -> None:
     found = problems_of(joining(at("azure.servicePrincipal", {})))
     assert set(found) == {"azure.servicePrincipal.clientId", "azure.servicePrincipal.clientTenant"}

@@ -503,7 +503,7 @@ def test_an_update_that_does_not_work_is_rolled_back_and_blocked(joined: Followe
     assert status["drift"] == []  # the document went back with the machine
     assert status["monitoring"]["blockedVersion"] == "18"
     assert main(["status"], joined.machine.host) == 0
-    assert "monitor  Blocked  version 18, FLEX-1502 since" in capsys.readouterr().out
+    assert "follows  Blocked  version 18, FLEX-1502 since" in capsys.readouterr().out
     joined.blob.publish({"upgrade": {"gateSeconds": 11}})
     assert joined.poll() == 0
     assert '"maxPods": 50' in joined.machine.text("/etc/default/kubeletconfig.json")
@@ -591,7 +591,7 @@ def test_the_command_knows_the_option(node: Followed, capsys: Captured, tmp_path
     assert main(["join", *given, "--durable"], node.machine.host) == 0
     assert main(["status"], node.machine.host) == 0
     said = capsys.readouterr().out
-    assert f"monitor  Ok  {node.blob.server.url}/flexnode-edge-1/config.json" in said
+    assert f"follows  Ok  {node.blob.server.url}/flexnode-edge-1/config.json" in said
     assert "s3cret" not in said
     assert COMMAND in (node.machine.text(UNIT_FILES[1]))
     with pytest.raises(SystemExit):

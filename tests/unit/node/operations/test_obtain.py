@@ -120,7 +120,9 @@ def test_a_node_keeps_its_name(site: Site, ready: bool) -> None:
             site.join()
     before = site.machine.snapshot("/var")
     for check in (True, False):
-        with pytest.raises(ConfigInvalid, match="edge-1, as long as this machine is that Node; unbootstrap"):
+        with pytest.raises(
+            ConfigInvalid, match=r"this machine is Node edge-1\. Set edge-1, or unbootstrap first"
+        ):
             store_config(host, Inline(site.document), other, check=check)
     assert site.machine.snapshot("/var") == before
     assert store_config(host, Inline(site.document), {"agent": {"nodeName": "edge-1"}}).changed

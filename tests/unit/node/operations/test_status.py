@@ -19,6 +19,7 @@ from ansible_collections.aks.flexnode.plugins.module_utils.node.operations.obtai
     store_config,
 )
 from ansible_collections.aks.flexnode.plugins.module_utils.node.operations.status import status_of
+from ansible_collections.aks.flexnode.plugins.module_utils.node.operations.status_words import in_words
 from ansible_collections.aks.flexnode.plugins.module_utils.node.sources.source import Inline
 from tests.unit.node.fake_api import a_node
 from tests.unit.node.fakes import Machine
@@ -29,6 +30,8 @@ def test_the_status_of_a_machine_that_is_no_node(debian: Machine) -> None:
     before = debian.snapshot("/")
     status = status_of(debian.host)
     assert (status["phase"], status["reason"], status["node"]["ready"]) == ("NotStarted", "NotStarted", False)
+    assert status["node"]["status"] == "NotConfigured"  # for programs; people read:
+    assert in_words(status) == {"status": "NotJoined", "drift": "-", "reason": "-"}
     assert status["timestamp"] == "2027-01-15T08:00:00+00:00"
     assert debian.snapshot("/") == before
 
@@ -38,6 +41,7 @@ def test_the_status_of_a_good_node(site: Site) -> None:
     store_config(site.machine.host, Inline({"config": site.document, "configVersion": "17"}), {})
     status = status_of(site.machine.host, "x86_64")
     assert status["node"]["status"] == "Ready"
+    assert in_words(status) == {"status": "Ready", "drift": "none", "reason": "-"}
     assert (status["node"]["kubeletVersion"], status["node"]["labels"]["site"]) == ("1.34.4", "lab-1")
     assert status["config"] == {"version": "17", "appliedVersion": "17"}
     assert (status["drift"], status["phase"], status["reason"]) == ([], "NodeJoined", "NodeJoined")

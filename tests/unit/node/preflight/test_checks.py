@@ -75,7 +75,7 @@ CASES: dict[str, tuple[Situation, str, str, str, str]] = {
     "old Debian": (situation(os_id="debian", os_version="11"), "platform", "error", "debian 11", "debian 12"),
     "32 bits": (situation(machine="armv7l"), "architecture", "error", "armv7l", "aarch64"),
     "no systemd": (situation(systemd=False), "systemd", "error", "is not running", "systemd-sysv"),
-    "cgroup v1": (situation(cgroup_v2=False), "cgroup", "warning", "v1", "unified_cgroup_hierarchy=1"),
+    "cgroup v1": (situation(cgroup_v2=False), "cgroup", "warning", "v1", "run `update-grub`, then reboot"),
     "cgroup v1 with a kubelet that refuses it": (
         situation(
             {"kubernetes": {"version": "1.35.4"}},
@@ -85,7 +85,7 @@ CASES: dict[str, tuple[Situation, str, str, str, str]] = {
         "cgroup",
         "warning",
         "v1",
-        "unified",
+        "in /etc/default/grub add systemd.unified_cgroup_hierarchy=1 to GRUB_CMDLINE_LINUX",
     ),
     "no memory controller": (
         situation(controllers=frozenset(("cpu", "pids"))),

@@ -349,14 +349,16 @@ REPORT = Report(
 def test_the_table() -> None:
     assert REPORT.lines("edge-1.example") == [
         "edge-1.example  1 error, 1 warning, 1 not checked",
-        "  ERROR    root           not root",
-        "                          why: it writes",
-        "                          fix: sudo",
-        "  WARNING  swap           swap is on",
-        "                          why: the kubelet",
-        "                          fix: nothing to do",
-        "  -        token-expired  not checked: nobody knows",
+        "  ERROR        root           not root",
+        "                              why: it writes",
+        "                              fix: sudo",
+        "  WARNING      swap           swap is on",
+        "                              why: the kubelet",
+        "                              fix: nothing to do",
+        "  NOT CHECKED  token-expired  nobody knows",
     ]
+    warned = Report("host", "n", REPORT.warnings, (), (), (), 0.1)
+    assert warned.lines()[1] == "  WARNING  swap  swap is on"  # no wider than needed
     clean = Report("host", "", (), (), (), (), 0.1)
     assert clean.lines() == ["this machine  ok"]
     assert Report("host", "n", REPORT.warnings, (), (), (), 0.1).summary == "ok, 1 warning"

@@ -14,6 +14,7 @@ from typing import Any
 from ....node.config.types.values import ArmId
 from ....node.errors import ConfigInvalid, FlexNodeError, Problem
 from ...cluster.kubeconfig import Access, access_of
+from ...members import IN_OPTIONS, not_a_cluster
 from ..arm import Json, explaining
 from ..clouds import AKS_SCOPE, Endpoints
 from ..errors import AzureRefuses, ClusterUnusable, PermissionMissing
@@ -169,10 +170,9 @@ def cluster_ids_of(texts: Sequence[str]) -> list[ArmId]:
         try:
             found.append(ArmId.parse(text))
         except ValueError as error:
-            at = f"cluster_ids[{index}]"
-            problems.append(Problem(at, repr(text), "the ARM id of an AKS cluster", str(error)))
+            problems.append(not_a_cluster(f"cluster_ids[{index}]", text, error))
     if problems:
-        raise ConfigInvalid(problems)
+        raise ConfigInvalid(problems, fix=IN_OPTIONS)
     return list(dict.fromkeys(found))
 
 

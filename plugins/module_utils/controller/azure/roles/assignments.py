@@ -16,9 +16,10 @@ from typing import Any
 from ....node.config.types.formats import guid
 from ....node.config.types.setting import Refused
 from ....node.config.types.values import ArmId
-from ....node.errors import ConfigInvalid, Problem
+from ....node.errors import NOT_SET, ConfigInvalid, Problem
 from ....node.procedures.arc.agent import Registration
 from ....node.procedures.arc.roles import ROLES, needed
+from ...members import IN_OPTIONS, not_a_cluster
 
 # The namespace of assignment names. It must never change: an assignment that this collection created is
 # recognized by its name.
@@ -247,7 +248,7 @@ def requests_of(options: Mapping[str, Any]) -> list[Request]:
         else:
             requests += _node(one, cluster, _roles(one, options), at, problems)
     if problems:
-        raise ConfigInvalid(problems)
+        raise ConfigInvalid(problems, fix=IN_OPTIONS)
     return list(dict.fromkeys(requests))
 
 
@@ -275,14 +276,13 @@ def _node(
     if principal:
         principal = _guid(principal, f"{at}.principal_id", problems)
     elif not machine:
-        problems.append(Problem(f"{at}.principal_id", "not set", "principal_id or machine_id"))
+        problems.append(Problem(f"{at}.principal_id", NOT_SET, "principal_id or machine_id"))
     elif Registration.parse(machine) is None:
         problems.append(Problem(f"{at}.machine_id", repr(machine), "the resource id of an Arc machine"))
     try:
         scope = ArmId.parse(cluster).canonical()
     except ValueError as error:
-        found = "not set" if not cluster else "not the id of a managed cluster"
-        problems.append(Problem(f"{at}.cluster_id", found, "the ARM id of an AKS cluster", str(error)))
+        problems.append(not_a_cluster(f"{at}.cluster_id", cluster, error))
         return []
     return [Request(scope, role, principal, "" if principal else machine, params["name"]) for role in roles]
 

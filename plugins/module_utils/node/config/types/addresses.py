@@ -22,11 +22,11 @@ Network = Union[IPv4Network, IPv6Network]  # noqa: UP007
 
 def _network(raw: str) -> Network:
     if "/" not in raw:
-        raise ValueError("write the prefix length too, such as 10.0.0.0/16")
+        raise ValueError("it has no prefix length, such as /16")
     try:
         return ip_network(raw)
     except ValueError as error:
-        raise ValueError(str(error).replace(f"{raw!r} ", "")) from None
+        raise ValueError(str(error).replace(f"{raw!r}", "it")) from None
 
 
 address = parsed("an IP address", ip_address)
@@ -36,7 +36,7 @@ network = parsed("a CIDR such as 10.0.0.0/16", _network)
 def _node_ip(raw: str) -> tuple[Address, ...]:
     found = tuple(ip_address(part.strip()) for part in raw.split(","))
     if len(found) > 2 or len({item.version for item in found}) != len(found):
-        raise ValueError("two addresses are one IPv4 and one IPv6")
+        raise ValueError("two addresses must be one IPv4 and one IPv6")
     return found
 
 
@@ -47,7 +47,7 @@ def _endpoint(raw: str) -> str:
     host, _colon, port = raw.rpartition(":")
     ip_address(host[1:-1] if host.startswith("[") and host.endswith("]") else host)
     if not port.isdecimal() or not 1 <= int(port) <= 65535:
-        raise ValueError("the port is 1 to 65535")
+        raise ValueError("the port must be 1 to 65535")
     return raw
 
 
@@ -72,14 +72,14 @@ def _split(raw: str, *schemes: str) -> SplitResult:
 
 def _plain(url: SplitResult) -> SplitResult:
     if url.username is not None or url.query or url.fragment:
-        raise ValueError("leave out user, password, query and fragment")
+        raise ValueError("user, password, query and fragment are not accepted here")
     return url
 
 
 def _origin(raw: str) -> str:
     url = _plain(_split(raw, "https"))
     if url.path not in ("", "/"):
-        raise ValueError("leave out the path")
+        raise ValueError("a path is not accepted here")
     return f"https://{url.netloc}"
 
 

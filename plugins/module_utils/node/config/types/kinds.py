@@ -35,7 +35,7 @@ def parsed(accepts: str, parse: Callable[[str], T]) -> Kind[T]:
 
     def checked(raw: object) -> T:
         if not isinstance(raw, str):
-            raise result.refuse(raw, "write it in quotes" if isinstance(raw, (int, float)) else "")
+            raise result.refuse(raw, "it must be in quotes" if isinstance(raw, (int, float)) else "")
         try:
             return parse(raw.strip())
         except ValueError as error:

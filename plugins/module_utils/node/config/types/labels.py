@@ -43,10 +43,10 @@ def _qualified_name(raw: str) -> tuple[str, str]:
     prefix, slash, name = raw.rpartition("/")
     if not re.fullmatch(_NAME, name):
         raise ValueError(
-            "the name has 1-63 letters, digits, - _ . and begins and ends with a letter or digit"
+            "the name must have 1-63 letters, digits, - _ . and begin and end with a letter or digit"
         )
     if slash and (len(prefix) > 253 or not re.fullmatch(DNS_SUBDOMAIN, prefix)):
-        raise ValueError("the prefix before / is a DNS name in lower case, at most 253 characters")
+        raise ValueError("the prefix before / must be a DNS name in lower case, at most 253 characters")
     return prefix, name
 
 
@@ -68,7 +68,9 @@ def _label_key(raw: str) -> str:
 
 def _label_value(raw: str) -> str:
     if raw and not re.fullmatch(_NAME, raw):
-        raise ValueError("at most 63 letters, digits, - _ . that begin and end with a letter or digit")
+        raise ValueError(
+            "it may have 63 letters, digits, - _ . and must begin and end with a letter or digit"
+        )
     return raw
 
 
@@ -88,7 +90,7 @@ def _taint(raw: str) -> Taint:
     for known in EFFECTS:
         if effect == known:
             return Taint(_taint_key(key), _label_value(value), known)
-    raise ValueError(f"the effect is one of {', '.join(EFFECTS)}")
+    raise ValueError(f"the effect must be one of {', '.join(EFFECTS)}")
 
 
 _taint_text = parsed("KEY[=VALUE]:EFFECT, or {key, value, effect}", _taint)
@@ -101,7 +103,7 @@ def _read_taint(raw: object) -> Taint:
     if set(raw) - {"key", "value", "effect"} or not (
         isinstance(key, str) and isinstance(value, str) and isinstance(effect, str)
     ):
-        raise _taint_text.refuse(raw, "key, value and effect are texts, and there are no other keys")
+        raise _taint_text.refuse(raw, "key, value and effect must be texts, without other keys")
     return _taint_text.read(f"{key}={value}:{effect}")
 
 

@@ -71,7 +71,7 @@ class ArmId:
         """Read an id in any letter case."""
         found = re.fullmatch(_CLUSTER_ID, text, re.IGNORECASE)
         if not found:
-            raise ValueError("copy it from: az aks show --query id")
+            raise ValueError("it is not the id of an AKS cluster, as az aks show --query id shows it")
         subscription, group, name = found.groups()
         if not re.fullmatch(RESOURCE_GROUP, group) or not re.fullmatch(_CLUSTER_NAME, name, re.ASCII):
             raise ValueError("Azure does not allow this resource group or cluster name")

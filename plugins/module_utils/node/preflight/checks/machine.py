@@ -74,17 +74,20 @@ def cgroup(now: Situation) -> Iterator[Outcome]:
     machine, version = now.machine, now.config.kubernetes.version
     if not machine.cgroup_v2:
         # The kubelet's configuration sets failCgroupV1: false, so it still starts.
-        refuses = (
-            "refuses it by default"
+        line = f"{version.major}.{version.minor}"
+        why = (
+            f"kubelet {line} refuses cgroup v1 by default; this collection sets failCgroupV1: false, so you "
+            "can join now. Switch to cgroup v2 soon: later releases will not start"
             if version.line >= LINE_WITHOUT_V1
-            else "still runs on it, later ones refuse it"
+            else f"kubelet {line} works with cgroup v1; kubelet 1.35 and later refuse it by default. You can "
+            "join now; switch to cgroup v2 before upgrading"
         )
         yield warning(
             "cgroup",
             "this machine runs cgroup v1",
-            f"the kubelet {version} {refuses}; Memory QoS needs cgroup v2",
-            "add systemd.unified_cgroup_hierarchy=1 to the kernel's command line (GRUB_CMDLINE_LINUX), "
-            "then reboot",
+            why,
+            "in /etc/default/grub add systemd.unified_cgroup_hierarchy=1 to GRUB_CMDLINE_LINUX, run "
+            "`update-grub`, then reboot",
         )
     if missing := [name for name in CONTROLLERS if name not in machine.controllers]:
         flags = " ".join(f"cgroup_enable={name}" for name in missing)

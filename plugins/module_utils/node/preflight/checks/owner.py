@@ -123,8 +123,9 @@ def node_name(now: Situation) -> Iterator[Outcome]:
     elif not now.machine.joined:
         yield Unchecked(
             "node-name-taken",
-            f"whether the cluster already has a Node {name}; "
-            f"check that `kubectl get node {name}` says NotFound",
+            f"whether the cluster already has a Node {name}: this machine may not read Nodes before it has "
+            f"joined. Type `kubectl get node {name}`: if it is not NotFound, set another agent.nodeName, or "
+            f"delete the old Node (kubectl delete node {name})",
         )
 
 

@@ -179,7 +179,9 @@ def test_all_that_is_wrong_with_the_nodes_is_told_at_once() -> None:
         members_of(nodes)
     paths = ["nodes[0].name", "nodes[1].cluster_id", "nodes[3].name", "nodes[4].cluster_id"]
     assert [problem.path for problem in caught.value.problems] == paths
-    with pytest.raises(ConfigInvalid, match="each node only once"):
+    with pytest.raises(
+        ConfigInvalid, match=r"nodes\[1\].name is edge-1, but another one has this name. Set each node once"
+    ):
         node_names([{"name": "edge-1"}, {"name": "edge-1"}])
 
 
