@@ -37,9 +37,11 @@ from tests.unit.node.sites import (
     TOKEN,
     VERSIONS,
     kubelet_writes_kubeconfig,
+    registered_labels,
 )
 
 NEWER = "1.34.5"
+UNBEARABLE = 13  # pods: a kubelet with this limit runs, and its Node is never Ready
 NEW_FILES = {name: f"{name} {NEWER}".encode() for name in ("kubelet", "kubectl", "kubeadm")}
 # Of no lasting meaning, or compared by what it is good for: the journal by giving the machine back.
 # A loaded kernel module stays until the next boot.
@@ -122,13 +124,13 @@ class World:
             status = main(arguments, host or self.machine.host)
         return status, said.getvalue()
 
-    def watched(self, watch: Watch, *arguments: str) -> None:
-        """The same, watched; it must succeed."""
+    def watched(self, watch: Watch, *arguments: str, ends: int = 0) -> None:
+        """The same, watched; it must end with this status."""
         host = DyingHost(str(self.machine.root), self.machine.commands, self.machine.clock)
         host.watch = watch
         with watch.system_calls():
             status, said = self.command(*arguments, host=host)
-        assert status == 0, said
+        assert status == ends, said
 
     def fingerprint(self) -> tuple[Any, ...]:
         """Everything that outlives a process, in short: two moments with the same one are the same."""
@@ -150,11 +152,12 @@ class World:
         if not machine.path(IDENTITY).exists():  # one that is there is good, by its date
             machine.put(IDENTITY, self.lab.pki.client.read_bytes() + self._signature, 0o600)
         kubelet_writes_kubeconfig(machine)
-        flags = machine.text("/etc/default/kubelet").splitlines()[1]
-        labels = dict(pair.split("=") for pair in flags.partition('="')[2].rstrip('"').split(","))
-        version = os.readlink(machine.path("/usr/local/bin/kubelet")).split("/")[-2]
+        labels = registered_labels(machine)
+        version = os.readlink(machine.path("/usr/local/bin/kubelet")).split("/")[-2].split("-")[0]
         node = self.nodes.setdefault("edge-1", a_node(labels=labels))
         node["status"]["nodeInfo"]["kubeletVersion"] = f"v{version}"
+        works = f'"maxPods": {UNBEARABLE}' not in machine.text("/etc/default/kubeletconfig.json")
+        node["status"]["conditions"] = a_node(ready=works)["status"]["conditions"]
 
     @property
     def _signature(self) -> bytes:
@@ -229,6 +232,7 @@ class Lab:
     api: FakeApi
     join: tuple[str, ...]
     update: tuple[str, ...]
+    broken: tuple[str, ...]  # an update with which the node does not get Ready: it is rolled back
     rotation: tuple[str, ...]  # a join with another authority of the cluster, and a new token
     follow: tuple[str, ...]  # a join with an address that is looked at again
     published: dict[str, bytes]  # what stands there
@@ -330,11 +334,13 @@ def a_lab(directory: Path, roots: Path, pki: Pki) -> Iterator[Lab]:
             },
         )
         commands = []
-        for name, content in (("join", document), ("update", newer), ("rotation", rotated)):
+        broken = merge(newer, {"node": {"maxPods": UNBEARABLE}, "upgrade": {"gateSeconds": 10}})
+        documents = {"join": document, "update": newer, "broken": broken, "rotation": rotated}
+        for name, content in documents.items():
             file = directory / f"{name}.json"
             file.write_text(json.dumps(content))
             commands.append(("join", "--config", str(file)))
-        join, update, rotation = commands
+        join, update, broken_update, rotation = commands
         (directory / "ca.pem").write_text(pki.ca_pem)
         url = f"{address.url}/bundle?sig=s3cret"
         follow = ("join", "--config-url", url, "--ca-cert", str(directory / "ca.pem"), "--durable")
@@ -345,4 +351,4 @@ def a_lab(directory: Path, roots: Path, pki: Pki) -> Iterator[Lab]:
             for version, content in (("17", document), ("18", newer))
         )
         published["bundle"] = old
-        yield Lab(roots, pki, api, join, update, rotation, follow, published, new)
+        yield Lab(roots, pki, api, join, update, broken_update, rotation, follow, published, new)

@@ -163,6 +163,47 @@ def test_killed_and_run_again(
     assert not wrong, f"{len(wrong)} wrong after {len(points.copies)} points:\n" + "\n\n".join(wrong[:20])
 
 
+# What a run says of a failure: another run, another time, and once it is blocked another reason.
+SAID = ("var/lib/aks-flex-node/state.json", "var/lib/aks-flex-node/refused-config.json")
+
+
+def without_words(photo: Photo) -> Photo:
+    """What counts on the machine: everything but the words about the failure."""
+    return {path: seen for path, seen in photo.items() if path not in SAID}
+
+
+def test_an_update_that_is_rolled_back_killed_and_run_again(
+    cases: dict[str, Case], lab: Lab, record_property: Callable[[str, object], None]
+) -> None:
+    """Never a mixture: the same command again ends in the previous generation, and the old document works."""
+    case = cases["update, lived-in"]
+    world = case.start.copy()
+    points = Points(world)
+    watch = Watch(points.happens)
+    world.watched(watch, *lab.broken, ends=1)
+    end = without_words(world.photo())
+    assert world.command("plan") == (0, "nothing to do\n")
+
+    def is_rolled_back(trying: World) -> None:
+        status, said = trying.command(*lab.broken)
+        assert status == 1, said
+        assert differences(end, without_words(trying.photo())) == []
+        assert trying.command("plan") == (0, "nothing to do\n")
+        assert "FLEX-1508" in trying.command(*lab.broken)[1], "it is not tried again"
+        gives_back(trying, case.origin, joined=True)
+
+    def returns(trying: World) -> None:
+        ends_in(trying, lab.join, case.joined)
+
+    def leaves(trying: World) -> None:
+        gives_back(trying, case.origin)
+
+    trials = (is_rolled_back, returns, leaves)
+    wrong = [line for where, left in points.copies for line in tried(where, left, *trials)]
+    record_property(f"{COUNTED}rollback", f"{watch.effects} {watch.moments} {len(points.copies)}")
+    assert not wrong, f"{len(wrong)} wrong after {len(points.copies)} points:\n" + "\n\n".join(wrong[:20])
+
+
 def files_of(world: World) -> Photo:
     """The files alone; those half written have random names."""
     photo = {re.sub(r"[.][0-9a-f]{12}$", ".~", path): seen for path, seen in world.photo().items()}

@@ -95,6 +95,12 @@ def kubelet_writes_kubeconfig(machine: Machine) -> None:
     machine.put(KUBECONFIG, WRITTEN.format(cluster=lines, identity=IDENTITY), 0o600)
 
 
+def registered_labels(machine: Machine) -> dict[str, str]:
+    """The labels with which a kubelet registers its Node."""
+    found = re.search(r"--node-labels=([^ \"]*)", machine.text("/etc/default/kubelet-registration"))
+    return dict(pair.split("=") for pair in found[1].split(",")) if found else {}
+
+
 @dataclass
 class Site:
     """Everything that a join needs."""
@@ -116,10 +122,7 @@ class Site:
         """What a kubelet does: it gets its certificate and registers its Node, once."""
         self.machine.put(IDENTITY, pki.client.read_bytes(), 0o600)
         kubelet_writes_kubeconfig(self.machine)
-        flags = self.machine.text("/etc/default/kubelet-registration")
-        found = re.search(r"--node-labels=([^ \"]*)", flags)
-        labels = dict(pair.split("=") for pair in found[1].split(",")) if found else {}
-        self.api.nodes.setdefault("edge-1", a_node(labels=labels))
+        self.api.nodes.setdefault("edge-1", a_node(labels=registered_labels(self.machine)))
 
 
 @contextmanager
