@@ -46,7 +46,8 @@ class Kind(Generic[T]):
 
     def refuse(self, raw: object, hint: str = "") -> Refused:
         """Return the refusal of a raw value, masked where it may be secret."""
-        return Refused(Problem("", "<secret>" if self.sensitive else shown(raw), self.accepts, hint))
+        value = "not valid (a secret, not shown)" if self.sensitive else shown(raw)
+        return Refused(Problem("", value, self.accepts, hint))
 
 
 @dataclass(frozen=True, slots=True)
