@@ -23,6 +23,9 @@ sys.path.insert(0, str(ROOT / ".collections"))
 
 from ansible_collections.aks.flexnode.plugins.module_utils.controller.azure import errors as azure_errors  # noqa: E402
 from ansible_collections.aks.flexnode.plugins.module_utils.controller.cluster import errors as cluster_errors  # noqa: E402
+from ansible_collections.aks.flexnode.plugins.module_utils.controller.cluster.proof import (  # noqa: E402
+    errors as proof_errors,
+)
 from ansible_collections.aks.flexnode.plugins.module_utils.controller.inventory import (  # noqa: E402
     errors as inventory_errors,
 )
@@ -66,7 +69,7 @@ from ansible_collections.aks.flexnode.plugins.module_utils.node.resources.progra
 from ansible_collections.aks.flexnode.plugins.module_utils.node.resources.tree import Tree  # noqa: E402
 
 # Where errors are defined besides node/errors.py: they are known once these are imported.
-ERROR_MODULES = (azure_errors, cluster_errors, inventory_errors, identity_errors, arc_errors)
+ERROR_MODULES = (azure_errors, cluster_errors, proof_errors, inventory_errors, identity_errors, arc_errors)
 EVERYTHING = ROOT / "docs" / "examples" / "everything.yml"
 # What can't stand in one document with the rest of it.
 INSTEAD: tuple[Mapping[str, Any], ...] = ({}, {"kubernetesAuth": {"profile": "token"}})
@@ -85,7 +88,6 @@ NO_EFFECT = (
     "paths.configDir",
     "paths.logDir",
     "pull.",
-    "upgrade.drain",
     "upgrade.maxUnavailable",
 )
 # Fields whose use is an error in this version (module_utils/node/config/available.py).

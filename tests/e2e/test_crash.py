@@ -36,7 +36,7 @@ from flexnode.machine.host import Host
 from flexnode.resources.kinds import KINDS
 
 looking = {"path", "stat", "exists", "read", "text", "names", "leftovers", "sha256"}
-looking |= {"mounts_below", "may_lower_oom_score"}
+looking |= {"mounts_below", "free_space", "may_lower_oom_score"}
 armed = False
 
 def deadly(change):

@@ -25,6 +25,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
+from ansible_collections.aks.flexnode.plugins.module_utils.node.net.download import ATTEMPTS
 from scripts import build_agent
 from testbed import Fault, Testbed, podman
 from testbed.machine import Machine
@@ -204,7 +205,7 @@ CASES: dict[str, tuple[Callable[[Edge], Trouble], str, tuple[str, ...]]] = {
     "truncated download": (
         lambda edge: mirror_shows(edge, Fault("*/kubelet", truncate=100_000)),
         "FLEX-1202",
-        ("kubelet", "100000 of", "run this again"),
+        ("kubelet", f"{ATTEMPTS * 100_000} of", "run this again"),
     ),
     "mirror answers with errors": (
         lambda edge: mirror_shows(edge, Fault("*/runc*", status=404)),

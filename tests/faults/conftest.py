@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from ansible_collections.aks.flexnode.plugins.module_utils.node.engine import fetch
+from ansible_collections.aks.flexnode.plugins.module_utils.node.machine import disk
 from tests.faults.lab import Lab, a_lab
 from tests.unit.node.servers import Pki
 
@@ -28,6 +29,7 @@ def _quick() -> Iterator[None]:
         patch.setenv("SSL_CERT_DIR", os.devnull)
         patch.setattr(os, "fsync", lambda _descriptor: None)
         patch.setattr(fetch, "PARALLEL", 1)  # the n-th effect is the same one in every run
+        patch.setattr(disk, "AT_ONCE", 1)
         yield
 
 

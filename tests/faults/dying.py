@@ -28,6 +28,7 @@ LOOKING = frozenset(
         "leftovers",
         "sha256",
         "mounts_below",
+        "free_space",
         "may_lower_oom_score",
     )
 )

@@ -38,6 +38,8 @@ EFFECTS = {
     "remove_tree",
     "set_access",
     "set_value",
+    "sync_directory",
+    "sync_tree",
     "write",
 }
 KILLS = 12  # real ones, for each operation

@@ -38,6 +38,8 @@ PROVOKED = {
     "FLEX-1203": "e2e/test_errors.py::test_bad_day",
     "FLEX-1204": "e2e/test_errors.py::test_a_working_node_survives_bad_updates",
     "FLEX-1205": "unit/node/engine/test_fetch.py::test_an_archive_that_is_not_what_it_should_be",
+    "FLEX-1206": "unit/node/net/test_download.py::"
+    "test_an_announced_size_above_the_limit_is_refused_before_anything_is_written",
     "FLEX-1301": "e2e/test_errors.py::test_bad_day",
     "FLEX-1302": "unit/node/machine/test_host.py::test_a_failed_command_is_an_error_that_quotes_it",
     "FLEX-1303": "e2e/test_errors.py::test_bad_day",

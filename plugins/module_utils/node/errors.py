@@ -194,6 +194,11 @@ class ArchiveUnsafe(FlexNodeError):
     remedy = "do not use this archive; use upstream's"
 
 
+class ArtifactTooLarge(FlexNodeError):
+    code, title = "FLEX-1206", "A download is larger than any known artifact"
+    remedy = "check mirror.url and the URL of the artifact: this is probably another file"
+
+
 # --- 13xx: host -------------------------------------------------------------------------------------------
 
 
@@ -319,36 +324,6 @@ class NotDrained(FlexNodeError):
 class Downgrade(FlexNodeError):
     code, title = "FLEX-1510", "The configuration asks for an older version than the installed one"
     remedy = "choose a newer version, or set upgrade.allowDowngrade: true"
-
-
-# --- 16xx: proof of join ----------------------------------------------------------------------------------
-
-
-class ProofPodFailed(FlexNodeError):
-    code, title = "FLEX-1601", "A pod does not run on the node"
-
-
-class DnsBroken(FlexNodeError):
-    code, title = "FLEX-1602", "Pods on the node can't resolve names"
-
-
-class ServicesUnreachable(FlexNodeError):
-    code, title = "FLEX-1603", "Services are not reachable from the node"
-    remedy = "check kube-proxy on this node: kubectl --namespace kube-system get pods --output wide"
-
-
-class LogsUnavailable(FlexNodeError):
-    code, title = "FLEX-1604", "Logs of pods on the node are not available"
-    remedy = "allow the cluster to reach the kubelet's port (10250) of this node"
-
-
-class ExecUnavailable(FlexNodeError):
-    code, title = "FLEX-1605", "Commands can't be run in pods on the node"
-    remedy = "allow the cluster to reach the kubelet's port (10250) of this node"
-
-
-class ProofImpossible(FlexNodeError):
-    code, title = "FLEX-1606", "The proof of join can't run"
 
 
 def error_classes() -> tuple[type[FlexNodeError], ...]:

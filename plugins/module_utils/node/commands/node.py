@@ -18,10 +18,9 @@ from ..errors import ConfigMissing, FlexNodeError, counted
 from ..follow.tick import tick
 from ..machine.host import Host
 from ..machine.program import COMMAND
-from ..node_object.taints import taint_commands
 from ..operations.leave import leave
 from ..operations.obtain import obtain, stored_config
-from ..operations.outcome import Reconciled
+from ..operations.outcome import Reconciled, taint_warnings
 from ..operations.reconcile import EVERYTHING, reconcile
 from ..secret import Secret
 from ..sources.source import Source, Stored
@@ -54,10 +53,8 @@ def apply(options: argparse.Namespace, host: Host, source: Source) -> int:
         if obtained.node.config.azure.arc.enabled:
             register_machine(obtained, say)
         run = reconcile(obtained, EVERYTHING, retry=options.retry, progress=say)
-    for warning in (*obtained.warnings, *run.warnings):
+    for warning in (*obtained.warnings, *run.warnings, *taint_warnings(run)):
         complain(f"warning: {warning}")
-    for line in taint_commands(obtained.node.name, run.taints):
-        complain(f"warning: a node may not change its own taints; with the cluster's credentials run: {line}")
     show(result_line(run, host.clock.monotonic() - start))
     return 0
 

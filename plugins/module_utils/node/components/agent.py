@@ -7,7 +7,15 @@ from __future__ import annotations
 
 from ..config.model import NodeConfig
 from ..machine.facts import Facts
-from ..machine.layout import APPLY_SERVICE, BIN_DIR, POLL_SERVICE, POLL_TIMER, PROGRAM_DIR, UNIT_DIR
+from ..machine.layout import (
+    AGENT_DIR,
+    APPLY_SERVICE,
+    BIN_DIR,
+    POLL_SERVICE,
+    POLL_TIMER,
+    PROGRAM_DIR,
+    UNIT_DIR,
+)
 from ..machine.program import COMMAND, sources
 from ..resources.base import Resource
 from ..resources.paths import Directory, File, Link
@@ -17,7 +25,7 @@ from .system_config import HEADER
 
 def resources(config: NodeConfig, facts: Facts) -> list[Resource]:
     """The command, from the files that run now."""
-    program = Program(f"{PROGRAM_DIR}/agent", sources(), COMMAND)
+    program = Program(AGENT_DIR, sources(), COMMAND)
     return [
         Directory(PROGRAM_DIR, 0o755, ours=True),
         program,

@@ -10,10 +10,9 @@ import json
 from ..catalogue.artifacts import artifacts_of
 from ..config.model import NodeConfig
 from ..machine.facts import Facts
-from ..machine.layout import version_dir
 from ..resources.base import Resource
 from ..resources.paths import File, Link
-from ..resources.tree import Tree
+from ..resources.tree import Tree, place_of
 
 # The plugins that upstream ships in every release since 1.4.
 PLUGINS = (
@@ -41,7 +40,7 @@ PLUGINS = (
 def resources(config: NodeConfig, facts: Facts) -> list[Resource]:
     """Plugins for any network that the cluster uses, and the bridge network if configured."""
     artifact = artifacts_of(config, facts.arch)["cni-plugins"]
-    directory = version_dir("cni-plugins", artifact.version)
+    directory = place_of(artifact)
     paths = config.paths.cni
     return [
         Tree(directory, artifact, tuple((name, name) for name in PLUGINS)),

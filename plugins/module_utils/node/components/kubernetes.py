@@ -8,10 +8,10 @@ from __future__ import annotations
 from ..catalogue.artifacts import artifacts_of
 from ..config.model import NodeConfig
 from ..machine.facts import Facts
-from ..machine.layout import BIN_DIR, KUBELET, version_dir
+from ..machine.layout import BIN_DIR, KUBELET
 from ..resources.base import Resource
 from ..resources.paths import Link
-from ..resources.tree import Tree
+from ..resources.tree import Tree, place_of
 
 BINARIES = ("kubelet", "kubectl", "kubeadm")
 
@@ -22,7 +22,7 @@ def resources(config: NodeConfig, facts: Facts) -> list[Resource]:
     parts: list[Resource] = []
     for name in BINARIES:
         artifact = artifacts[name]
-        directory = version_dir(name, artifact.version)
+        directory = place_of(artifact)
         restarts = (KUBELET,) if name == "kubelet" else ()
         parts.append(Tree(directory, artifact, ((artifact.member, name),), restarts))
         parts.append(Link(f"{BIN_DIR}/{name}", f"{directory}/{name}", restarts))

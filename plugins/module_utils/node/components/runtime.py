@@ -9,11 +9,11 @@ from ..catalogue.artifacts import artifacts_of
 from ..config.model import NodeConfig
 from ..config.types.values import RegistryMirror
 from ..machine.facts import Facts
-from ..machine.layout import BIN_DIR, CONTAINERD, CONTAINERD_DIR, SBIN_DIR, UNIT_DIR, version_dir
+from ..machine.layout import BIN_DIR, CONTAINERD, CONTAINERD_DIR, SBIN_DIR, UNIT_DIR
 from ..net.proxy import environment
 from ..resources.base import Resource
 from ..resources.paths import Directory, File, Link
-from ..resources.tree import Tree
+from ..resources.tree import Tree, place_of
 from .system_config import HEADER
 
 BINARIES = ("containerd", "containerd-shim-runc-v2", "ctr")
@@ -26,8 +26,7 @@ def resources(config: NodeConfig, facts: Facts) -> list[Resource]:
     """Binaries, configuration and unit of the container runtime."""
     artifacts = artifacts_of(config, facts.arch)
     runc, containerd = artifacts["runc"], artifacts["containerd"]
-    runc_dir = version_dir("runc", runc.version)
-    containerd_dir = version_dir("containerd", containerd.version)
+    runc_dir, containerd_dir = place_of(runc), place_of(containerd)
     return [
         Tree(runc_dir, runc, (("", "runc"),)),
         Tree(containerd_dir, containerd, tuple((f"bin/{name}", name) for name in BINARIES), (CONTAINERD,)),

@@ -6,9 +6,7 @@
 from __future__ import annotations
 
 import hashlib
-import http.client
 import os
-import ssl
 import tarfile
 import zlib
 from collections.abc import Iterable
@@ -16,16 +14,20 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import IO
 
 from ..catalogue.artifacts import Artifact
-from ..errors import ArchiveUnsafe, ArtifactTruncated, ArtifactUnreachable, DigestMismatch
-from ..machine.host import CHUNK, Host, explained
-from ..machine.layout import ASIDE, STAGING, VERSIONS_DIR
-from ..net.http_client import HttpClient, HttpFailure
+from ..errors import ArchiveUnsafe, DiskFull
+from ..machine.disk import FREE_SOME, explained
+from ..machine.host import CHUNK, Host
+from ..machine.layout import VERSIONS_DIR
+from ..net.download import MIB, Download, Wanted, private
+from ..net.http_client import HttpClient
 from ..resources.tree import Manifest, Tree
+from .prune import clear_staging
 
 PARALLEL = 4
 BLOCK = 1 << 18  # bytes that are unpacked at a time
-ATTEMPTS = 3  # for a download that broke off
-PATIENCE = 60.0  # seconds in which at least CHUNK bytes must arrive
+# Several times the largest known file of each kind: whatever is larger is something else.
+LARGEST = {"binary": 512 * MIB, "tar.gz": 1024 * MIB}
+UNPACKED = {"binary": 1, "tar.gz": 3}  # estimated bytes per downloaded byte
 
 
 class Fetcher:
@@ -37,28 +39,37 @@ class Fetcher:
         self._cache = cache
 
     def stage(self, trees: Iterable[Tree]) -> None:
-        """Download and unpack every tree beside its final place, several in parallel; all or an error."""
-        clear_staging(self._host)
-        self._host.make_directories(self._cache, 0o700)
-        by_digest: dict[str, list[Tree]] = {}
+        """Download and unpack every tree beside its final place, several in parallel; all or an error.
+
+        What an earlier run has unpacked and verified is used: one that fails does not cost the others.
+        """
+        missing: dict[str, list[Tree]] = {}
+        staged: set[str] = set()
         for tree in trees:
-            by_digest.setdefault(tree.artifact.sha256, []).append(tree)
+            if tree.is_staged(self._host):
+                staged.add(tree.staging)
+            else:
+                missing.setdefault(tree.artifact.sha256, []).append(tree)
+        clear_staging(self._host, keep=staged)
+        self._host.make_directories(self._cache, 0o700)
         # Archives first: unpacking takes longest, and must not start last.
-        longest_first = sorted(by_digest.values(), key=lambda same: same[0].artifact.kind == "binary")
+        longest_first = sorted(missing.values(), key=lambda same: same[0].artifact.kind == "binary")
         with ThreadPoolExecutor(PARALLEL, thread_name_prefix="fetch") as pool:
-            for staged in [pool.submit(self._stage_all_of, same) for same in longest_first]:
-                staged.result()
+            for done in [pool.submit(self._stage_all_of, same) for same in longest_first]:
+                done.result()
 
     def _stage_all_of(self, trees: list[Tree]) -> None:
         """Unpack every tree that one file contains (a node tarball has three), then remove the file."""
         archive = self._cached(trees[0].artifact)
         for tree in trees:
-            self._host.remove_tree(tree.staging)
             self._host.make_directories(tree.staging)
             if tree.artifact.kind == "binary":
                 digests = self._place(archive, tree)
             else:
                 digests = self._unpack(archive, tree)
+            # On the disk before the manifest says so, and long before a link points here. Each thread waits
+            # for its own files, while others still download.
+            self._host.sync_tree(tree.staging)
             Manifest.write(self._host, tree.staging, tree.artifact.sha256, digests)
         self._host.remove(archive)
 
@@ -74,67 +85,38 @@ class Fetcher:
         place = f"{self._cache}/{artifact.sha256}"
         if self._host.stat(place).is_ == "file" and self._host.sha256(place) == artifact.sha256:
             return place
+        wanted = Wanted(
+            f"{artifact.name} {artifact.version}", artifact.url, artifact.sha256, LARGEST[artifact.kind]
+        )
         partial = f"{place}.part"
-        try:
-            for attempt in range(1, ATTEMPTS + 1):
-                try:
-                    self._download(artifact, partial)
-                    break
-                except ArtifactTruncated:
-                    if attempt == ATTEMPTS:
-                        raise
-            self._host.move(partial, place)
-        finally:
-            self._host.remove(partial)
+        Download(
+            self._host,
+            self._client,
+            wanted,
+            partial,
+            check_space=lambda missing, total: self._check_space(artifact, missing, total),
+        ).run()
+        self._host.move(partial, place)
         return place
 
-    def _download(self, artifact: Artifact, target: str) -> None:
-        digest = hashlib.sha256()
-        received = 0
-        try:
-            with self._client.open("GET", artifact.url) as answer:
-                announced = int(answer.headers.get("Content-Length") or 0)
-                clock = self._host.clock
-                mark, deadline = 0, clock.monotonic() + PATIENCE
-                with explained(target):  # disk errors only: network errors are handled below
-                    file = open(self._host.path(target), "wb", opener=_private)  # noqa: SIM115
-                with file:
-                    while block := answer.read1(CHUNK):
-                        digest.update(block)
-                        with explained(target):
-                            file.write(block)
-                        received += len(block)
-                        if received - mark >= CHUNK:
-                            mark, deadline = received, clock.monotonic() + PATIENCE
-                        elif clock.monotonic() > deadline:
-                            raise _too_slow(artifact, received)
-                    with explained(target):
-                        file.flush()
-        except HttpFailure as failure:
-            raise ArtifactUnreachable(
-                what=f"{artifact.name} {artifact.version} can't be downloaded",
-                where=failure.url,
-                why=failure.reason,
-                fix=failure.advice
-                or (
-                    "set mirror.caCert to the CA of that server"
-                    if failure.tls
-                    else "check mirror.url, the network and `proxy`, then run this again"
-                ),
-            ) from failure
-        except (http.client.HTTPException, ssl.SSLError, TimeoutError, ConnectionError) as error:
-            raise _truncated(artifact, received, f"the connection broke: {error}") from error
-        if announced and received < announced:
-            raise _truncated(
-                artifact, received, f"the connection closed after {received} of {announced} bytes"
-            )
-        if digest.hexdigest() != artifact.sha256:
-            raise DigestMismatch(
-                what=f"digest of {os.path.basename(artifact.url)} differs",
-                where=artifact.url,
-                why=f"expected sha256 {artifact.sha256}, got {digest.hexdigest()}",
-                fix="check mirror.url and mirror.catalogue, or install a newer aks.flexnode",
-            )
+    def _check_space(self, artifact: Artifact, missing: int, total: int) -> None:
+        """Refuse a download that the disk can't hold, before anything is written."""
+        cache, cache_free = self._host.free_space(self._cache)
+        versions, versions_free = self._host.free_space(VERSIONS_DIR)
+        unpacked = total * UNPACKED[artifact.kind]
+        if cache == versions:
+            # A binary is moved, so it needs its space only once.
+            needs = [(self._cache, missing + (unpacked if artifact.kind == "tar.gz" else 0), cache_free)]
+        else:
+            needs = [(self._cache, missing, cache_free), (VERSIONS_DIR, unpacked, versions_free)]
+        for path, needed, free in needs:
+            if needed > free:
+                raise DiskFull(
+                    f"there is not enough disk space for {artifact.name} {artifact.version}",
+                    where=path,
+                    why=f"it needs about {needed / MIB:.0f} MiB, {free / MIB:.0f} MiB are free",
+                    fix=FREE_SOME,
+                )
 
     def _unpack(self, archive: str, tree: Tree) -> dict[str, str]:
         """Extract the wanted members, and only those, as plain files; returns their digests."""
@@ -164,42 +146,12 @@ class Fetcher:
 
     def _write_member(self, source: IO[bytes], target: str) -> str:
         digest = hashlib.sha256()
-        with explained(target), open(self._host.path(target), "xb", opener=_private) as file:
+        with explained(target), open(self._host.path(target), "xb", opener=private) as file:
             while block := source.read(CHUNK):
                 digest.update(block)
                 file.write(block)
             os.fchmod(file.fileno(), 0o755)
         return digest.hexdigest()
-
-
-def clear_staging(host: Host) -> None:
-    """Remove what an interrupted run left half unpacked."""
-    for name in host.names(VERSIONS_DIR):
-        for version in host.names(f"{VERSIONS_DIR}/{name}"):
-            if version.endswith((STAGING, ASIDE)):
-                host.remove_tree(f"{VERSIONS_DIR}/{name}/{version}")
-
-
-def _private(path: str, flags: int) -> int:
-    return os.open(path, flags | os.O_NOFOLLOW, 0o600)
-
-
-def _truncated(artifact: Artifact, received: int, why: str) -> ArtifactTruncated:
-    return ArtifactTruncated(
-        what=f"the download of {artifact.name} {artifact.version} is incomplete ({received} bytes)",
-        where=artifact.url,
-        why=why,
-        fix="run this again; if it fails again, check the log of the mirror or the proxy",
-    )
-
-
-def _too_slow(artifact: Artifact, received: int) -> ArtifactUnreachable:
-    return ArtifactUnreachable(
-        f"the download of {artifact.name} {artifact.version} is too slow",
-        where=artifact.url,
-        why=f"less than 1 MiB in {PATIENCE:g} s, {received} bytes so far",
-        fix="use a nearer source (mirror.url) or a faster connection, then run this again",
-    )
 
 
 def _unsafe(artifact: Artifact, why: str) -> ArchiveUnsafe:

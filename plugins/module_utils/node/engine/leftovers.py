@@ -19,7 +19,7 @@ def clear_leftovers(host: Host, store: Store) -> None:
     for directory, names in journaled.items():
         for leftover, name in host.leftovers(directory).items():
             if name in names:
-                host.remove(f"{directory}/{leftover}")
+                host.remove_tree(f"{directory}/{leftover}")
     for directory in store.directories:
         for leftover in host.leftovers(directory):
-            host.remove(f"{directory}/{leftover}")
+            host.remove_tree(f"{directory}/{leftover}")

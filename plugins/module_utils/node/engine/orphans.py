@@ -23,6 +23,7 @@ class Orphan:
     """An item of the journal that no component contains. Applying it restores its original state."""
 
     kind: ClassVar[str] = "orphan"
+    content_addressed: ClassVar[bool] = False
 
     entry: Entry
     vault: Vault

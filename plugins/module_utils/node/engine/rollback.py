@@ -22,10 +22,9 @@ from .restarts import Progress, reload_and_restart
 from .state import Store
 
 Restore = Callable[[Host, str, Origin, Vault], list[str]]
-# Kinds whose paths contain their digest: without a link to them they are not used, so they stay.
-UNUSED = ("tree", "program")
 RESTORE: dict[str, Restore] = {
-    **{kind: resource.restore for kind, resource in KINDS.items() if kind not in UNUSED},
+    # Content-addressed items stay: without a link to them they are not used.
+    **{kind: resource.restore for kind, resource in KINDS.items() if not resource.content_addressed},
     Orphan.kind: Orphan.restore,
     Retired.kind: Retired.restore,
 }

@@ -21,9 +21,9 @@ from ..errors import (
 from ..machine.clock import stamp
 from ..machine.host import Host
 from ..net.http_client import shown
-from ..node_object.taints import taint_commands
 from ..operations.leave import leave
 from ..operations.obtain import obtain
+from ..operations.outcome import taint_warnings
 from ..operations.reconcile import EVERYTHING, reconcile
 from ..sources.source import Seen, is_tombstone
 from ..sources.watched import LONGEST, Blocked, News, Watched
@@ -58,10 +58,8 @@ def follow(host: Host, store: Store, watched: Watched, news: News, say: Say) -> 
     current = Watched.of(store.source()) or watched  # reconcile has stored it as settled
     store.set_source(replace(current, blocked=None).as_dict())
     store.set_monitoring({})
-    for warning in run.warnings:
+    for warning in (*run.warnings, *taint_warnings(run)):
         say(f"warning: {warning}")
-    for line in taint_commands(run.node["name"], run.taints):
-        say(f"warning: a node may not change its own taints; with the cluster's credentials run: {line}")
     say(f"configuration {watched.version or 'without a version'} is applied: {run.summary}")
     return 0
 

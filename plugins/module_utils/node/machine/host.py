@@ -15,8 +15,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ..errors import CommandFailed, DiskFull, FileUnusable, NotRoot, ReadOnlyTarget
+from ..errors import CommandFailed, NotRoot
 from .clock import Clock, SystemClock
+from .disk import copy, discard, explained, free_space, sync, sync_below
 
 if TYPE_CHECKING:
     from .command import Completed, Runner
@@ -150,6 +151,11 @@ class Host:
                 points.append(point)
         return tuple(sorted(points, key=lambda point: (-point.count("/"), point)))
 
+    def free_space(self, path: str) -> tuple[int, int]:
+        """The file system that `path` is on or will be on (its device number), and its free bytes."""
+        with explained(path):
+            return free_space(self.path(path))
+
     def may_lower_oom_score(self) -> bool:
         """Whether the OOM score of a process may be lowered; in some containers it may not."""
         path = self.path("/proc/self/oom_score_adj")
@@ -180,7 +186,10 @@ class Host:
         mtime_ns: int | None = None,
         durable: bool = True,
     ) -> None:
-        """Write a file atomically: readers see the old or the new content, never a part."""
+        """Write a file atomically: readers see the old or the new content, never a part.
+
+        With `durable`, content and name are on the disk when this returns.
+        """
         with explained(path), self._beside(path) as temporary:
             descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
             with open(descriptor, "wb") as file:
@@ -193,10 +202,13 @@ class Host:
             if mtime_ns is not None:
                 os.utime(temporary, ns=(mtime_ns, mtime_ns))
             os.replace(temporary, self.path(path))
+            if durable:
+                sync(os.path.dirname(self.path(path)))
 
     def append(self, path: str, content: bytes) -> None:
-        """Append to a file that only root can read, and sync it."""
+        """Append to a file that only root can read, and sync it; a new file with its name."""
         with explained(path):
+            is_new = not os.path.lexists(self.path(path))
             descriptor = os.open(
                 self.path(path), os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW, 0o600
             )
@@ -204,6 +216,8 @@ class Host:
                 file.write(content)
                 file.flush()
                 os.fsync(descriptor)
+            if is_new:
+                sync(os.path.dirname(self.path(path)))
 
     def set_value(self, path: str, value: str) -> None:
         """Write a kernel file such as /proc/sys/..., which can only be written in place."""
@@ -239,19 +253,27 @@ class Host:
                 os.close(descriptor)
 
     def move(self, source: str, target: str) -> None:
-        """Rename; across file systems, copy to the target's directory first."""
+        """Rename a file or directory; across file systems, copy it to the target's directory first."""
         with explained(target):
             try:
                 os.replace(self.path(source), self.path(target))
             except OSError as error:
                 if error.errno != errno.EXDEV:
                     raise
-                from shutil import copy2
-
                 with self._beside(target) as temporary:
-                    copy2(self.path(source), temporary, follow_symlinks=False)
+                    copy(self.path(source), temporary)
                     os.replace(temporary, self.path(target))
-                os.unlink(self.path(source))
+                self.remove_tree(source)
+
+    def sync_directory(self, path: str) -> None:
+        """Wait until the entries of a directory are on the disk: what was created or renamed in it."""
+        with explained(path):
+            sync(self.path(path))
+
+    def sync_tree(self, path: str) -> None:
+        """Wait until every file and directory below a directory is on the disk."""
+        with explained(path):
+            sync_below(self.path(path))
 
     def remove(self, path: str) -> None:
         """Remove a file or link, if it exists."""
@@ -294,14 +316,13 @@ class Host:
 
     @contextlib.contextmanager
     def _beside(self, path: str) -> Iterator[str]:
-        """An unpredictable temporary name in the same directory; the file is always removed afterwards."""
+        """An unpredictable temporary name in the same directory; what is left there is always removed."""
         directory, name = os.path.split(self.path(path))
         temporary = os.path.join(directory, f".{name}.{os.urandom(6).hex()}")
         try:
             yield temporary
         finally:
-            with contextlib.suppress(FileNotFoundError):
-                os.unlink(temporary)
+            discard(temporary)
 
 
 def unescaped(text: str) -> str:
@@ -313,28 +334,3 @@ def require_root() -> None:
     """Refuse to run without root, before a PermissionError does."""
     if os.geteuid() != 0:
         raise NotRoot("root is needed", fix="use become: true, or sudo")
-
-
-@contextlib.contextmanager
-def explained(path: str) -> Iterator[None]:
-    """Turn an OSError about a path into an error that says what to do."""
-    try:
-        yield
-    except OSError as error:
-        if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            raise DiskFull(
-                what="no space left on the disk",
-                where=path,
-                why=f"the file system of {path} is full",
-                fix="free some space (see df -h), then run this again: it continues where it stopped",
-            ) from error
-        if error.errno in (errno.EROFS, errno.EACCES, errno.EPERM):
-            raise ReadOnlyTarget(
-                what="a file or directory can't be written",
-                where=path,
-                why=os.strerror(error.errno or 0),
-                fix="remount it writable (mount -o remount,rw) or choose another directory under `paths`",
-            ) from error
-        raise FileUnusable(
-            "a file or directory can't be changed", where=path, why=error.strerror or str(error)
-        ) from error

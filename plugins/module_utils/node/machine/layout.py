@@ -7,6 +7,7 @@ from __future__ import annotations
 
 PROGRAM_DIR = "/opt/aks-flex-node"
 VERSIONS_DIR = f"{PROGRAM_DIR}/versions"
+AGENT_DIR = f"{PROGRAM_DIR}/agent"  # versions of the aks-flex-node command
 BIN_DIR = "/usr/local/bin"
 SBIN_DIR = "/usr/local/sbin"
 UNIT_DIR = "/etc/systemd/system"
@@ -20,13 +21,12 @@ POLL_TIMER = "aks-flex-node-poll.timer"
 APPLY_SERVICE = "aks-flex-node-apply.service"  # applies it
 
 
-def version_dir(name: str, version: object) -> str:
-    """The directory of one version of an artifact."""
-    return f"{VERSIONS_DIR}/{name}/{version}"
+STAGING = ".staging"  # a version that is unpacked, but not in place yet
 
 
-STAGING = ".staging"  # a version while it is unpacked
-ASIDE = ".old"  # a version that is being replaced
+def version_dir(name: str, version: object, sha256: str) -> str:
+    """The directory of one build of an artifact: other bytes are another version, under any name."""
+    return f"{VERSIONS_DIR}/{name}/{version}-{sha256[:12]}"
 
 
 def enabled(unit: str, by: str = "multi-user.target") -> tuple[str, str]:

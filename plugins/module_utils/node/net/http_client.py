@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import http.client
+import os
 import ssl
 import urllib.error
 import urllib.parse
@@ -77,10 +78,12 @@ class HttpClient:
         clock: Clock | None = None,
         timeout: float = 30,
         attempts: int = 4,
+        jitter: Callable[[], float] | None = None,
     ) -> None:
         self._clock = clock or SystemClock()
         self._timeout = timeout
         self._attempts = attempts
+        self._jitter = jitter or spread
         if context is None:
             context = ssl.create_default_context()
             if ca_pem:
@@ -122,7 +125,7 @@ class HttpClient:
             except HttpFailure as failure:
                 if failure.final or attempt == self._attempts:
                     raise
-                wait = failure.retry_after or 0.5 * 2 ** (attempt - 1)
+                wait = failure.retry_after or 0.5 * 2 ** (attempt - 1) * self._jitter()
                 self._clock.sleep(min(wait, 60))
         raise AssertionError("unreachable: the last attempt returns or raises")
 
@@ -166,6 +169,11 @@ class HttpClient:
             request.add_unredirected_header(
                 "Proxy-Authorization", "Basic " + base64.b64encode(pair.encode()).decode()
             )
+
+
+def spread() -> float:
+    """A random factor for pauses, 0.5 to 1.5, so that the nodes of a site do not all retry at one moment."""
+    return 0.5 + os.urandom(1)[0] / 255
 
 
 def quick_context(ca_pem: str = "") -> ssl.SSLContext | None:

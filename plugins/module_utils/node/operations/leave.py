@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from ..config.model import NodeConfig
 from ..config.parse import parse
 from ..config.types.setting import Purpose
-from ..engine.fetch import clear_staging
+from ..engine.prune import clear_staging
 from ..engine.restarts import Progress, silent
 from ..engine.restore_host import Restored, restore_host
 from ..engine.state import Phase, Store, store_of

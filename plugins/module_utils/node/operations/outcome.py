@@ -58,6 +58,14 @@ class Reconciled:
         return self.outcome.summary if self.changed or self.outcome.kind == "joined" else "unchanged"
 
 
+def taint_warnings(run: Reconciled) -> list[str]:
+    """A node may not change its own taints: the commands for someone who may, one line per taint."""
+    pairs = [f"{taint['key']}={taint['value']}:{taint['effect']}" for taint in run.taints.get("set", ())]
+    pairs += [f"{taint['key']}:{taint['effect']}-" for taint in run.taints.get("remove", ())]
+    why = "a node may not change its own taints; run this with the cluster's credentials"
+    return [f"{why}: kubectl taint nodes {run.node['name']} --overwrite {pair}" for pair in pairs]
+
+
 def outcome_of(plan: Plan, applied: Mapping[str, Any] | None, document: Mapping[str, Any]) -> Outcome:
     """Compare the document with the one that was applied last."""
     if applied is None:

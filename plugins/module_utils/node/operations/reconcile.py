@@ -17,6 +17,7 @@ from ..config.model import NodeConfig
 from ..engine.fetch import Fetcher
 from ..engine.leftovers import clear_leftovers
 from ..engine.plan import Plan, Step, make_plan
+from ..engine.prune import prune, versions_before
 from ..engine.record import Record
 from ..engine.restarts import Progress, silent
 from ..engine.state import Phase
@@ -102,6 +103,8 @@ def reconcile(
         raise
     if record:
         commit(obtained, components, record, run)
+    if done := Record.of(store.transaction()):
+        prune(host, store, versions_before(done.before))
     store.finish()
     return run
 
@@ -220,7 +223,10 @@ def commit(obtained: Obtained, components: Sequence[str], record: JoinRecord, ru
         store.set_source(replace(watched, settled=True).as_dict())
     seen = node.read() or {}
     run.node = summary(node.name, seen)
-    run.taints = taint_changes(node.config, store, seen)
+    known = store.state().get("taints") or []
+    run.taints, ours = taint_changes(node.config, known, seen)
+    if ours != known:
+        store.note(taints=ours or None)
 
 
 def download_client(config: NodeConfig, host: Host) -> HttpClient:

@@ -14,11 +14,11 @@ from ..errors import ConfigInvalid, NotInCatalogue
 from ..identity.choice import PURPOSES, Purpose, method_for
 from ..machine.facts import ARCHITECTURES
 from ..machine.host import Host
-from ..machine.layout import version_dir
+from ..machine.layout import STAGING
 from ..net.http_client import HttpClient
 from ..net.kube import KubeClient
 from ..net.proxy import proxies
-from ..resources.tree import Manifest
+from ..resources.tree import Manifest, place_of
 from .finding import Stage
 from .probes.azure import Asked, Identify, ask_azure, own_identity
 from .probes.parallel import together
@@ -134,7 +134,9 @@ def to_download(host: Host, config: NodeConfig, machine: Machine) -> list[Artifa
 
 
 def _here(host: Host, artifact: Artifact, cache: str) -> bool:
-    installed = Manifest.read(host, version_dir(artifact.name, artifact.version))
-    return (installed is not None and installed.artifact == artifact.sha256) or host.exists(
-        f"{cache}/{artifact.sha256}"
+    place = place_of(artifact)
+    # Installed, or unpacked by a run that did not get further.
+    unpacked = (Manifest.read(host, place), Manifest.read(host, place + STAGING))
+    return host.exists(f"{cache}/{artifact.sha256}") or any(
+        manifest is not None and manifest.artifact == artifact.sha256 for manifest in unpacked
     )

@@ -52,10 +52,12 @@ class Vault(Protocol):
 class Item(Protocol):
     """An element of a plan: local state that can be observed, applied and rolled back.
 
-    `mark` identifies the state that `apply` produces.
+    `mark` identifies the state that `apply` produces. `content_addressed`: its path contains the digest of
+    its content, so applying it never replaces anything that worked, and a rollback must leave it alone.
     """
 
     kind: ClassVar[str]
+    content_addressed: ClassVar[bool]
 
     @property
     def name(self) -> str: ...

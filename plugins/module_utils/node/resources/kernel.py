@@ -24,6 +24,7 @@ class KernelModule:
     """A kernel module, loaded or built in. At boot it is loaded by a file in /etc/modules-load.d."""
 
     kind: ClassVar[str] = "module"
+    content_addressed: ClassVar[bool] = False
 
     module: str
     drift: Drift = Drift.REPAIR
@@ -91,6 +92,7 @@ class Sysctl:
     """A kernel setting as it is now. At boot it is set by a file in /etc/sysctl.d."""
 
     kind: ClassVar[str] = "sysctl"
+    content_addressed: ClassVar[bool] = False
 
     setting: str
     value: str
@@ -156,6 +158,7 @@ class SwapOff:
     """No active swap."""
 
     kind: ClassVar[str] = "swap"
+    content_addressed: ClassVar[bool] = False
     name: ClassVar[str] = "active"
     mark: ClassVar[str] = ""
 
@@ -214,6 +217,7 @@ class FstabSwap:
     """No swap in fstab: swap lines are commented out with a note, all other lines stay."""
 
     kind: ClassVar[str] = "fstab"
+    content_addressed: ClassVar[bool] = False
     name: ClassVar[str] = FSTAB
     mark: ClassVar[str] = "no swap"
 

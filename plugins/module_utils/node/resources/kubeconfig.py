@@ -26,6 +26,7 @@ class Kubeconfig:
     """
 
     kind: ClassVar[str] = "kubeconfig"
+    content_addressed: ClassVar[bool] = False
 
     path: str
     server: str

@@ -19,6 +19,7 @@ class File:
     """A file that is managed as a whole: content, mode and owner."""
 
     kind: ClassVar[str] = "file"
+    content_addressed: ClassVar[bool] = False
 
     path: str
     content: str
@@ -87,6 +88,7 @@ class Link:
     """A symbolic link: switches versions, enables or masks a unit."""
 
     kind: ClassVar[str] = "link"
+    content_addressed: ClassVar[bool] = False
 
     path: str
     target: str
@@ -145,6 +147,7 @@ class Directory:
     """
 
     kind: ClassVar[str] = "directory"
+    content_addressed: ClassVar[bool] = False
 
     path: str
     mode: int | None = None

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
@@ -19,6 +20,7 @@ class Program:
     """Files that are installed together. The directory's name contains their digest."""
 
     kind: ClassVar[str] = "program"
+    content_addressed: ClassVar[bool] = True
 
     directory: str
     files: Mapping[str, bytes]
@@ -42,9 +44,16 @@ class Program:
         return "directory"
 
     def observe(self, host: Host) -> list[str]:
-        """Files that are missing or differ."""
+        """Files that are missing or differ, in content or mode."""
         place = self.path  # computed from all files, so only once
-        return [name for name, content in self.files.items() if host.read(f"{place}/{name}") != content]
+        return [name for name in self.files if not self._intact(host, f"{place}/{name}", name)]
+
+    def _intact(self, host: Host, path: str, name: str) -> bool:
+        seen = host.stat(path)
+        return (seen.is_, seen.mode) == ("file", self._mode(name)) and host.read(path) == self.files[name]
+
+    def _mode(self, name: str) -> int:
+        return 0o755 if name == self.executable else 0o644
 
     def difference(self, seen: list[str]) -> Change | None:
         """Any missing or changed file is a difference."""
@@ -59,15 +68,39 @@ class Program:
         return {"is": "absent"}
 
     def apply(self, host: Host) -> None:
-        """Write all files to a temporary directory, then rename it."""
+        """Install all files at once, or repair those that differ: the command is there at any moment."""
+        if host.stat(self.path).is_ == "directory":
+            self._repair(host)
+        else:
+            self._install(host)
+
+    def _install(self, host: Host) -> None:
+        """Write all files to a temporary directory, sync it, then rename it."""
         staging = f"{self.directory}/.staging"
         host.remove_tree(staging)
         for name, content in self.files.items():
             path = f"{staging}/{name}"
-            host.make_directories(path.rpartition("/")[0])
-            host.write(path, content, 0o755 if name == self.executable else 0o644, durable=False)
-        host.remove_tree(self.path)
+            host.make_directories(os.path.dirname(path))
+            host.write(path, content, self._mode(name), durable=False)
+        host.sync_tree(staging)
+        host.remove(self.path)  # something that is not a directory
         host.move(staging, self.path)
+        host.sync_directory(self.directory)
+
+    def _repair(self, host: Host) -> None:
+        """Replace one file after the other, each atomically; what is in the way of one is removed."""
+        place = self.path
+        for name in self.observe(host):
+            directory = place
+            for part in name.split("/")[:-1]:
+                directory = f"{directory}/{part}"
+                if host.stat(directory).is_ != "directory":
+                    host.remove(directory)
+                    host.make_directory(directory)
+            host.remove_tree(f"{directory}/__pycache__")  # it may have been compiled from the damaged file
+            if host.stat(f"{place}/{name}").is_ == "directory":
+                host.remove_tree(f"{place}/{name}")
+            host.write(f"{place}/{name}", self.files[name], self._mode(name))
 
     @classmethod
     def mark_now(cls, host: Host, name: str) -> str:

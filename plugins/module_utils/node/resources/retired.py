@@ -19,6 +19,7 @@ class Retired:
     """Removes the certificate, so that the kubelet requests a new one. A rollback restores it."""
 
     kind: ClassVar[str] = "certificate"
+    content_addressed: ClassVar[bool] = False
 
     path: str  # the kubelet's link to the certificate
     restarts: tuple[str, ...] = (KUBELET,)

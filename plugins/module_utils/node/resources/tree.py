@@ -6,13 +6,14 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from ..catalogue.artifacts import Artifact
 from ..machine.host import Host
-from ..machine.layout import ASIDE, STAGING
+from ..machine.layout import STAGING, version_dir
 from .base import Change, Drift, Origin, Vault
 
 MANIFEST = ".manifest.json"
@@ -44,6 +45,11 @@ class Manifest:
         document = json.dumps({"artifact": artifact, "files": files}, indent=1)
         host.write(f"{tree}/{MANIFEST}", document.encode(), 0o644)
 
+    @property
+    def digests(self) -> dict[str, str]:
+        """The digest of every file."""
+        return {name: str(noted["sha256"]) for name, noted in self.files.items()}
+
     def damaged(self, host: Host, tree: str) -> list[str]:
         """Files that differ from what was unpacked. Only files whose fingerprint changed are read again."""
         return [
@@ -56,9 +62,10 @@ class Manifest:
 
 @dataclass(frozen=True, slots=True)
 class Tree:
-    """One version of one artifact under /opt/aks-flex-node/versions. Links decide which version is used."""
+    """One build of one artifact under /opt/aks-flex-node/versions. Links decide which one is used."""
 
     kind: ClassVar[str] = "tree"
+    content_addressed: ClassVar[bool] = True
 
     path: str
     artifact: Artifact
@@ -83,14 +90,21 @@ class Tree:
 
     def observe(self, host: Host) -> str:
         """complete, absent, or what differs."""
-        manifest = Manifest.read(host, self.path)
+        return self._state_at(host, self.path)
+
+    def is_staged(self, host: Host) -> bool:
+        """Whether it is unpacked and verified beside its place, by this run or an earlier one."""
+        return self._state_at(host, self.staging) == "complete"
+
+    def _state_at(self, host: Host, place: str) -> str:
+        manifest = Manifest.read(host, place)
         if manifest is None:
             return "absent"
         if manifest.artifact != self.artifact.sha256:
             return "another build"
         if {name for _member, name in self.members} - set(manifest.files):
             return "incomplete"
-        damaged = manifest.damaged(host, self.path)
+        damaged = manifest.damaged(host, place)
         return f"changed: {', '.join(damaged)}" if damaged else "complete"
 
     def difference(self, seen: str) -> Change | None:
@@ -111,13 +125,26 @@ class Tree:
         return {"is": "absent"}
 
     def apply(self, host: Host) -> None:
-        """Rename the staged directory into place; an older one is moved aside and removed."""
-        aside = self.path + ASIDE
-        if not host.stat(self.path).absent:
-            host.remove_tree(aside)
-            host.move(self.path, aside)
-        host.move(self.staging, self.path)
-        host.remove_tree(aside)
+        """Rename the staged directory, which is on the disk already, into place.
+
+        A directory that is there is repaired file by file: links to its files are never without a target.
+        """
+        if host.stat(self.path).is_ == "directory":
+            self._repair(host)
+        else:
+            host.remove(self.path)
+            host.move(self.staging, self.path)
+        host.sync_directory(os.path.dirname(self.path))
+
+    def _repair(self, host: Host) -> None:
+        staged = Manifest.read(host, self.staging) or Manifest(self.artifact.sha256, {})
+        for name in staged.damaged(host, self.path):
+            if host.stat(f"{self.path}/{name}").is_ == "directory":
+                host.remove_tree(f"{self.path}/{name}")
+            host.move(f"{self.staging}/{name}", f"{self.path}/{name}")
+        host.sync_directory(self.path)
+        Manifest.write(host, self.path, staged.artifact, staged.digests)
+        host.remove_tree(self.staging)
 
     @classmethod
     def mark_now(cls, host: Host, name: str) -> str:
@@ -129,3 +156,8 @@ class Tree:
     def restore(cls, host: Host, name: str, origin: Origin, vault: Vault) -> list[str]:
         """Remove it."""
         return host.remove_tree(name)
+
+
+def place_of(artifact: Artifact) -> str:
+    """The directory of the tree of an artifact."""
+    return version_dir(artifact.name, artifact.version, artifact.sha256)

@@ -33,6 +33,7 @@ class Unit:
     """
 
     kind: ClassVar[str] = "unit"
+    content_addressed: ClassVar[bool] = False
 
     unit: str
     drift: Drift = Drift.RESTART

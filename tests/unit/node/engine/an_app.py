@@ -25,10 +25,13 @@ from ansible_collections.aks.flexnode.plugins.module_utils.node.errors import (
     NodeNotReady,
 )
 from ansible_collections.aks.flexnode.plugins.module_utils.node.machine.host import Host
-from ansible_collections.aks.flexnode.plugins.module_utils.node.machine.layout import version_dir
 from ansible_collections.aks.flexnode.plugins.module_utils.node.resources.base import Resource
 from ansible_collections.aks.flexnode.plugins.module_utils.node.resources.paths import Directory, File, Link
-from ansible_collections.aks.flexnode.plugins.module_utils.node.resources.tree import Manifest, Tree
+from ansible_collections.aks.flexnode.plugins.module_utils.node.resources.tree import (
+    Manifest,
+    Tree,
+    place_of,
+)
 from ansible_collections.aks.flexnode.plugins.module_utils.node.resources.units import Unit
 from tests.unit.node.fakes import Machine
 
@@ -96,7 +99,7 @@ def run(
 
 def a_tree(name: str = "tool") -> Tree:
     artifact = Artifact(name, "1.0.0", "amd64", f"https://x.example/{name}", name[0] * 64, "binary")
-    return Tree(version_dir(name, "1.0.0"), artifact, (("", name),))
+    return Tree(place_of(artifact), artifact, (("", name),))
 
 
 def an_app(content: str = "one") -> list[Resource]:
@@ -104,7 +107,7 @@ def an_app(content: str = "one") -> list[Resource]:
     return [
         Directory("/opt", 0o755, ours=True),
         a_tree(),
-        Link("/usr/bin/tool", f"{version_dir('tool', '1.0.0')}/tool", (APP,)),
+        Link("/usr/bin/tool", f"{a_tree().path}/tool", (APP,)),
         File("/etc/app/config", content, restarts=(APP,)),
         File("/etc/app/second", content, restarts=(APP,)),
         File(UNIT_FILE, "[Service]\nExecStart=/usr/bin/tool\n", restarts=(APP,)),

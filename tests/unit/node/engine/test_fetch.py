@@ -21,7 +21,13 @@ from ansible_collections.aks.flexnode.plugins.module_utils.node.errors import (
     ArtifactTruncated,
     ArtifactUnreachable,
     DigestMismatch,
+    DiskFull,
     FlexNodeError,
+)
+from ansible_collections.aks.flexnode.plugins.module_utils.node.machine.host import Host
+from ansible_collections.aks.flexnode.plugins.module_utils.node.machine.layout import (
+    VERSIONS_DIR,
+    version_dir,
 )
 from ansible_collections.aks.flexnode.plugins.module_utils.node.net.http_client import HttpClient
 from ansible_collections.aks.flexnode.plugins.module_utils.node.resources.tree import Tree
@@ -55,7 +61,8 @@ def an_artifact(base: str, name: str, content: bytes, kind: str = "binary") -> A
 
 
 def a_tree(artifact: Artifact, *members: tuple[str, str], at: str = "") -> Tree:
-    return Tree(f"/opt/versions/{at or artifact.name}/1.0.0", artifact, members or (("", artifact.name),))
+    place = version_dir(at or artifact.name, artifact.version, artifact.sha256)
+    return Tree(place, artifact, members or (("", artifact.name),))
 
 
 def files(content: Mapping[str, bytes]) -> Callable[[Request], Answer]:
@@ -167,11 +174,11 @@ def test_a_download_that_breaks_off_is_tried_again(machine: Machine) -> None:
     assert machine.text(f"{tree.staging}/tool") == "program"
 
 
-def test_a_download_that_always_breaks_off(machine: Machine) -> None:
+def test_a_download_that_always_breaks_off_leaves_its_part_for_the_next_run(machine: Machine) -> None:
     with serving(lambda _: Answer(b"program", cut=3)) as server, pytest.raises(ArtifactTruncated) as caught:
         fetcher(machine).stage([a_tree(an_artifact(server.url, "tool", b"program"))])
     assert "3 of 7 bytes" in caught.value.why
-    assert left_behind(machine) == []
+    assert left_behind(machine) == [f"{hashlib.sha256(b'program').hexdigest()}.part"]
 
 
 def test_a_file_that_is_not_there(machine: Machine) -> None:
@@ -223,12 +230,84 @@ def test_an_archive_that_is_not_what_it_should_be(machine: Machine, packed: byte
     assert caught.value.where == f"{server.url}/pack"
 
 
-def test_one_that_fails_fails_all(machine: Machine) -> None:
-    with serving(files({"good": b"good"})) as server:
+def test_one_that_fails_fails_all_and_only_that_one_is_fetched_again(machine: Machine) -> None:
+    packed = archive(("bin/pack", b"packed"))
+    content = {"good": b"good", "pack": packed}
+    with serving(files(content)) as server:
         trees = [a_tree(an_artifact(server.url, name, name.encode())) for name in ("good", "missing")]
+        trees.append(a_tree(an_artifact(server.url, "pack", packed, "tar.gz"), ("bin/pack", "pack")))
         with pytest.raises(FlexNodeError):
             fetcher(machine).stage(trees)
-    assert all(machine.host.stat(tree.path).absent for tree in trees)
+        assert all(machine.host.stat(tree.path).absent for tree in trees)
+        content["missing"] = b"missing"
+        server.requests.clear()
+        fetcher(machine).stage(trees)
+    assert server.asked == ["GET /missing"]
+    for tree in trees:
+        tree.apply(machine.host)
+        assert tree.observe(machine.host) == "complete"
+
+
+def test_of_a_node_tarball_only_what_is_not_unpacked_is_unpacked(machine: Machine) -> None:
+    packed = archive(("node/kubelet", b"1"), ("node/kubectl", b"2"))
+    with serving(files({"node": packed})) as server:
+        artifact = an_artifact(server.url, "node", packed, "tar.gz")
+        first, second = [a_tree(artifact, (f"node/{name}", name), at=name) for name in ("kubelet", "kubectl")]
+        fetcher(machine).stage([first])
+        before = machine.host.stat(f"{first.staging}/kubelet").fingerprint
+        fetcher(machine).stage([first, second])
+    assert machine.host.stat(f"{first.staging}/kubelet").fingerprint == before
+    assert second.is_staged(machine.host)
+
+
+def test_an_unpacked_version_that_was_damaged_or_is_not_wanted_any_more_is_not_kept(machine: Machine) -> None:
+    with serving(files({"tool": b"program", "other": b"other"})) as server:
+        tool, other = (
+            a_tree(an_artifact(server.url, name, content))
+            for name, content in (("tool", b"program"), ("other", b"other"))
+        )
+        fetcher(machine).stage([tool, other])
+        machine.put(f"{tool.staging}/tool", "damaged", 0o755)
+        fetcher(machine).stage([tool])
+    assert machine.text(f"{tool.staging}/tool") == "program"
+    assert machine.host.stat(other.staging).absent
+
+
+class SmallDisk(Host):
+    """A host with little space: file system and free MiB of each directory."""
+
+    free: Mapping[str, tuple[int, int]]
+
+    def free_space(self, path: str) -> tuple[int, int]:
+        device, free = self.free[path]
+        return device, free << 20
+
+
+SPACE = {
+    "one file system, a binary": ((1, 6), (1, 6), "binary", CACHE, "needs about 7 MiB"),
+    "one file system, an archive": ((1, 27), (1, 27), "tar.gz", CACHE, "needs about 28 MiB, 27 MiB are free"),
+    "no room for the download": ((1, 6), (2, 99), "tar.gz", CACHE, "needs about 7 MiB"),
+    "no room for the binary": ((1, 99), (2, 6), "binary", VERSIONS_DIR, "needs about 7 MiB"),
+    "no room to unpack": ((1, 99), (2, 20), "tar.gz", VERSIONS_DIR, "needs about 21 MiB, 20 MiB are free"),
+}
+
+
+@pytest.mark.parametrize(("cache", "versions", "kind", "where", "why"), SPACE.values(), ids=SPACE)
+def test_a_disk_that_is_too_small_is_found_before_anything_is_written(
+    machine: Machine, cache: tuple[int, int], versions: tuple[int, int], kind: str, where: str, why: str
+) -> None:
+    host = SmallDisk(str(machine.root), machine.commands, machine.clock)
+    host.free = {CACHE: cache, VERSIONS_DIR: versions}
+    content = bytes(7 << 20)
+    with serving(files({"tool": content})) as server:
+        tree = a_tree(an_artifact(server.url, "tool", content, kind), ("tool", "tool"))
+        with pytest.raises(DiskFull) as caught:
+            Fetcher(host, HttpClient(clock=machine.clock), CACHE).stage([tree])
+    assert caught.value.where == where
+    assert caught.value.why.startswith(f"it {why}")
+    assert "df -h" in caught.value.fix
+    assert left_behind(machine) == []
+    assert machine.host.names(VERSIONS_DIR) == ()
 
 
 class HurryingClock(FakeClock):
@@ -239,7 +318,7 @@ class HurryingClock(FakeClock):
         return self.time
 
 
-def test_a_source_that_trickles_is_given_up_and_leaves_nothing(machine: Machine) -> None:
+def test_a_source_that_trickles_is_given_up_and_leaves_its_part_for_the_next_run(machine: Machine) -> None:
     content = b"x" * 900_000  # less than the megabyte that has to arrive in a minute
     machine.host.clock = HurryingClock()
     with serving(files({"runc": content})) as server:
@@ -247,4 +326,4 @@ def test_a_source_that_trickles_is_given_up_and_leaves_nothing(machine: Machine)
         with pytest.raises(ArtifactUnreachable, match="is too slow") as caught:
             fetcher(machine).stage([tree])
     assert "less than 1 MiB in 60 s" in str(caught.value)
-    assert left_behind(machine) == []
+    assert left_behind(machine) == [f"{tree.artifact.sha256}.part"]

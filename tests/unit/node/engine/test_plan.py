@@ -64,14 +64,14 @@ def test_a_plan_reads_in_the_order_it_is_done(machine: Machine, host: Host) -> N
         "install tool 1.0.0",
         "create directory /usr",
         "create directory /usr/bin",
-        "link /usr/bin/tool to /opt/aks-flex-node/versions/tool/1.0.0/tool",
+        "link /usr/bin/tool to /opt/aks-flex-node/versions/tool/1.0.0-tttttttttttt/tool",
         "create directory /etc/app",
         "create /etc/app/config",
         "create /etc/app/second",
         f"create {UNIT_FILE}",
         f"start {APP}",
     ]
-    assert [tree.name for tree in plan.trees] == [version_dir("tool", "1.0.0")]
+    assert [tree.name for tree in plan.trees] == [version_dir("tool", "1.0.0", "t" * 64)]
     assert plan.diff[9] == {
         "before_header": "file:/etc/app/config",
         "after_header": "file:/etc/app/config",

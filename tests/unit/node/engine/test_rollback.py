@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.aks.flexnode.plugins.module_utils.node.engine.fetch import clear_staging
 from ansible_collections.aks.flexnode.plugins.module_utils.node.engine.plan import (
     make_plan,
 )
+from ansible_collections.aks.flexnode.plugins.module_utils.node.engine.prune import clear_staging
 from ansible_collections.aks.flexnode.plugins.module_utils.node.engine.record import Record, Stage
 from ansible_collections.aks.flexnode.plugins.module_utils.node.engine.restore_host import restore_host
 from ansible_collections.aks.flexnode.plugins.module_utils.node.engine.rollback import roll_back

@@ -578,7 +578,8 @@ def test_a_look_imports_little() -> None:
     )
     rooms = "engine follow machine net resources sources"
     files = "engine.journal engine.lease engine.schema engine.state errors follow.tick machine.clock "
-    files += "machine.host machine.layout machine.program net.http_client resources.base sources.watched"
+    files += "machine.disk machine.host machine.layout machine.program net.http_client resources.base "
+    files += "sources.watched"
     loaded = {name.removeprefix("flexnode.") for name in done.stdout.split()}
     assert loaded == {*rooms.split(), *files.split()}
 

@@ -8,6 +8,8 @@ from __future__ import annotations
 import errno
 import os
 import stat
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -19,7 +21,8 @@ from ansible_collections.aks.flexnode.plugins.module_utils.node.errors import (
     FlexNodeError,
     ReadOnlyTarget,
 )
-from ansible_collections.aks.flexnode.plugins.module_utils.node.machine.host import Host, explained
+from ansible_collections.aks.flexnode.plugins.module_utils.node.machine.disk import explained
+from ansible_collections.aks.flexnode.plugins.module_utils.node.machine.host import Host
 from tests.unit.node.fakes import Machine
 
 
@@ -170,21 +173,56 @@ def test_a_directory_gets_its_mode_whatever_the_umask_and_keeps_its_content(mach
     assert (seen.mode, seen.uid, seen.gid, names(machine, "/directory")) == (0o711, 1, 2, ["inside"])
 
 
-def test_moving_across_file_systems_copies_beside_the_target_first(machine: Machine, tmp_path: Path) -> None:
+@pytest.fixture
+def elsewhere(tmp_path: Path) -> Iterator[Path]:
+    """A place on another file system than tmp_path."""
     shm = Path("/dev/shm")
     assert shm.stat().st_dev != tmp_path.stat().st_dev, "needs a second file system: set TMPDIR elsewhere"
-    del machine  # only says that root is needed
+    with tempfile.TemporaryDirectory(prefix="flexnode-test-", dir=shm) as place:
+        yield Path(place)
+
+
+def test_moving_across_file_systems_copies_beside_the_target_first(elsewhere: Path, tmp_path: Path) -> None:
     host = Host(root="")
-    source = shm / f"flexnode-test-{os.getpid()}"
+    source = elsewhere / "source"
     source.write_text("moved")
     source.chmod(0o640)
-    try:
-        host.move(str(source), str(tmp_path / "target"))
-    finally:
-        source.unlink(missing_ok=True)
+    host.move(str(source), str(tmp_path / "target"))
     assert (tmp_path / "target").read_text() == "moved"
     assert host.stat(str(tmp_path / "target")).mode == 0o640
     assert sorted(os.listdir(tmp_path)) == ["target"]
+    assert os.listdir(elsewhere) == []
+
+
+def test_a_whole_directory_moves_across_file_systems(elsewhere: Path, tmp_path: Path) -> None:
+    host = Host(root="")
+    (elsewhere / "tree/sub").mkdir(parents=True)
+    (elsewhere / "tree/sub/file").write_text("moved")
+    (elsewhere / "tree/sub/file").chmod(0o750)
+    (elsewhere / "tree/link").symlink_to("sub/file")
+    host.move(str(elsewhere / "tree"), str(tmp_path / "tree"))
+    assert (tmp_path / "tree/link").read_text() == "moved"
+    assert (tmp_path / "tree/link").is_symlink()
+    assert host.stat(str(tmp_path / "tree/sub/file")).mode == 0o750
+    assert os.listdir(tmp_path) == ["tree"]
+    assert os.listdir(elsewhere) == []
+
+
+def test_a_directory_that_can_not_be_moved_leaves_no_copy(elsewhere: Path, tmp_path: Path) -> None:
+    (elsewhere / "tree").mkdir()
+    (elsewhere / "tree/file").write_text("stays")
+    (tmp_path / "target").write_text("a file is in the way")
+    with pytest.raises(FileUnusable):
+        Host(root="").move(str(elsewhere / "tree"), str(tmp_path / "target"))
+    assert os.listdir(tmp_path) == ["target"]
+    assert (elsewhere / "tree/file").read_text() == "stays"
+
+
+def test_free_space_is_that_of_the_nearest_directory(machine: Machine) -> None:
+    machine.path("/opt").mkdir()
+    device, free = machine.host.free_space("/opt/not/there/yet")
+    assert device == machine.root.stat().st_dev
+    assert 0 < free <= os.statvfs(machine.root).f_blocks * os.statvfs(machine.root).f_frsize
 
 
 # -- facts of the host -------------------------------------------------------------------------------------

@@ -16,6 +16,7 @@ from ansible_collections.aks.flexnode.plugins.module_utils.node.net.http_client 
     Proxies,
     bypassed,
     shown,
+    spread,
 )
 from ansible_collections.aks.flexnode.plugins.module_utils.node.sources.source import Inline, Url
 from tests.unit.node.fakes import FakeClock
@@ -51,8 +52,8 @@ def test_passing_troubles_are_tried_again_with_growing_pauses(status: int) -> No
     left = answers(Answer(status=status), Answer(status=status), Answer(b"at last"))
     clock = FakeClock()
     with serving(lambda _: left.pop(0)) as server:
-        assert HttpClient(clock=clock).request("GET", server.url).body == b"at last"
-    assert clock.naps == [0.5, 1.0]
+        assert HttpClient(clock=clock, jitter=lambda: 1.5).request("GET", server.url).body == b"at last"
+    assert clock.naps == [0.75, 1.5]
 
 
 @pytest.mark.parametrize("status", [400, 401, 403, 404, 410])
@@ -67,7 +68,7 @@ def test_a_definite_no_is_not_tried_again(status: int) -> None:
 def test_it_gives_up_in_the_end() -> None:
     clock = FakeClock()
     with serving(lambda _: Answer(status=503)) as server, pytest.raises(HttpFailure, match="503"):
-        HttpClient(clock=clock, attempts=4).request("GET", server.url)
+        HttpClient(clock=clock, attempts=4, jitter=lambda: 1.0).request("GET", server.url)
     assert (len(server.requests), clock.naps) == (4, [0.5, 1.0, 2.0])
 
 
@@ -79,8 +80,14 @@ def test_retry_after_is_obeyed_within_reason(retry_after: str, nap: float) -> No
     left = answers(Answer(status=429, headers={"Retry-After": retry_after}), Answer(b"ok"))
     clock = FakeClock()
     with serving(lambda _: left.pop(0)) as server:
-        HttpClient(clock=clock).request("GET", server.url)
+        HttpClient(clock=clock, jitter=lambda: 1.0).request("GET", server.url)
     assert clock.naps == [nap]
+
+
+def test_pauses_differ_between_nodes() -> None:
+    factors = {spread() for _ in range(100)}
+    assert len(factors) > 10
+    assert 0.5 <= min(factors) < 1 < max(factors) <= 1.5
 
 
 def test_not_modified_is_an_answer() -> None:

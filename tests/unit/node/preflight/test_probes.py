@@ -396,9 +396,12 @@ def test_what_is_here_is_not_asked_for(debian: Machine) -> None:
     config = parse(joining())
     wanted = to_download(debian.host, config, HEALTHY)
     debian.put(f"/var/lib/aks-flex-node/cache/{wanted[0].sha256}", "x")
-    tree = f"/opt/aks-flex-node/versions/{wanted[1].name}/{wanted[1].version}"
-    debian.put(f"{tree}/.manifest.json", f'{{"artifact": "{wanted[1].sha256}", "files": {{}}}}')
-    assert to_download(debian.host, config, HEALTHY) == wanted[2:]
+    for artifact, suffix in ((wanted[1], ""), (wanted[2], ".staging")):  # installed; unpacked by a failed run
+        tree = (
+            f"/opt/aks-flex-node/versions/{artifact.name}/{artifact.version}-{artifact.sha256[:12]}{suffix}"
+        )
+        debian.put(f"{tree}/.manifest.json", f'{{"artifact": "{artifact.sha256}", "files": {{}}}}')
+    assert to_download(debian.host, config, HEALTHY) == wanted[3:]
     assert to_download(debian.host, config, replace(HEALTHY, machine="armv7l")) == []
 
 

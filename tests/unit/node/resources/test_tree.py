@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 import pytest
 from hypothesis import given
@@ -14,17 +16,26 @@ from hypothesis import strategies as st
 
 from ansible_collections.aks.flexnode.plugins.module_utils.node.catalogue.artifacts import Artifact
 from ansible_collections.aks.flexnode.plugins.module_utils.node.engine.restore_host import restore_host
+from ansible_collections.aks.flexnode.plugins.module_utils.node.resources.kinds import KINDS
 from ansible_collections.aks.flexnode.plugins.module_utils.node.resources.program import Program, digest_of
-from ansible_collections.aks.flexnode.plugins.module_utils.node.resources.tree import Manifest, Tree
+from ansible_collections.aks.flexnode.plugins.module_utils.node.resources.tree import (
+    Manifest,
+    Tree,
+    place_of,
+)
+from tests.faults.dying import Watch
 from tests.unit.node.fakes import Machine
 
-PATH = "/opt/aks-flex-node/versions/tool/1.0.0"
+TOOL = "/opt/aks-flex-node/versions/tool"
 
 
 def a_tree(build: str = "one", *names: str) -> Tree:
     digest = hashlib.sha256(build.encode()).hexdigest()
     artifact = Artifact("tool", "1.0.0", "amd64", "https://x.example/tool.tar.gz", digest, "tar.gz")
-    return Tree(PATH, artifact, tuple((name, name) for name in names or ("tool", "helper")))
+    return Tree(place_of(artifact), artifact, tuple((name, name) for name in names or ("tool", "helper")))
+
+
+PATH = a_tree().path
 
 
 def stage(machine: Machine, tree: Tree) -> None:
@@ -42,6 +53,16 @@ def install(machine: Machine, tree: Tree) -> None:
     tree.apply(machine.host)
 
 
+@contextmanager
+def always(holds: Callable[[], bool]) -> Iterator[list[str]]:
+    """The moments, between any two changes of files, at which something did not hold."""
+    wrong: list[str] = []
+    watch = Watch(lambda _number, where: None if holds() else wrong.append(where))
+    with watch.system_calls():
+        yield wrong
+    assert watch.moments > 1
+
+
 def test_a_staged_tree_takes_its_place(machine: Machine) -> None:
     tree = a_tree()
     assert tree.observe(machine.host) == "absent"
@@ -51,22 +72,60 @@ def test_a_staged_tree_takes_its_place(machine: Machine) -> None:
     assert tree.artifact.sha256 in change.after
     install(machine, tree)
     assert tree.observe(machine.host) == "complete"
-    assert sorted(machine.host.names("/opt/aks-flex-node/versions/tool")) == ["1.0.0"]
+    assert machine.host.names(TOOL) == (f"1.0.0-{tree.artifact.sha256[:12]}",)
 
 
-def test_another_build_of_the_same_version_replaces_it(machine: Machine) -> None:
-    install(machine, a_tree("one"))
-    two = a_tree("two")
-    assert two.observe(machine.host) == "another build"
-    machine.put(f"{PATH}.old/left-by-a-crash")
+def test_another_build_of_the_same_version_is_a_version_of_its_own(machine: Machine) -> None:
+    one, two = a_tree("one"), a_tree("two")
+    install(machine, one)
+    assert two.observe(machine.host) == "absent"
     install(machine, two)
-    assert two.observe(machine.host) == "complete"
-    assert sorted(machine.host.names("/opt/aks-flex-node/versions/tool")) == ["1.0.0"]
+    assert [tree.observe(machine.host) for tree in (one, two)] == ["complete", "complete"]
+    assert set(machine.host.names(TOOL)) == {f"1.0.0-{tree.artifact.sha256[:12]}" for tree in (one, two)}
 
 
-def test_a_member_more_is_a_difference(machine: Machine) -> None:
+def test_a_member_more_is_a_difference_and_is_added(machine: Machine) -> None:
     install(machine, a_tree("one", "tool"))
-    assert a_tree("one", "tool", "helper").observe(machine.host) == "incomplete"
+    both = a_tree("one", "tool", "helper")
+    assert both.observe(machine.host) == "incomplete"
+    install(machine, both)
+    assert both.observe(machine.host) == "complete"
+
+
+def test_a_damaged_tree_is_repaired_in_place_and_its_files_are_there_at_any_moment(machine: Machine) -> None:
+    tree = a_tree()
+    install(machine, tree)
+    intact = machine.host.stat(f"{PATH}/helper").fingerprint
+    machine.put(f"{PATH}/tool", "damaged", 0o755)
+    assert tree.observe(machine.host) == "changed: tool"
+    stage(machine, tree)
+    with always(machine.path(f"{PATH}/tool").is_file) as wrong:
+        tree.apply(machine.host)
+    assert wrong == []
+    assert tree.observe(machine.host) == "complete"
+    assert machine.host.stat(f"{PATH}/helper").fingerprint == intact  # what is intact is not touched
+    noted = Manifest.read(machine.host, PATH)
+    assert noted is not None
+    now = machine.host.stat(f"{PATH}/tool").fingerprint
+    assert tuple(noted.files["tool"]["fingerprint"]) == now  # so that it is not read at every drift check
+    assert machine.host.stat(tree.staging).absent
+
+
+@pytest.mark.parametrize("in_the_way", ["directory", "file", "link"])
+def test_what_is_in_the_way_of_a_tree_is_removed(machine: Machine, in_the_way: str) -> None:
+    if in_the_way == "directory":
+        machine.put(f"{PATH}/tool/inside")
+    elif in_the_way == "file":
+        machine.put(PATH)
+    else:
+        machine.put("/elsewhere/tool", "not ours")
+        machine.path(TOOL).mkdir(parents=True)
+        machine.path(PATH).symlink_to(machine.path("/elsewhere"))
+    install(machine, a_tree())
+    assert a_tree().observe(machine.host) == "complete"
+    assert machine.host.stat(PATH).is_ == "directory"
+    if in_the_way == "link":
+        assert machine.text("/elsewhere/tool") == "not ours"
 
 
 @pytest.mark.parametrize("damage", ["", "{", "[]", '{"artifact": "x"}'])
@@ -93,19 +152,9 @@ def test_damage_is_found_and_the_same_content_written_again_is_none(machine: Mac
     assert tree.observe(machine.host) == "changed: tool"
 
 
-def test_a_crash_between_the_two_renames_heals(machine: Machine) -> None:
-    install(machine, a_tree("one"))
-    machine.path(PATH).rename(machine.path(PATH + ".old"))
-    two = a_tree("two")
-    assert two.observe(machine.host) == "absent"
-    install(machine, two)
-    assert machine.host.names("/opt/aks-flex-node/versions/tool") == ("1.0.0",)
-
-
 @pytest.mark.parametrize("manifest", [None, "", json.dumps({"artifact": "another", "files": {}})])
 def test_a_tree_goes_whatever_became_of_it(machine: Machine, manifest: str | None) -> None:
     install(machine, a_tree("one"))
-    install(machine, a_tree("two"))
     if manifest is not None:
         machine.put(f"{PATH}/.manifest.json", manifest)
     (taken,) = restore_host(machine.host, machine.store)
@@ -136,6 +185,41 @@ def test_a_program_is_installed_whole_and_repaired(machine: Machine) -> None:
     assert program.observe(machine.host) == []
     restore_host(machine.host, machine.store)
     assert machine.host.names("/opt/app") == ()
+
+
+def test_a_program_is_repaired_file_by_file_and_runs_at_any_moment(machine: Machine) -> None:
+    program = Program("/opt/app", FILES, "run")
+    program.apply(machine.host)
+    run, library = machine.path(f"{program.path}/run"), machine.path(f"{program.path}/lib/sub/b.py")
+    before = library.stat()
+    machine.put(f"{program.path}/lib/a.py", "tampered")
+    machine.put(f"{program.path}/lib/__pycache__/a.pyc", "of the tampered file")
+    run.chmod(0o644)
+    assert program.observe(machine.host) == ["run", "lib/a.py"]
+    with always(lambda: run.is_file() and library.is_file()) as wrong:
+        program.apply(machine.host)
+    assert wrong == []
+    assert program.observe(machine.host) == []
+    assert library.stat() == before
+    assert machine.host.names(f"{program.path}/lib") == ("a.py", "sub")
+
+
+def test_what_is_in_the_way_of_a_program_is_removed(machine: Machine) -> None:
+    program = Program("/opt/app", FILES, "run")
+    machine.put(f"{program.path}/lib/sub", "a file where a directory belongs")
+    machine.put(f"{program.path}/run/inside", "a directory where a file belongs")
+    machine.path(f"{program.path}/run").chmod(0o755)
+    program.apply(machine.host)
+    assert program.observe(machine.host) == []
+    machine.host.remove_tree(program.path)
+    machine.put(program.path, "a file where the program belongs")
+    program.apply(machine.host)
+    assert program.observe(machine.host) == []
+
+
+def test_exactly_what_has_its_digest_in_its_path_is_content_addressed() -> None:
+    addressed = {name for name, kind in KINDS.items() if kind.content_addressed}
+    assert addressed == {"tree", "program"}
 
 
 def test_what_a_crash_left_in_staging_is_not_installed(machine: Machine) -> None:

@@ -9,9 +9,10 @@ import traceback
 from collections.abc import Callable
 from typing import Any
 
-from ....node.errors import FlexNodeError, ProofImpossible
+from ....node.errors import FlexNodeError
 from ..client import CONNECT_SECONDS, Client, Session
 from ..errors import message_of
+from .errors import ProofImpossible
 from .objects import LABEL, Json
 from .verdict import DNS_LABEL, Answer
 

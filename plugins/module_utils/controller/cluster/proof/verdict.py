@@ -10,14 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ....node.errors import (
-    DnsBroken,
-    ExecUnavailable,
-    FlexNodeError,
-    LogsUnavailable,
-    ProofPodFailed,
-    ServicesUnreachable,
-)
+from ....node.errors import FlexNodeError
+from .errors import DnsBroken, ExecUnavailable, LogsUnavailable, ProofPodFailed, ServicesUnreachable
 from .objects import MARK, REPORT
 
 ORDER = ("pod", "dns", "service", "logs", "exec")

@@ -11,7 +11,8 @@ import os
 import re
 
 from ...errors import ArtifactTruncated, ArtifactUnreachable, DigestMismatch
-from ...machine.host import CHUNK, Host, explained
+from ...machine.disk import explained
+from ...machine.host import CHUNK, Host
 from ...net.http_client import HttpClient, HttpFailure
 from .errors import ArcPackageFailed
 

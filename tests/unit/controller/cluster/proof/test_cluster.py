@@ -15,7 +15,10 @@ from ansible_collections.aks.flexnode.plugins.module_utils.controller.cluster.er
 )
 from ansible_collections.aks.flexnode.plugins.module_utils.controller.cluster.kubeconfig import access_of
 from ansible_collections.aks.flexnode.plugins.module_utils.controller.cluster.proof.cluster import connector
-from ansible_collections.aks.flexnode.plugins.module_utils.node.errors import Forbidden, ProofImpossible
+from ansible_collections.aks.flexnode.plugins.module_utils.controller.cluster.proof.errors import (
+    ProofImpossible,
+)
+from ansible_collections.aks.flexnode.plugins.module_utils.node.errors import Forbidden
 from tests.unit.controller.fake_cluster import FakeCluster
 from tests.unit.node.servers import Pki
 
