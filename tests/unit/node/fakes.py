@@ -60,6 +60,7 @@ class Commands:
     root: Path
     units: dict[str, str] = field(default_factory=dict)  # ActiveState by unit
     restarts: dict[str, int] = field(default_factory=dict)  # NRestarts by unit
+    unit_files: dict[str, str] = field(default_factory=dict)  # UnitFileState by unit
     logs: dict[str, str] = field(default_factory=dict)
     statuses: dict[str, int] = field(default_factory=dict)  # exit status by program or "program verb"
     on_start: dict[str, Callable[[], object]] = field(default_factory=dict)
@@ -87,7 +88,7 @@ class Commands:
         names = [name for name in arguments if not name.startswith("-")]
         if verb == "show":
             return "\n".join(self._shown(name) for name in names)
-        if verb == "restart":
+        if verb in ("restart", "start"):
             for name in names:
                 self.units[name] = "active"
                 self.on_start.get(name, lambda: None)()
@@ -97,7 +98,10 @@ class Commands:
 
     def _shown(self, unit: str) -> str:
         state, restarts = self.units.get(unit, "inactive"), self.restarts.get(unit, 0)
-        return f"Id={unit}\nActiveState={state}\nSubState=any\nNRestarts={restarts}\n"
+        enabled = self.unit_files.get(unit, "")
+        return (
+            f"Id={unit}\nActiveState={state}\nSubState=any\nNRestarts={restarts}\nUnitFileState={enabled}\n"
+        )
 
     def _journalctl(self, _flag: str, unit: str, *_: str) -> str:
         return self.logs.get(unit, "")

@@ -14,8 +14,8 @@ from dataclasses import replace
 from ssl import SSLContext
 
 from ..engine.lease import held, new_operation
-from ..engine.state import Store, store_of
-from ..errors import ConfigMissing, ConfigUnreachable, FlexNodeError, LeaseHeld
+from ..engine.state import Phase, Store, store_of
+from ..errors import ConfigMissing, ConfigUnreachable, FlexNodeError, LeaseHeld, StateCorrupt
 from ..machine.clock import stamp
 from ..machine.host import Host, require_root
 from ..machine.layout import APPLY_SERVICE
@@ -49,6 +49,8 @@ def tick(host: Host, say: Say, verbose: Say, *, hand_over: bool = False) -> int:
     hand_over: start the apply service, which outlives this process and may change the intact machine.
     """
     store = store_of(host)
+    if leaving(store):
+        return leave_on(host, store, say, hand_over=hand_over)
     seen = Watched.of(store.source())
     if seen is None:
         raise ConfigMissing(
@@ -81,6 +83,30 @@ def tick(host: Host, say: Say, verbose: Say, *, hand_over: bool = False) -> int:
                 from .following import follow
 
                 return follow(host, store, watched, news, say)
+    except LeaseHeld as error:
+        say(f"{error.what}: {error.why}; the next poll tries again")
+    return 0
+
+
+def leaving(store: Store) -> bool:
+    """Whether this machine was leaving the cluster when it was interrupted, or is leaving now."""
+    try:
+        return store.state().get("phase") == Phase.RESETTING.value
+    except StateCorrupt:
+        return False
+
+
+def leave_on(host: Host, store: Store, say: Say, *, hand_over: bool) -> int:
+    """Finish a leave that was interrupted. The timer is removed last, so that it comes back here."""
+    if hand_over:
+        host.run(["systemctl", "start", "--no-block", APPLY_SERVICE])
+        return 0
+    try:
+        with held(host, new_operation(), f"{COMMAND} poll", patience=0):
+            if leaving(store):  # not finished meanwhile
+                from .following import INTERRUPTED, depart
+
+                return depart(host, say, INTERRUPTED)
     except LeaseHeld as error:
         say(f"{error.what}: {error.why}; the next poll tries again")
     return 0

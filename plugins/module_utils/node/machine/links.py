@@ -21,7 +21,7 @@ def empty_behind(host: Host, link: str, keep: frozenset[str]) -> list[str]:
 
     `keep` lists paths below the link. Returns the paths that remain, mounts for example.
     """
-    real, kept = real_path(host, link), []
+    real, kept = real_path(host, link), list[str]()
     keep = frozenset(path.replace(link, real, 1) for path in keep if path.startswith(f"{link}/"))
     with explained(link):
         directory = os.open(host.path(real), DIRECTORY)

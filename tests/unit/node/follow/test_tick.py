@@ -18,7 +18,7 @@ import pytest
 from ansible_collections.aks.flexnode.plugins.module_utils.node.cli import main
 from ansible_collections.aks.flexnode.plugins.module_utils.node.config.document import merge
 from ansible_collections.aks.flexnode.plugins.module_utils.node.engine.lease import held
-from ansible_collections.aks.flexnode.plugins.module_utils.node.engine.state import DATA_DIR
+from ansible_collections.aks.flexnode.plugins.module_utils.node.engine.state import DATA_DIR, Phase
 from ansible_collections.aks.flexnode.plugins.module_utils.node.errors import ConfigInvalid, NotAvailable
 from ansible_collections.aks.flexnode.plugins.module_utils.node.machine.program import COMMAND
 from ansible_collections.aks.flexnode.plugins.module_utils.node.net.http_client import HttpClient
@@ -31,6 +31,7 @@ from ansible_collections.aks.flexnode.plugins.module_utils.node.operations.recon
 from ansible_collections.aks.flexnode.plugins.module_utils.node.operations.status import status_of
 from ansible_collections.aks.flexnode.plugins.module_utils.node.secret import REDACTED
 from ansible_collections.aks.flexnode.plugins.module_utils.node.sources.source import Inline, Stored, Url
+from tests.faults.dying import DyingHost, Watch
 from tests.unit.node.fake_api import a_node
 from tests.unit.node.fakes import Machine
 from tests.unit.node.servers import Answer, Pki, Request, Server, serving
@@ -545,6 +546,63 @@ def test_a_tombstone_takes_the_node_away(node: Followed, capsys: Captured) -> No
     assert node.machine.snapshot("/etc", "/opt", "/usr") == before
     assert (node.site.api.nodes, node.machine.path(DATA_DIR).exists()) == ({}, False)
     assert node.machine.commands.units[TIMER] == "inactive"
+
+
+class Killed(BaseException):
+    """kill -9: nothing catches it."""
+
+
+def killed_while_leaving(joined: Followed, at: int) -> bool:
+    """Leave, and die before the effect with this number; False: there are not so many."""
+
+    def die(moment: int, _where: str) -> None:
+        if moment == at:
+            raise Killed
+
+    machine = joined.machine
+    host = DyingHost(str(machine.root), machine.commands, machine.clock)
+    host.watch = Watch(die)
+    try:
+        leave(host)
+    except Killed:
+        return True
+    return False
+
+
+def test_a_leave_that_was_killed_is_finished_by_the_timer(joined: Followed) -> None:
+    """At many moments; the timer, its services and the program are there until all else is done."""
+    machine = joined.machine
+    took_up = 0
+    for at in range(0, 1000, 13):
+        if not killed_while_leaving(joined, at):
+            break
+        if machine.commands.units[TIMER] == "active" and machine.store.state()["phase"] == "Resetting":
+            assert all(machine.path(path).exists() for path in UNIT_FILES)
+            assert machine.path(WANTED).is_symlink()
+            assert machine.path(str(machine.path(f"/usr/local/bin/{COMMAND}").readlink())).exists()
+            assert joined.poll("--hand-over") == 0
+            assert machine.commands.calls[-1][-1] == "aks-flex-node-apply.service"
+            assert joined.poll() == 0
+            took_up += 1
+            assert not machine.path(DATA_DIR).exists()
+        else:  # at its very beginning, or all that remains is what takes up an interrupted leave
+            assert not machine.path("/etc/kubernetes").exists() or not at
+            leave(machine.host)
+        assert not machine.path("/etc/kubernetes").exists()
+        assert not any(machine.path(path).exists() for path in (*UNIT_FILES, WANTED))
+        joined.join()
+    assert took_up > 10
+
+
+def test_the_timer_does_not_disturb_a_leave_that_is_at_work(joined: Followed, capsys: Captured) -> None:
+    joined.machine.store.enter(Phase.RESETTING)
+    with held(joined.machine.host, "other", "unbootstrap"):
+        assert joined.poll() == 0
+    assert "unbootstrap" in capsys.readouterr().out
+    assert joined.machine.path("/etc/kubernetes").exists()
+    assert joined.poll() == 0
+    assert not joined.machine.path("/etc/kubernetes").exists()
+    assert "it continues" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("body", [b"", b"{}", b'{"tombstone": "true"}', b'{"tombstone": false}', b"[]"])
