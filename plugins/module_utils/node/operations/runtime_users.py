@@ -48,9 +48,7 @@ class RuntimeUsers:
         else:
             whose = f"it contains data of other users of containerd: namespaces {', '.join(self.namespaces)}"
         running = (
-            f"; their containers keep running, without containerd: {', '.join(self.containers)}"
-            if self.containers
-            else ""
+            f"; their containers were not stopped: {', '.join(self.containers)}" if self.containers else ""
         )
         return f"{whose}{running}. If it is not needed: rm -rf --one-file-system {DATA}"
 
