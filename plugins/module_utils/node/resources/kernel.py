@@ -262,7 +262,7 @@ class FstabSwap:
 
 
 def table_file(host: Host) -> str:
-    """The file itself: where /etc/fstab is a link, the link stays, and the file that it points to is written."""
+    """The file itself: if /etc/fstab is a link, the link stays, and the file behind it is written."""
     if host.stat(FSTAB).is_ != "link":
         return FSTAB
     place = real_path(host, FSTAB)

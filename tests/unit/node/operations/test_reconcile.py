@@ -240,3 +240,15 @@ def test_our_own_node_by_our_own_identity(site: Site) -> None:
     site.join()
     node = stored_config(site.machine.host, pollable=True).node
     assert (node.name, node.read() is not None) == ("edge-1", True)
+
+
+def test_a_rotated_password_does_not_stay_on_the_machine(site: Site) -> None:
+    def proxy(password: str) -> dict[str, Any]:
+        return {"proxy": {"http": f"http://u:{password}@127.0.0.1:9", "no": ["127.0.0.1"]}}
+
+    site.join(proxy("first-s3cret"))
+    site.join(proxy("second-s3cret"))
+    site.join(proxy("second-s3cret"))
+    files = [path for path in site.machine.root.rglob("*") if path.is_file() and not path.is_symlink()]
+    assert [path for path in files if b"second-s3cret" in path.read_bytes()]
+    assert [path for path in files if b"first-s3cret" in path.read_bytes()] == []
