@@ -45,7 +45,9 @@ node_ip = parsed("an IP address, or an IPv4 and an IPv6 address with a comma bet
 
 def _endpoint(raw: str) -> str:
     host, _colon, port = raw.rpartition(":")
-    ip_address(host[1:-1] if host.startswith("[") and host.endswith("]") else host)
+    bracketed = re.fullmatch(r"\[(.*)\]", host)
+    if (ip_address(bracketed[1] if bracketed else host).version == 6) != bool(bracketed):
+        raise ValueError("an IPv6 address, and no other, is written in brackets, such as [::1]:10257")
     if not port.isdecimal() or not 1 <= int(port) <= 65535:
         raise ValueError("the port is 1 to 65535")
     return raw
