@@ -224,9 +224,13 @@ class Host:
             self.set_access(path, mode, uid, gid)
 
     def make_directories(self, path: str, mode: int = 0o755) -> None:
-        """Create a directory and its missing parents."""
-        with explained(path):
-            os.makedirs(self.path(path), mode, exist_ok=True)
+        """Create a directory with this mode and its missing parents with 0755, whatever the umask is."""
+        if not os.path.isdir(self.path(path)):
+            if (above := os.path.dirname(path)) != path:
+                self.make_directories(above)
+            with explained(path), contextlib.suppress(FileExistsError):  # another thread may be faster
+                os.mkdir(self.path(path), mode)
+                os.chmod(self.path(path), mode)
 
     def set_access(self, path: str, mode: int, uid: int, gid: int) -> None:
         """Set mode and owner of a file or directory; a link is refused."""
