@@ -21,7 +21,7 @@ from ..machine.host import Host, require_root
 from ..machine.layout import APPLY_SERVICE
 from ..machine.program import COMMAND
 from ..net.http_client import HttpClient, HttpFailure, Proxies, Response, quick_context
-from ..sources.watched import LONGEST, News, Watched, digest_of
+from ..sources.watched import LONGEST, News, Watched, digest_of, pausing
 
 Say = Callable[[str], None]
 TIMEOUT = 10.0  # seconds: the next poll is soon
@@ -59,9 +59,8 @@ def tick(host: Host, say: Say, verbose: Say, *, hand_over: bool = False) -> int:
             why="its configuration did not come from a durable URL",
             fix=f"{COMMAND} join --config-url URL --durable",
         )
-    wait = seen.not_before - host.clock.now()
-    if 0 < wait <= LONGEST:
-        verbose(f"the server asked to wait another {wait:.0f} s (Retry-After)")
+    if pausing(seen.not_before, now := host.clock.now()):
+        verbose(f"the server asked to wait another {seen.not_before - now:.0f} s (Retry-After)")
         return 0
     watched = to_request(store, seen)
     try:

@@ -445,6 +445,20 @@ def test_a_clock_that_was_set_back_does_not_stop_the_looking(joined: Followed) -
     assert joined.trouble() == {}
 
 
+def test_a_clock_that_was_set_back_does_not_stop_retries(joined: Followed) -> None:
+    """The clock showed 2038 when a document failed for a passing reason."""
+    right = joined.machine.clock.time
+    joined.machine.clock.time = 2_145_916_800.0
+    joined.blob.publish(
+        {"mirror": {"url": "https://127.0.0.1:1"}, "runc": {"version": "1.4.4", "sha256": "ab" * 32}}
+    )
+    assert joined.poll() == 3
+    assert joined.poll() == 0  # a pause
+    joined.machine.clock.time = right
+    assert joined.poll() == 3
+    assert joined.followed()["blocked"]["retryAt"] < right + 3600
+
+
 # -- documents that are not followed -----------------------------------------------------------------------
 
 
