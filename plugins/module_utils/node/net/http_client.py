@@ -21,6 +21,7 @@ from ..machine.clock import Clock, SystemClock
 RETRIED = frozenset((408, 425, 429, 500, 502, 503, 504))
 AGENT = "aks-flex-node"
 MOST = 16 << 20  # bytes of one answer
+LOOPBACK = ("localhost", "127.0.0.0/8", "::1")
 OUT_OF_TIME = (9, 10)  # OpenSSL: X509_V_ERR_CERT_NOT_YET_VALID, X509_V_ERR_CERT_HAS_EXPIRED
 
 
@@ -129,8 +130,8 @@ class HttpClient:
         raise AssertionError("unreachable: the last attempt returns or raises")
 
     def _once(self, method: str, url: str, body: bytes | None, headers: Mapping[str, str]) -> Any:
-        if not url.startswith(("https://", "http://")):
-            raise HttpFailure(url, "only http and https URLs are fetched", final=True)
+        if not is_protected(url):
+            raise HttpFailure(url, "only https:// URLs are fetched", final=True)
         request = urllib.request.Request(url, data=body, method=method)  # noqa: S310
         request.add_header("User-Agent", AGENT)
         for name, value in headers.items():
@@ -203,7 +204,7 @@ class OnlyTowardsTls(urllib.request.HTTPRedirectHandler):
         self, req: urllib.request.Request, fp: IO[bytes], code: int, msg: str, headers: Any, newurl: str
     ) -> urllib.request.Request | None:
         """Refuse to leave TLS."""
-        if req.type == "https" and not newurl.startswith("https://"):
+        if not is_protected(newurl) or (req.type == "https" and not newurl.startswith("https://")):
             why = "redirects to a URL without TLS, which is not followed"
             raise HttpFailure(req.full_url, why, final=True)
         following = super().redirect_request(req, fp, code, msg, headers, newurl)
@@ -212,6 +213,12 @@ class OnlyTowardsTls(urllib.request.HTTPRedirectHandler):
                 following.remove_header("Authorization")
             self._through_proxy(following)
         return following
+
+
+def is_protected(url: str) -> bool:
+    """Whether nobody on the way can read or change an answer: TLS, or a server on this machine."""
+    parts = urllib.parse.urlsplit(url)
+    return parts.scheme == "https" or (parts.scheme == "http" and bypassed(parts.hostname or "", LOOPBACK))
 
 
 def shown(url: str) -> str:

@@ -114,9 +114,9 @@ def test_a_server_that_says_nothing_in_time() -> None:
             HttpClient(timeout=0.05, attempts=1).request("GET", url)
 
 
-@pytest.mark.parametrize("url", ["file:///etc/passwd", "ftp://example/x", "/etc/passwd"])
+@pytest.mark.parametrize("url", ["file:///etc/passwd", "ftp://x/y", "/etc/passwd", "http://x.example/y"])
 def test_only_http_is_spoken(url: str) -> None:
-    with pytest.raises(HttpFailure, match="only http and https"):
+    with pytest.raises(HttpFailure, match="only https"):
         HttpClient(clock=FakeClock()).request("GET", url)
 
 
@@ -171,6 +171,12 @@ def test_no_redirect_leads_out_of_tls(pki: Pki) -> None:
     assert plain.requests == []
 
 
+def test_no_redirect_of_a_server_on_this_machine_leads_to_others_without_tls() -> None:
+    moved = Answer(status=302, headers={"Location": "http://x.example/y"})
+    with serving(lambda _: moved) as server, pytest.raises(HttpFailure, match="without TLS"):
+        HttpClient(clock=FakeClock()).request("GET", server.url)
+
+
 # -- proxies -----------------------------------------------------------------------------------------------
 
 
@@ -178,21 +184,21 @@ def test_a_proxy_is_asked_with_its_own_credentials() -> None:
     with serving(hello) as proxy:
         address = proxy.url.replace("http://", "http://us%40er:pa%3Ass@")
         client = HttpClient(proxies=Proxies(http=address))
-        assert client.request("GET", "http://artifacts.example/x").body == b"hello"
+        assert client.request("GET", "http://127.0.0.8/x").body == b"hello"
     (request,) = proxy.requests
-    assert (request.path, request.headers["Host"]) == ("http://artifacts.example/x", "artifacts.example")
+    assert (request.path, request.headers["Host"]) == ("http://127.0.0.8/x", "127.0.0.8")
     assert request.headers["Proxy-Authorization"] == "Basic dXNAZXI6cGE6c3M="
 
 
 def test_a_redirect_goes_through_the_proxy_too() -> None:
     def answer(request: Request) -> Answer:
-        moved = {"Location": "http://objects.example/y"}
-        return Answer(status=302, headers=moved) if "artifacts" in request.path else Answer(b"y")
+        moved = {"Location": "http://127.0.0.9/y"}
+        return Answer(status=302, headers=moved) if "127.0.0.8" in request.path else Answer(b"y")
 
     with serving(answer) as proxy:
         client = HttpClient(proxies=Proxies(http=proxy.url), clock=FakeClock())
-        assert client.request("GET", "http://artifacts.example/x").body == b"y"
-    assert proxy.asked == ["GET http://artifacts.example/x", "GET http://objects.example/y"]
+        assert client.request("GET", "http://127.0.0.8/x").body == b"y"
+    assert proxy.asked == ["GET http://127.0.0.8/x", "GET http://127.0.0.9/y"]
 
 
 def test_https_goes_through_the_proxy_by_connect() -> None:

@@ -90,8 +90,17 @@ def _https(raw: str) -> str:
 
 
 def _source(raw: str) -> str:
-    # http is safe here: nothing is used before its sha256 was checked.
-    return _plain(_split(raw, "https", "http")).geturl().rstrip("/")
+    url = _plain(_split(raw, "https", "http"))
+    if url.scheme == "http" and not _is_local(url.hostname or ""):
+        raise ValueError("http:// is only for a server on the machine itself, such as http://127.0.0.1:8080")
+    return url.geturl().rstrip("/")
+
+
+def _is_local(host: str) -> bool:
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
 
 
 def _template(raw: str) -> str:
@@ -106,8 +115,8 @@ def _template(raw: str) -> str:
 
 https_origin = parsed("https://HOST[:PORT]", _origin)
 https_url = parsed("an https:// URL", _https)
-source_url = parsed("an https:// or http:// URL without credentials", _source)
-url_template = parsed("an https:// or http:// URL; {version}, {arch} or %s, %s are filled in", _template)
+source_url = parsed("an https:// URL without credentials", _source)
+url_template = parsed("an https:// URL; {version}, {arch} or %s, %s are filled in", _template)
 
 
 def _with_credentials(raw: str) -> str:
