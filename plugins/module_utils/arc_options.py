@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any, TypeVar
 
 from .node.config.sections.azure import CLOUDS
-from .node.engine.state import store_of
+from .node.engine.records.state import store_of
 from .node.errors import CaMismatch, FlexNodeError, Forbidden
 from .node.identity.choice import AKS
 from .node.identity.errors import TokenSourceUnreachable

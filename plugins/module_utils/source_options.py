@@ -10,7 +10,7 @@ from typing import Any
 
 from .node.config.document import placeholders, restore_secrets
 from .node.config.parse import parse
-from .node.engine.state import Store
+from .node.engine.records.state import Store
 from .node.machine.clock import Clock
 from .node.net.http_client import HttpClient, Proxies
 from .node.net.proxy import proxies

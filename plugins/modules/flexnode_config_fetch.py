@@ -108,7 +108,7 @@ from ansible_collections.aks.flexnode.plugins.module_utils.config_options import
     mask_secrets,
 )
 from ansible_collections.aks.flexnode.plugins.module_utils.node.engine.lease import held, new_operation
-from ansible_collections.aks.flexnode.plugins.module_utils.node.engine.state import store_of
+from ansible_collections.aks.flexnode.plugins.module_utils.node.engine.records.state import store_of
 from ansible_collections.aks.flexnode.plugins.module_utils.node.errors import FlexNodeError
 from ansible_collections.aks.flexnode.plugins.module_utils.node.machine.host import Host, require_root
 from ansible_collections.aks.flexnode.plugins.module_utils.node.operations.obtain import (

@@ -178,7 +178,7 @@ from ansible_collections.aks.flexnode.plugins.module_utils.config_options import
     REQUIRED_IF,
     document_of,
 )
-from ansible_collections.aks.flexnode.plugins.module_utils.node.engine.state import store_of
+from ansible_collections.aks.flexnode.plugins.module_utils.node.engine.records.state import store_of
 from ansible_collections.aks.flexnode.plugins.module_utils.node.errors import (
     ConfigInvalid,
     FlexNodeError,

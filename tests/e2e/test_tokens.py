@@ -47,7 +47,7 @@ program, point, *arguments = sys.argv[1:]
 sys.path.insert(0, program)
 from flexnode.cli import main
 from flexnode.node_object.gates import NodeReady
-from flexnode.engine.state import Store
+from flexnode.engine.records.state import Store
 
 def last(step=None):
     def ending(*given, **options):

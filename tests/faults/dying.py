@@ -33,7 +33,12 @@ LOOKING = frozenset(
     )
 )
 # Commands that only look; any other is an effect.
-ASKING = (("systemctl", "show"), ("journalctl",), ("ctr", "-n", "k8s.io", "tasks", "ls"))
+ASKING = (
+    ("systemctl", "show"),
+    ("journalctl",),
+    ("ctr", "-n", "k8s.io", "tasks", "ls"),
+    ("ctr", "namespaces", "ls"),
+)
 # The system calls that change files: a death between two of them is seen too, also outside of Host.
 SYSTEM_CALLS = (
     "open",

@@ -109,7 +109,7 @@ def test_variables_of_the_page_are_those_of_the_roles_and_playbooks() -> None:
 
 
 def test_state_files_are_told() -> None:
-    source = (ROOT / "plugins/module_utils/node/engine/state.py").read_text()
+    source = (ROOT / "plugins/module_utils/node/engine/records/state.py").read_text()
     names = set(re.findall(r'"([a-z-]+\.(?:json|txt))"', source))
     page = text_of(ROOT / "docs" / "files.md")
     assert names

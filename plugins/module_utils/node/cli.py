@@ -27,6 +27,8 @@ def main(arguments: Sequence[str] | None = None, host: Host | None = None) -> in
     options = commands.parse_args(arguments)
     if getattr(options, "durable", False) and not options.config_url:
         commands.error("--durable describes a URL: it needs --config-url")
+    if getattr(options, "proxy", None) and not options.config_url:
+        commands.error("--proxy is used to fetch a URL: it needs --config-url")
     try:
         if options.needs_root and os.geteuid() != 0:
             raise NotRoot(

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from ansible_collections.aks.flexnode.plugins.module_utils.node.engine.state import Store
+from ansible_collections.aks.flexnode.plugins.module_utils.node.engine.records.state import Store
 from ansible_collections.aks.flexnode.plugins.module_utils.node.machine.command import Completed
 from ansible_collections.aks.flexnode.plugins.module_utils.node.machine.host import Host
 
@@ -62,6 +62,7 @@ class Commands:
     restarts: dict[str, int] = field(default_factory=dict)  # NRestarts by unit
     started: dict[str, float] = field(default_factory=dict)  # when the process of a unit was started
     clock: FakeClock = field(default_factory=FakeClock)
+    unit_files: dict[str, str] = field(default_factory=dict)  # UnitFileState by unit
     logs: dict[str, str] = field(default_factory=dict)
     statuses: dict[str, int] = field(default_factory=dict)  # exit status by program or "program verb"
     on_start: dict[str, Callable[[], object]] = field(default_factory=dict)
@@ -89,7 +90,7 @@ class Commands:
         names = [name for name in arguments if not name.startswith("-")]
         if verb == "show":
             return "\n".join(self._shown(name) for name in names)
-        if verb == "restart":
+        if verb in ("restart", "start"):
             for name in names:
                 self.units[name] = "active"
                 self.started[name] = self.clock.time
@@ -101,7 +102,8 @@ class Commands:
     def _shown(self, unit: str) -> str:
         state, restarts = self.units.get(unit, "inactive"), self.restarts.get(unit, 0)
         since = f"ExecMainStartTimestampMonotonic={int(self.started.get(unit, 0) * 1e6)}"
-        return f"Id={unit}\nActiveState={state}\nSubState=any\nNRestarts={restarts}\n{since}\n"
+        enabled = f"UnitFileState={self.unit_files.get(unit, '')}"
+        return f"Id={unit}\nActiveState={state}\nSubState=any\nNRestarts={restarts}\n{since}\n{enabled}\n"
 
     def _journalctl(self, _flag: str, unit: str, *_: str) -> str:
         return self.logs.get(unit, "")

@@ -9,9 +9,15 @@ import io
 import json
 import os
 import re
+import select
+import socket
+import socketserver
 import subprocess
 import sys
+import threading
+from base64 import b64encode
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -23,8 +29,8 @@ from ansible_collections.aks.flexnode.plugins.module_utils.node.config.parse imp
 from ansible_collections.aks.flexnode.plugins.module_utils.node.engine.fetch import Fetcher
 from ansible_collections.aks.flexnode.plugins.module_utils.node.engine.lease import held
 from ansible_collections.aks.flexnode.plugins.module_utils.node.engine.plan import make_plan
+from ansible_collections.aks.flexnode.plugins.module_utils.node.engine.records.state import DATA_DIR
 from ansible_collections.aks.flexnode.plugins.module_utils.node.engine.restore_host import restore_host
-from ansible_collections.aks.flexnode.plugins.module_utils.node.engine.state import DATA_DIR
 from ansible_collections.aks.flexnode.plugins.module_utils.node.engine.transaction import Timings, execute
 from ansible_collections.aks.flexnode.plugins.module_utils.node.machine.facts import gather
 from ansible_collections.aks.flexnode.plugins.module_utils.node.machine.host import Host
@@ -113,6 +119,67 @@ def test_a_configuration_url_from_standard_input(
         assert main(arguments, site.machine.host) == 0
     assert source.asked == ["GET /bundle?sig=s3cret"]
     assert "s3cret" not in "".join(capsys.readouterr())
+
+
+@contextmanager
+def connecting_proxy() -> Iterator[tuple[str, list[str]]]:
+    """A proxy that connects to where it is asked to; its address, and the heads of all requests."""
+    heads: list[str] = []
+
+    class Relay(socketserver.BaseRequestHandler):
+        def handle(self) -> None:
+            head = b""
+            while not head.endswith(b"\r\n\r\n"):
+                head += self.request.recv(1)
+            heads.append(head.decode())
+            host, port = heads[-1].split(" ")[1].split(":")
+            with socket.create_connection((host, int(port))) as server:
+                self.request.sendall(b"HTTP/1.1 200 Connected\r\n\r\n")
+                ends = {server: self.request, self.request: server}
+                while ready := select.select(list(ends), [], [], 5)[0]:
+                    for end in ready:
+                        if not (content := end.recv(65536)):
+                            return
+                        ends[end].sendall(content)
+
+    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Relay) as listener:
+        threading.Thread(target=listener.serve_forever, args=(0.01,), daemon=True).start()
+        yield f"127.0.0.1:{listener.server_address[1]}", heads
+        listener.shutdown()
+
+
+@pytest.mark.parametrize("typed", [True, False])
+def test_a_configuration_url_through_a_proxy(
+    site: Site, pki: Pki, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Captured, typed: bool
+) -> None:
+    (tmp_path / "ca.pem").write_text(pki.ca_pem)
+    monkeypatch.setenv("https_proxy", "http://127.0.0.1:1")  # has no say
+    bundle = answer_json({"config": site.document})
+    with serving(lambda _: bundle, pki.server_context()) as source, connecting_proxy() as (address, heads):
+        proxy = f"http://user:pa55word@{address}"
+        monkeypatch.setattr("sys.stdin", io.StringIO(f"{source.url}/x?sig=s3cret\n{proxy}\n"))
+        arguments = ["plan", "--config-url", "-", "--ca-cert", str(tmp_path / "ca.pem")]
+        assert main([*arguments, "--proxy", proxy if typed else "-"], site.machine.host) == 0
+    assert source.asked == ["GET /x?sig=s3cret"]
+    (head,) = heads
+    assert head.startswith(f"CONNECT {source.url.removeprefix('https://')} ")
+    assert f"Proxy-Authorization: Basic {b64encode(b'user:pa55word').decode()}" in head
+    assert "pa55word" not in "".join(capsys.readouterr())
+
+
+def test_a_proxy_that_is_none_is_refused_and_not_shown(site: Site, capsys: Captured) -> None:
+    arguments = ["plan", "--config-url", "https://127.0.0.1:1/x"]
+    assert main([*arguments, "--proxy", "socks5://user:pa55word@proxy"], site.machine.host) == 1
+    printed = "".join(capsys.readouterr())
+    assert "FLEX-1101" in printed
+    assert "--proxy" in printed
+    assert main([*arguments, "--proxy", "http://user:pa55word@127.0.0.1:1"], site.machine.host) == 1
+    printed += "".join(capsys.readouterr())
+    assert "FLEX-1103" in printed
+    assert "pa55word" not in printed
+    with pytest.raises(SystemExit):
+        main(["plan", "--config", "x", "--proxy", "http://proxy"], site.machine.host)
+    assert "it needs --config-url" in capsys.readouterr().err
 
 
 def test_a_plan_changes_nothing_and_shows_no_secret(site: Site, config: str, capsys: Captured) -> None:

@@ -24,6 +24,7 @@ from typing import Any, TypeVar
 
 from ...node.errors import ApiUnreachable, FlexNodeError
 from ...node.machine.clock import Clock, SystemClock
+from ...node.net.http_client import tls_context
 from ...node.secret import Secret
 from .errors import KubeconfigUnusable, message_of, refused, unreachable
 from .exec_plugin import Credentials, run_plugin
@@ -64,7 +65,7 @@ class Client:
 
     def __init__(self, session: Session) -> None:
         self._session = session
-        self._api: Any = client.ApiClient(session.configuration)
+        self._api: Any = _api_client(session.configuration)
         # The generated methods have the same names in all releases of the package; their types differ.
         self._core: Any = client.CoreV1Api(self._api)
         self._rbac: Any = client.RbacAuthorizationV1Api(self._api)
@@ -72,7 +73,7 @@ class Client:
 
     def _patching(self) -> Any:
         """The core API with merge patches: how that is said per call differs between releases."""
-        api: Any = client.ApiClient(self._session.configuration)
+        api = _api_client(self._session.configuration)
         api.set_default_header("Content-Type", MERGE)
         return client.CoreV1Api(api)
 
@@ -220,6 +221,14 @@ def _use(configuration: Any, credentials: Credentials, folder: Path, access: Acc
                 fix="get new ones: az aks get-credentials --overwrite-existing",
             ) from error
         configuration.cert_file = configuration.key_file = pem
+
+
+def _api_client(configuration: Any) -> Any:
+    """Connections that trust what kubectl trusts: urllib3's own context is strict from Python 3.13 on."""
+    api: Any = client.ApiClient(configuration)
+    pools = api.rest_client.pool_manager
+    pools.connection_pool_kw["ssl_context"] = tls_context(cafile=configuration.ssl_ca_cert or None)
+    return api
 
 
 def _trusted(folder: Path, access: Access) -> str:

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..engine.lease import held, new_operation
-from ..engine.state import store_of
+from ..engine.records.state import store_of
 from ..errors import ConfigMissing, FlexNodeError, counted
 from ..follow.tick import tick
 from ..machine.host import Host

@@ -10,9 +10,11 @@ import os
 import sys
 
 from ..config.document import loads
-from ..errors import FileUnusable
+from ..config.types.addresses import proxy_url
+from ..config.types.setting import Refused
+from ..errors import ConfigInvalid, FileUnusable
 from ..machine.host import Host
-from ..net.http_client import HttpClient
+from ..net.http_client import HttpClient, Proxies
 from ..sources.source import Inline, Source, Url
 
 
@@ -28,6 +30,12 @@ def add_source(command: argparse.ArgumentParser, *, required: bool) -> None:
         help="a configuration URL; - reads it from standard input, where other users can't see it",
     )
     command.add_argument("--ca-cert", metavar="FILE", help="CA of the URL's server, if it is a private one")
+    command.add_argument(
+        "--proxy",
+        metavar="URL",
+        help="proxy to fetch the configuration through; - reads it from standard input, after a URL that is "
+        "read from there. All else uses the proxy of the configuration",
+    )
     command.add_argument(
         "--durable",
         action="store_true",
@@ -52,9 +60,20 @@ def named_source(options: argparse.Namespace, host: Host) -> Source:
     if options.config_url:
         url = sys.stdin.readline().strip() if options.config_url == "-" else options.config_url
         ca = open_text(options.ca_cert) if options.ca_cert else ""
-        return Url(url, HttpClient(ca_pem=ca, clock=host.clock), ca)
+        return Url(url, HttpClient(ca_pem=ca, clock=host.clock, proxies=named_proxy(options.proxy)), ca)
     text = sys.stdin.read() if options.config == "-" else open_text(options.config)
     return Inline(loads(text, where=options.config))
+
+
+def named_proxy(url: str | None) -> Proxies | None:
+    """The proxy that the command line names; its URL may contain a password, and is never shown."""
+    if url is None:
+        return None
+    try:
+        proxy = proxy_url.read(sys.stdin.readline().strip() if url == "-" else url).reveal()
+    except Refused as refused:
+        raise ConfigInvalid(list(refused.under("--proxy"))) from None
+    return Proxies(http=proxy, https=proxy)
 
 
 def open_text(path: str) -> str:

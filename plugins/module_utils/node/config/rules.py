@@ -158,6 +158,27 @@ def npd_has_a_digest(config: NodeConfig) -> Iterator[Problem]:
         yield Problem("npd.sha256", NOT_SET, "a sha256, or mirror.catalogue", hint)
 
 
+def state_is_apart(config: NodeConfig) -> Iterator[Problem]:
+    """Unbootstrap needs the state until its end: not in a directory that is emptied on the way."""
+    kubernetes, cni, state = config.paths.kubernetes, config.paths.cni, config.paths.data_dir
+    emptied = (
+        "/opt/aks-flex-node",
+        "/etc/containerd",
+        kubernetes.config_dir,
+        kubernetes.certs_dir,
+        kubernetes.manifests_dir,
+        kubernetes.volume_plugin_dir,
+        kubernetes.kubelet_dir,
+        cni.bin_dir,
+        cni.conf_dir,
+        cni.lib_dir,
+    )
+    for path in emptied:
+        if f"{state}/".startswith(f"{path}/") or f"{path}/".startswith(f"{state}/"):
+            yield Problem("paths.dataDir", state, f"a directory apart from {path}, which unbootstrap empties")
+            return
+
+
 def one_log_directory(config: NodeConfig) -> Iterator[Problem]:
     """agent.logDir, agent.logFile and paths.logDir agree, or only one is set."""
     configured = {
@@ -223,6 +244,7 @@ RULES: tuple[Rule, ...] = (
     Rule(dns_is_a_service, ("node.kubelet.dnsServiceIP", "network.serviceCIDR")),
     Rule(tarball_has_a_digest, ("kubernetes",)),
     Rule(npd_has_a_digest, ("npd", "mirror.catalogue")),
+    Rule(state_is_apart, ("paths",)),
     Rule(one_log_directory, ("agent.logDir", "agent.logFile", "paths.logDir")),
     Rule(pull_has_a_repository, ("pull",)),
     Rule(overrides_are_settings, ("kubelet",)),

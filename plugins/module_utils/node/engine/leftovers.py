@@ -1,16 +1,18 @@
 # Copyright: (c) 2026, aks.flexnode contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Temporary files of runs that were killed."""
+"""Files of earlier runs that are not needed any more."""
 
 from __future__ import annotations
 
 from ..machine.host import Host
-from .state import Store
+from .records.origins import prune_origins
+from .records.state import Store
 
 
 def clear_leftovers(host: Host, store: Store) -> None:
-    """Remove half-written files beside the items of the journal and in the data directory."""
+    """Remove old contents, and half-written files beside journaled items and in the data directory."""
+    prune_origins(host, store)
     journaled: dict[str, set[str]] = {}
     for entry in store.journal.entries():
         directory, _slash, name = entry.name.rpartition("/")

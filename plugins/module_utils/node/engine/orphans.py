@@ -12,7 +12,7 @@ from typing import ClassVar
 from ..machine.host import Host
 from ..resources.base import HIDDEN, Change, Drift, Origin, Resource, Vault, key_of
 from ..resources.kinds import KINDS, NAMED
-from .journal import Entry, Journal
+from .records.journal import Entry, Journal
 
 # Other versions are kept: a rollback needs them, and without a link they are not used.
 KEPT = frozenset(("tree", "program"))

@@ -16,7 +16,7 @@ from ..resources.program import Program
 from ..resources.tree import Tree
 from ..resources.units import Unit
 from .orphans import Orphan, find_orphans
-from .state import Store
+from .records.state import Store
 
 
 @dataclass(frozen=True, slots=True)

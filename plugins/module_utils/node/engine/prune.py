@@ -12,7 +12,7 @@ from ..machine.host import Host
 from ..machine.layout import AGENT_DIR, STAGING, VERSIONS_DIR
 from ..resources.base import Item, Origin
 from ..resources.kinds import KINDS
-from .state import Store
+from .records.state import Store
 
 DOWNLOAD = re.compile(r"[0-9a-f]{64}(\.part)?")  # a file of the cache, as the fetcher names it
 

@@ -5,19 +5,39 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ..errors import FlexNodeError
 from ..machine.host import Host
-from ..machine.layout import UNIT_DIR
+from ..machine.layout import (
+    APPLY_SERVICE,
+    BIN_DIR,
+    POLL_SERVICE,
+    POLL_TIMER,
+    PROGRAM_DIR,
+    UNIT_DIR,
+    enabled,
+)
+from ..machine.program import COMMAND
 from ..resources.kinds import KINDS
 from .leftovers import clear_leftovers
+from .records.journal import Entry
+from .records.state import Store
 from .restarts import Progress, reload_and_restart, silent
-from .state import Store
 
 # An interrupted run can leave these half applied: some swap areas off, a tree without its manifest. Their
 # mark then matches nothing, and their own `restore` decides what belongs to this collection.
 HALF_DONE = ("directory", "tree", "swap")
+# The poll timer, its services, and the program that they run: they take up a leave that was interrupted, so
+# they are removed last.
+TAKES_UP = (
+    POLL_TIMER,
+    enabled(POLL_TIMER, "timers.target")[0],
+    *(f"{UNIT_DIR}/{unit}" for unit in (POLL_TIMER, POLL_SERVICE, APPLY_SERVICE)),
+    f"{BIN_DIR}/{COMMAND}",
+    f"{PROGRAM_DIR}/agent",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,52 +49,76 @@ class Restored:
     why: str = ""
 
 
-def restore_host(host: Host, store: Store, progress: Progress = silent) -> list[Restored]:
-    """Restore every item that still is as this collection left it."""
+def restore_host(
+    host: Host, store: Store, progress: Progress = silent, keep: Mapping[str, str] | None = None
+) -> list[Restored]:
+    """Restore every item that still is as this collection left it.
+
+    `keep` names directories whose content stays because others use it, each with the reason.
+    """
     clear_leftovers(host, store)
+    entries = store.journal.entries()[::-1]
     results: list[Restored] = []
-    entries = store.journal.entries()
-    restart: list[str] = []
-    for entry in reversed(entries):
-        kind = KINDS[entry.kind]
-        now = kind.mark_now(host, entry.name)
-        if entry.kind == "unit" and entry.origin["is"] == "running":
-            restart.append(entry.name)
-            continue
-        if now == entry.was and (entry.kind != "directory" or now == "absent"):
-            continue  # never changed in the end, or restored by an interrupted run
-        if now not in entry.marks and entry.kind not in HALF_DONE:
-            results.append(Restored(entry.key, "left", "changed outside this collection"))
-            continue
-        progress(f"restore {entry.name}")
-        # A directory that this collection created is removed with its content, except for items left to
-        # another owner. A directory below it that is not empty does not count: an interrupted run may have
-        # left files in it.
-        parts = [item.key.partition(":") for item in results if item.outcome in ("left", "failed")]
-        spared = [name for of, _colon, name in parts if of != "directory"]
-        try:
-            left = kind.restore(host, entry.name, {**entry.origin, "spared": spared}, store.journal)
-        except FlexNodeError as error:
-            results.append(Restored(entry.key, "failed", f"{error.what}: {error.why}"))
-            continue
-        if left:
-            results.append(
-                Restored(
-                    entry.key,
-                    "left",
-                    f"still in use, or not created by this collection: {', '.join(left[:5])}",
-                )
-            )
-        else:
-            outcome = "removed" if entry.origin.get("is") == "absent" else "restored"
-            results.append(Restored(entry.key, outcome))
-    results = [
+    for last in (False, True):
+        part = [entry for entry in entries if goes_last(entry.name) == last]
+        for entry in part:
+            if result := _restored(host, store, entry, results, keep or {}, progress):
+                results.append(result)
+        ran = [entry.name for entry in part[::-1] if _ran_before(entry)]
+        if ran or any(entry.name.startswith(f"{UNIT_DIR}/") for entry in part):
+            reload_and_restart(host, True, ran, progress)
+    return [
         Restored(item.key, "removed") if item.outcome == "left" and _removed(host, item.key) else item
         for item in results
     ]
-    if any(entry.name.startswith(UNIT_DIR) for entry in entries):
-        reload_and_restart(host, True, restart[::-1], progress)
-    return results
+
+
+def goes_last(name: str) -> bool:
+    """Whether an item is of what takes up an interrupted run, or a directory above that."""
+    return any(f"{item}/".startswith(f"{name}/") or name.startswith(f"{item}/") for item in TAKES_UP)
+
+
+def _restored(
+    host: Host,
+    store: Store,
+    entry: Entry,
+    results: Sequence[Restored],
+    keep: Mapping[str, str],
+    progress: Progress,
+) -> Restored | None:
+    """Restore one item; None: there is nothing to restore, or not now."""
+    if entry.kind not in KINDS:
+        why = "this version does not know how to restore it; use the version that joined this machine"
+        return Restored(entry.key, "failed", why)
+    if entry.name in keep:
+        return Restored(entry.key, "left", keep[entry.name])
+    if _ran_before(entry):
+        return None  # started again when all files are restored
+    kind = KINDS[entry.kind]
+    # A directory that this collection created is removed with its content, except for items left to
+    # another owner. A directory below it that is not empty does not count: an interrupted run may have
+    # left files in it.
+    parts = [item.key.partition(":") for item in results if item.outcome in ("left", "failed")]
+    spared = [name for of, _colon, name in parts if of != "directory" or name in keep]
+    try:
+        now = kind.mark_now(host, entry.name)
+        if now == entry.was and (entry.kind != "directory" or now == "absent"):
+            return None  # never changed in the end, or restored by an interrupted run
+        if now not in entry.marks and entry.kind not in HALF_DONE:
+            return Restored(entry.key, "left", "changed outside this collection")
+        progress(f"restore {entry.name}")
+        left = kind.restore(host, entry.name, {**entry.origin, "spared": spared}, store.journal)
+    except FlexNodeError as error:
+        return Restored(entry.key, "failed", f"{error.what}: {error.why}")
+    if left:
+        why = f"still in use, or not created by this collection: {', '.join(left[:5])}"
+        return Restored(entry.key, "left", why)
+    return Restored(entry.key, "removed" if entry.origin.get("is") == "absent" else "restored")
+
+
+def _ran_before(entry: Entry) -> bool:
+    """Whether it is a unit that ran before the join."""
+    return entry.kind == "unit" and entry.origin["is"] == "running"
 
 
 def _removed(host: Host, key: str) -> bool:

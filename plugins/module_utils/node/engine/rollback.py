@@ -14,12 +14,12 @@ from ..machine.layout import UNIT_DIR
 from ..resources.base import Origin, Vault, key_of
 from ..resources.kinds import KINDS
 from ..resources.retired import Retired
-from .journal import Journal
 from .orphans import Orphan
 from .plan import Plan
-from .record import Record, Stage
+from .records.journal import Journal
+from .records.record import Record, Stage
+from .records.state import Store
 from .restarts import Progress, reload_and_restart
-from .state import Store
 
 Restore = Callable[[Host, str, Origin, Vault], list[str]]
 RESTORE: dict[str, Restore] = {

@@ -17,10 +17,10 @@ from ..resources.tree import Tree
 from ..resources.units import Unit
 from .orphans import Orphan
 from .plan import Plan
-from .record import Record, Stage
+from .records.record import Record, Stage
+from .records.state import Store
 from .restarts import Progress, reload_and_restart, restart_order, running_units, silent
 from .rollback import previous_generation, roll_back
-from .state import Store
 
 
 class Stager(Protocol):

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from ..config.document import loads
-from ..engine.state import Store
+from ..engine.records.state import Store
 from ..errors import (
     ApiUnreachable,
     ArtifactTruncated,
@@ -86,9 +86,13 @@ def blocked_by(error: FlexNodeError, watched: Watched, now: float) -> Blocked:
     )
 
 
-def depart(host: Host, say: Say) -> int:
-    """A tombstone: the configuration was deleted, and the node leaves, as with unbootstrap."""
-    say("the configuration of this node was deleted: it leaves the cluster")
+DELETED = "the configuration of this node was deleted: it leaves the cluster"
+INTERRUPTED = "this node was leaving the cluster when it was interrupted: it continues"
+
+
+def depart(host: Host, say: Say, reason: str = DELETED) -> int:
+    """The node leaves, as with unbootstrap: because of a tombstone, or to finish what was interrupted."""
+    say(reason)
     report = leave(host, drain_seconds=DRAIN_SECONDS, progress=say)
     for line in report.complaints:
         say(line)

@@ -14,14 +14,14 @@ from dataclasses import replace
 from ssl import SSLContext
 
 from ..engine.lease import held, new_operation
-from ..engine.state import Store, store_of
-from ..errors import ConfigMissing, ConfigUnreachable, FlexNodeError, LeaseHeld
+from ..engine.records.state import Phase, Store, store_of
+from ..errors import ConfigMissing, ConfigUnreachable, FlexNodeError, LeaseHeld, StateCorrupt
 from ..machine.clock import stamp
 from ..machine.host import Host, require_root
 from ..machine.layout import APPLY_SERVICE
 from ..machine.program import COMMAND
 from ..net.http_client import HttpClient, HttpFailure, Proxies, Response, quick_context
-from ..sources.watched import LONGEST, News, Watched, digest_of
+from ..sources.watched import LONGEST, News, Watched, digest_of, pausing
 
 Say = Callable[[str], None]
 TIMEOUT = 10.0  # seconds: the next poll is soon
@@ -49,6 +49,8 @@ def tick(host: Host, say: Say, verbose: Say, *, hand_over: bool = False) -> int:
     hand_over: start the apply service, which outlives this process and may change the intact machine.
     """
     store = store_of(host)
+    if leaving(store):
+        return leave_on(host, store, say, hand_over=hand_over)
     seen = Watched.of(store.source())
     if seen is None:
         raise ConfigMissing(
@@ -57,9 +59,8 @@ def tick(host: Host, say: Say, verbose: Say, *, hand_over: bool = False) -> int:
             why="its configuration did not come from a durable URL",
             fix=f"{COMMAND} join --config-url URL --durable",
         )
-    wait = seen.not_before - host.clock.now()
-    if 0 < wait <= LONGEST:
-        verbose(f"the server asked to wait another {wait:.0f} s (Retry-After)")
+    if pausing(seen.not_before, now := host.clock.now()):
+        verbose(f"the server asked to wait another {seen.not_before - now:.0f} s (Retry-After)")
         return 0
     watched = to_request(store, seen)
     try:
@@ -81,6 +82,30 @@ def tick(host: Host, say: Say, verbose: Say, *, hand_over: bool = False) -> int:
                 from .following import follow
 
                 return follow(host, store, watched, news, say)
+    except LeaseHeld as error:
+        say(f"{error.what}: {error.why}; the next poll tries again")
+    return 0
+
+
+def leaving(store: Store) -> bool:
+    """Whether this machine was leaving the cluster when it was interrupted, or is leaving now."""
+    try:
+        return store.state().get("phase") == Phase.RESETTING.value
+    except StateCorrupt:
+        return False
+
+
+def leave_on(host: Host, store: Store, say: Say, *, hand_over: bool) -> int:
+    """Finish a leave that was interrupted. The timer is removed last, so that it comes back here."""
+    if hand_over:
+        host.run(["systemctl", "start", "--no-block", APPLY_SERVICE])
+        return 0
+    try:
+        with held(host, new_operation(), f"{COMMAND} poll", patience=0):
+            if leaving(store):  # not finished meanwhile
+                from .following import INTERRUPTED, depart
+
+                return depart(host, say, INTERRUPTED)
     except LeaseHeld as error:
         say(f"{error.what}: {error.why}; the next poll tries again")
     return 0

@@ -16,9 +16,14 @@ AT_ONCE = 8  # syncs that wait together share the writes of the file system: ten
 FREE_SOME = "free some space (see df -h), then run this again: it continues where it stopped"
 
 
-def sync(path: str) -> None:
+def sync_names(directory: str) -> None:
+    """Wait until the entries of a directory are on the disk. It may be a link to a bigger disk."""
+    sync(directory, os.O_DIRECTORY)
+
+
+def sync(path: str, how: int = os.O_NOFOLLOW | os.O_NONBLOCK) -> None:
     """Wait until a file or directory is on the disk; of a directory, its entries. Links are refused."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    descriptor = os.open(path, os.O_RDONLY | how)
     try:
         os.fsync(descriptor)
     except OSError as error:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from ..errors import CommandFailed, NotRoot
 from .clock import Clock, SystemClock
-from .disk import copy, discard, explained, free_space, sync, sync_below
+from .disk import copy, discard, explained, free_space, sync, sync_below, sync_names
 
 if TYPE_CHECKING:
     from .command import Completed, Runner
@@ -203,7 +203,7 @@ class Host:
                 os.utime(temporary, ns=(mtime_ns, mtime_ns))
             os.replace(temporary, self.path(path))
             if durable:
-                sync(os.path.dirname(self.path(path)))
+                sync_names(os.path.dirname(self.path(path)))
 
     def append(self, path: str, content: bytes) -> None:
         """Append to a file that only root can read, and sync it; a new file with its name."""
@@ -217,7 +217,7 @@ class Host:
                 file.flush()
                 os.fsync(descriptor)
             if is_new:
-                sync(os.path.dirname(self.path(path)))
+                sync_names(os.path.dirname(self.path(path)))
 
     def set_value(self, path: str, value: str) -> None:
         """Write a kernel file such as /proc/sys/..., which can only be written in place."""
@@ -238,9 +238,13 @@ class Host:
             self.set_access(path, mode, uid, gid)
 
     def make_directories(self, path: str, mode: int = 0o755) -> None:
-        """Create a directory and its missing parents."""
-        with explained(path):
-            os.makedirs(self.path(path), mode, exist_ok=True)
+        """Create a directory with this mode and its missing parents with 0755, whatever the umask is."""
+        if not os.path.isdir(self.path(path)):
+            if (above := os.path.dirname(path)) != path:
+                self.make_directories(above)
+            with explained(path), contextlib.suppress(FileExistsError):  # another thread may be faster
+                os.mkdir(self.path(path), mode)
+                os.chmod(self.path(path), mode)
 
     def set_access(self, path: str, mode: int, uid: int, gid: int) -> None:
         """Set mode and owner of a file or directory; a link is refused."""

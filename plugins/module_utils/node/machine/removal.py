@@ -1,12 +1,22 @@
 # Copyright: (c) 2026, aks.flexnode contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Remove a directory tree without following a link or crossing into another file system."""
+"""Remove a directory tree without following a link or crossing into another file system.
+
+Pods can create trees of any depth, deeper than a path can be long. So the walk does not recurse, opens each
+directory from the one above or below it, and has at most three of them open.
+"""
 
 from __future__ import annotations
 
-import contextlib
+import errno
 import os
+from collections.abc import Callable
+from dataclasses import dataclass
+
+DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
+# These concern one file: it is a mount point, or immutable. The rest of the tree can still be removed.
+STAYS = (errno.EBUSY, errno.EPERM)
 
 
 def empty_directory(
@@ -16,26 +26,105 @@ def empty_directory(
 
     `mounted` are mount points below `path`. `keep` are paths that are kept without being reported.
     """
-    device = os.fstat(directory).st_dev
-    with os.scandir(directory) as entries:
-        names = [(entry.name, entry.is_dir(follow_symlinks=False)) for entry in entries]
-    for name, is_directory in names:
-        below = f"{path}/{name}"
-        if below in keep:
-            continue
-        if below in mounted:
-            kept.append(below)
-        elif not is_directory:
-            with contextlib.suppress(FileNotFoundError):
-                os.unlink(name, dir_fd=directory)
-        else:
-            child = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=directory)
-            try:
-                if os.fstat(child).st_dev != device:
-                    kept.append(below)
+    walk = Walk(directory, path, mounted, keep)
+    try:
+        while walk.levels:
+            here = walk.levels[-1]
+            if not here.todo:
+                walk.up()
+                # Not empty: what remains in it is in `kept` already, or in `keep`.
+                stays = bool(walk.levels) and not removed(os.rmdir, here.name, walk.directory)
+                name = here.name
+            else:
+                name, is_directory = here.todo.pop()
+                if name in here.keep:
                     continue
-                empty_directory(child, below, mounted, keep, kept)
-            finally:
-                os.close(child)
-            with contextlib.suppress(OSError):  # not empty: what remains below is in `kept`
-                os.rmdir(name, dir_fd=directory)
+                if name in here.mounted:
+                    stays = True
+                elif is_directory:
+                    stays = not walk.down(name)
+                else:
+                    stays = not removed(os.unlink, name, walk.directory)
+            if stays:
+                kept.append(walk.path(name))
+    finally:
+        os.close(walk.directory)
+
+
+@dataclass(frozen=True, slots=True)
+class Level:
+    """A directory on the way down. `mounted` and `keep` are paths relative to it."""
+
+    name: str  # in the directory above; of the first one the whole path
+    identity: tuple[int, int]
+    todo: list[tuple[str, bool]]  # what is still in it: names, and whether they are directories
+    mounted: frozenset[str]
+    keep: frozenset[str]
+
+
+class Walk:
+    """The way from the first directory down to the one that is open."""
+
+    def __init__(self, directory: int, path: str, mounted: frozenset[str], keep: frozenset[str]) -> None:
+        self.directory = os.dup(directory)
+        self._device = os.fstat(directory).st_dev
+        self.levels: list[Level] = []
+        self._arrive(path, below(mounted, path), below(keep, path))
+
+    def down(self, name: str) -> bool:
+        """Enter a directory; False: it is on another file system."""
+        here = self.levels[-1]
+        child = os.open(name, DIRECTORY, dir_fd=self.directory)
+        if os.fstat(child).st_dev != self._device:
+            os.close(child)
+            return False
+        self._switch(child)
+        self._arrive(name, below(here.mounted, name), below(here.keep, name))
+        return True
+
+    def up(self) -> None:
+        """Back to the directory above, if there is one."""
+        self.levels.pop()
+        if self.levels:
+            self._switch(os.open("..", DIRECTORY, dir_fd=self.directory))
+            if identity(self.directory) != self.levels[-1].identity:
+                raise OSError(errno.ESTALE, "a directory was moved while its content was removed")
+
+    def path(self, name: str) -> str:
+        """The path of a name in the open directory."""
+        return "/".join((*(level.name for level in self.levels), name))
+
+    def _arrive(self, name: str, mounted: frozenset[str], keep: frozenset[str]) -> None:
+        with os.scandir(self.directory) as entries:
+            todo = [(entry.name, entry.is_dir(follow_symlinks=False)) for entry in entries]
+        self.levels.append(Level(name, identity(self.directory), todo, mounted, keep))
+
+    def _switch(self, directory: int) -> None:
+        os.close(self.directory)
+        self.directory = directory
+
+
+def identity(directory: int) -> tuple[int, int]:
+    """Device and inode: the same means the same directory."""
+    seen = os.fstat(directory)
+    return seen.st_dev, seen.st_ino
+
+
+def below(paths: frozenset[str], name: str) -> frozenset[str]:
+    """The paths below a directory, relative to it."""
+    start = f"{name}/"
+    return frozenset(path[len(start) :] for path in paths if path.startswith(start))
+
+
+def removed(remove: Callable[..., None], name: str, directory: int) -> bool:
+    """Remove a name in a directory; False: it must stay, and is to be reported."""
+    try:
+        remove(name, dir_fd=directory)
+    except FileNotFoundError:
+        return True
+    except OSError as error:
+        if error.errno in STAYS:
+            return False
+        if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
+            raise
+    return True

@@ -21,7 +21,8 @@ from ..machine.clock import Clock, SystemClock
 
 RETRIED = frozenset((408, 425, 429, 500, 502, 503, 504))
 AGENT = "aks-flex-node"
-MOST = 16 << 20
+MOST = 16 << 20  # bytes of one answer
+LOOPBACK = ("localhost", "127.0.0.0/8", "::1")
 OUT_OF_TIME = (9, 10)  # OpenSSL: X509_V_ERR_CERT_NOT_YET_VALID, X509_V_ERR_CERT_HAS_EXPIRED
 
 
@@ -85,7 +86,7 @@ class HttpClient:
         self._attempts = attempts
         self._jitter = jitter or spread
         if context is None:
-            context = ssl.create_default_context()
+            context = tls_context()
             if ca_pem:
                 try:
                     context.load_verify_locations(cadata=ca_pem)
@@ -107,9 +108,11 @@ class HttpClient:
         """One answer of at most 16 MiB, after retries; a status of 400 or more is a failure, 304 is not."""
         try:
             with self.open(method, url, body=body, headers=headers) as answer:
-                body = answer.read(MOST)
+                body = answer.read(MOST + 1)
+                if len(body) > MOST:
+                    raise HttpFailure(url, f"the answer is larger than {MOST >> 20} MiB", final=True)
                 announced = 0 if answer.status == 304 else int(answer.headers.get("Content-Length") or 0)
-                if len(body) < min(announced, MOST):  # read() itself does not raise
+                if len(body) < announced:  # read() itself does not raise
                     raise HttpFailure(url, f"the answer broke off at {len(body)} of {announced} bytes")
                 return Response(answer.status, answer.headers, body)
         except (OSError, http.client.HTTPException) as error:
@@ -130,8 +133,8 @@ class HttpClient:
         raise AssertionError("unreachable: the last attempt returns or raises")
 
     def _once(self, method: str, url: str, body: bytes | None, headers: Mapping[str, str]) -> Any:
-        if not url.startswith(("https://", "http://")):
-            raise HttpFailure(url, "only http and https URLs are fetched", final=True)
+        if not is_protected(url):
+            raise HttpFailure(url, "only https:// URLs are fetched", final=True)
         request = urllib.request.Request(url, data=body, method=method)  # noqa: S310
         request.add_header("User-Agent", AGENT)
         for name, value in headers.items():
@@ -183,9 +186,20 @@ def quick_context(ca_pem: str = "") -> ssl.SSLContext | None:
     up to date a server may seem untrusted, so the caller must retry with the full set.
     """
     directory = ssl.get_default_verify_paths().capath
-    return (
-        ssl.create_default_context(capath=directory, cadata=ca_pem or None) if directory or ca_pem else None
-    )
+    return tls_context(capath=directory, cadata=ca_pem or None) if directory or ca_pem else None
+
+
+def tls_context(
+    *, cafile: str | None = None, capath: str | None = None, cadata: str | None = None
+) -> ssl.SSLContext:
+    """Verified TLS, host names included; trust as for `ssl.create_default_context`.
+
+    Without strict X.509, which is the default since Python 3.13: it refuses CAs without key identifiers.
+    Go accepts those, so the kubelet and containerd do.
+    """
+    context = ssl.create_default_context(cafile=cafile, capath=capath, cadata=cadata)
+    context.verify_flags &= ~ssl.VERIFY_X509_STRICT
+    return context
 
 
 class OnlyTowardsTls(urllib.request.HTTPRedirectHandler):
@@ -198,7 +212,7 @@ class OnlyTowardsTls(urllib.request.HTTPRedirectHandler):
         self, req: urllib.request.Request, fp: IO[bytes], code: int, msg: str, headers: Any, newurl: str
     ) -> urllib.request.Request | None:
         """Refuse to leave TLS."""
-        if req.type == "https" and not newurl.startswith("https://"):
+        if not is_protected(newurl) or (req.type == "https" and not newurl.startswith("https://")):
             why = "redirects to a URL without TLS, which is not followed"
             raise HttpFailure(req.full_url, why, final=True)
         following = super().redirect_request(req, fp, code, msg, headers, newurl)
@@ -207,6 +221,12 @@ class OnlyTowardsTls(urllib.request.HTTPRedirectHandler):
                 following.remove_header("Authorization")
             self._through_proxy(following)
         return following
+
+
+def is_protected(url: str) -> bool:
+    """Whether nobody on the way can read or change an answer: TLS, or a server on this machine."""
+    parts = urllib.parse.urlsplit(url)
+    return parts.scheme == "https" or (parts.scheme == "http" and bypassed(parts.hostname or "", LOOPBACK))
 
 
 def shown(url: str) -> str:

@@ -13,7 +13,7 @@ from typing import Any
 
 from ..errors import ApiUnreachable, CaMismatch, FlexNodeError, Forbidden
 from ..machine.clock import Clock
-from .http_client import HttpFailure
+from .http_client import HttpFailure, tls_context
 from .kept_connection import KeptConnection
 
 Json = dict[str, Any]
@@ -37,7 +37,7 @@ class KubeClient:
     ) -> None:
         self._server = server.rstrip("/")
         try:
-            context = ssl.create_default_context(cadata=ca_pem)
+            context = tls_context(cadata=ca_pem)
         except (ssl.SSLError, ValueError) as error:
             raise CaMismatch(
                 "the API server's CA can't be used",

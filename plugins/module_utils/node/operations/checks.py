@@ -13,7 +13,7 @@ from ..components.labels import node_name
 from ..config.document import placeholders
 from ..config.parse import parse
 from ..config.types.values import Version
-from ..engine.state import Store, store_of
+from ..engine.records.state import Store, store_of
 from ..errors import ConfigInvalid, ConfigMissing, Forbidden, Problem, TokenRefused, shown
 from ..identity.choice import kubernetes_token
 from ..machine.facts import hostname

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..engine.state import Phase, Store
+from ..engine.records.state import Phase, Store
 from ..errors import FlexNodeError, TokenRefused
 from ..machine.layout import KUBELET, enabled
 from ..node_object.this_node import ThisNode

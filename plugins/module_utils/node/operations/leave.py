@@ -12,16 +12,25 @@ from ..config.model import NodeConfig
 from ..config.parse import parse
 from ..config.types.setting import Purpose
 from ..engine.prune import clear_staging
+from ..engine.records.state import Phase, Store, store_of
 from ..engine.restarts import Progress, silent
 from ..engine.restore_host import Restored, restore_host
-from ..engine.state import Phase, Store, store_of
-from ..errors import FlexNodeError
+from ..errors import FlexNodeError, StateCorrupt
 from ..identity.cache import forget_tokens
 from ..machine.host import Host
-from ..machine.layout import CONTAINERD, KUBELET
+from ..machine.layout import CONTAINERD, KUBELET, UNIT_DIR
+from ..machine.links import real_path
 from ..node_object.drain import drain
 from ..node_object.this_node import ThisNode
 from ..resources.units import RUNNING, unit_states
+from .runtime_users import (
+    DATA,
+    TASKS,
+    RuntimeUsers,
+    older_than_join,
+    remove_kubernetes_data,
+    runtime_users,
+)
 
 Act = Callable[[str, Callable[[], None]], None]
 
@@ -29,7 +38,7 @@ NETWORK_NAMESPACES = "/run/netns"
 RUNTIME_STATE = "/run/containerd"
 # Of Kubernetes only: a runtime that was installed before the join may run other containers beside them.
 POD_STATE = (
-    f"{RUNTIME_STATE}/io.containerd.runtime.v2.task/k8s.io",
+    f"{TASKS}/k8s.io",
     f"{RUNTIME_STATE}/io.containerd.grpc.v1.cri",
 )
 
@@ -61,7 +70,7 @@ def leave(host: Host, *, drain_seconds: float = 60, check: bool = False, progres
     store = store_of(host)
     report = Left()
     entries = store.journal.entries()
-    if not entries and store.current_config() is None:
+    if not entries and store.remembered()[0] is None:
         if not check and not host.stat(store.directory).absent:
             report.remains += store.forget()  # left by a run that was killed at its very start or end
         return report
@@ -78,27 +87,46 @@ def leave(host: Host, *, drain_seconds: float = 60, check: bool = False, progres
         except FlexNodeError as error:
             report.remains.append(f"{sentence}: {error.what}: {error.why}. {error.fix}")
 
-    again = store.state()["phase"] == Phase.RESETTING.value  # the Node may have been deleted last time
+    again = was_leaving(store, report, progress)  # the Node may have been deleted last time
     store.enter(Phase.RESETTING)
     journaled = {entry.key for entry in entries}
     was_node = f"unit:{KUBELET}" in journaled
     node = applied_node(host, store, report, was_node=was_node)
     if node and was_node:
         leave_cluster(node, drain_seconds, report, act)
-        if store.applied_config() and not again and not node.has_credential:
+        if store.applied_if_intact() and not again and not node.has_credential:
             report.node_remains = "the kubelet has no certificate to delete it with"
-    if f"unit:{CONTAINERD}" in journaled:
-        act("stop all pods", lambda: stop_pods(host, node.config if node else None))
+    users = RuntimeUsers()
+    if journaled & {f"unit:{CONTAINERD}", f"file:{UNIT_DIR}/{CONTAINERD}"}:
+        if not older_than_join(entries):
+            users = runtime_users(host)
+        act("stop all pods", lambda: stop_pods(host))
+        if users.namespaces and users.beside_kubernetes:
+            act("remove images and containers of Kubernetes", lambda: remove_kubernetes_data(host))
+        act("stop containerd", lambda: stop_containerd(host, node.config if node else None))
     progress("restore files, settings and units")
     clear_staging(host)
-    report.items = restore_host(host, store)
+    report.items = restore_host(host, store, keep={DATA: users.why} if users else {})
     stayed = ("left", "failed")
     report.actions += [f"{item.outcome} {item.key}" for item in report.items if item.outcome not in stayed]
     report.remains += [f"{item.key}: {item.why}" for item in report.items if item.outcome in stayed]
+    if users and unit_states(host, (CONTAINERD,))[CONTAINERD]["UnitFileState"]:
+        # Of a package that was installed after the join (docker needs one): it finds the data of its users.
+        act("start containerd of another owner", lambda: start(host, CONTAINERD))
     forget_tokens(host)
     if not any(item.outcome == "failed" for item in report.items):  # otherwise the next run needs the journal
         report.remains += store.forget()
     return report
+
+
+def was_leaving(store: Store, report: Left, progress: Progress) -> bool:
+    """Whether an earlier run was interrupted; a damaged state is reported, the journal does not need it."""
+    try:
+        return store.state().get("phase") == Phase.RESETTING.value
+    except StateCorrupt as error:
+        report.actions.append(f"continue without {error.where}, which is damaged: the journal is enough")
+        progress(report.actions[-1])
+        return False
 
 
 def applied_node(host: Host, store: Store, report: Left, *, was_node: bool) -> ThisNode | None:
@@ -148,16 +176,24 @@ def stop(host: Host, unit: str) -> None:
         host.run(["systemctl", "stop", unit], timeout=120)
 
 
-def stop_pods(host: Host, config: NodeConfig | None) -> None:
-    """Remove all containers, pod mounts and pod network namespaces."""
-    running = unit_states(host, (CONTAINERD,))[CONTAINERD]["ActiveState"] in RUNNING
-    if running:
+def start(host: Host, unit: str) -> None:
+    """Start a unit."""
+    host.run(["systemctl", "start", unit], timeout=120)
+
+
+def stop_pods(host: Host) -> None:
+    """Stop all containers of Kubernetes."""
+    if unit_states(host, (CONTAINERD,))[CONTAINERD]["ActiveState"] in RUNNING:
         running_tasks = host.run(["ctr", "-n", "k8s.io", "tasks", "ls", "-q"], check=False).stdout.split()
         if running_tasks:
             host.run(["ctr", "-n", "k8s.io", "tasks", "rm", "-f", *running_tasks], timeout=120, check=False)
     host.run(["systemctl", "stop", "kubepods.slice"], timeout=120, check=False)
+
+
+def stop_containerd(host: Host, config: NodeConfig | None) -> None:
+    """Stop containerd; remove pod mounts and pod network namespaces. Containers of others keep running."""
     stop(host, CONTAINERD)
-    kubelet_dir = config.paths.kubernetes.kubelet_dir if config else "/var/lib/kubelet"
+    kubelet_dir = real_path(host, config.paths.kubernetes.kubelet_dir if config else "/var/lib/kubelet")
     # Only mounts of the kubelet and containerd: a disk that an administrator mounted below is not touched.
     for place in (f"{kubelet_dir}/pods", f"{kubelet_dir}/plugins", *POD_STATE):
         for point in host.mounts_below(place):
@@ -168,8 +204,7 @@ def stop_pods(host: Host, config: NodeConfig | None) -> None:
             host.remove(f"{NETWORK_NAMESPACES}/{name}")
     for place in POD_STATE:
         host.remove_tree(place)
-    tasks = f"{RUNTIME_STATE}/io.containerd.runtime.v2.task"
-    if not any(host.names(f"{tasks}/{namespace}") for namespace in host.names(tasks)):
+    if not any(host.names(f"{TASKS}/{namespace}") for namespace in host.names(TASKS)):
         host.remove_tree(RUNTIME_STATE)
     if config and config.cni.mode == "bridge" and host.exists("/sys/class/net/cni0"):
         host.run(["ip", "link", "delete", "cni0"], check=False)

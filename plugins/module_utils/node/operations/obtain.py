@@ -14,7 +14,7 @@ from ..config.available import check_available
 from ..config.document import canonical, layered, merge, redact, restore_secrets
 from ..config.parse import parse
 from ..config.types.setting import Purpose
-from ..engine.state import Store, store_of
+from ..engine.records.state import Store, store_of
 from ..errors import (
     ConfigInvalid,
     ConfigMissing,

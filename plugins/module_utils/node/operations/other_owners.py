@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from ..config.model import NodeConfig
-from ..engine.state import Store
+from ..engine.records.state import Store
 from ..errors import ForeignRuntime
 from ..machine.facts import UNIT_DIRS
 from ..machine.host import Host

@@ -18,9 +18,10 @@ from ..engine.fetch import Fetcher
 from ..engine.leftovers import clear_leftovers
 from ..engine.plan import Plan, Step, make_plan
 from ..engine.prune import prune, versions_before
-from ..engine.record import Record
+from ..engine.records.origins import prune_origins
+from ..engine.records.record import Record
+from ..engine.records.state import Phase
 from ..engine.restarts import Progress, silent
-from ..engine.state import Phase
 from ..engine.transaction import Around, Gate, Timings, execute, nothing, prove
 from ..errors import FlexNodeError
 from ..machine.facts import check_platform, gather
@@ -106,6 +107,7 @@ def reconcile(
     if done := Record.of(store.transaction()):
         prune(host, store, versions_before(done.before))
     store.finish()
+    prune_origins(host, store)
     return run
 
 

@@ -12,10 +12,10 @@ from typing import Any
 from ..components.services import SERVICES
 from ..config.document import canonical
 from ..config.parse import parse
-from ..engine.record import Record, Stage
+from ..engine.records.record import Record, Stage
+from ..engine.records.state import Store
 from ..engine.restarts import Progress
 from ..engine.rollback import roll_back
-from ..engine.state import Store
 from ..engine.transaction import Reason
 from ..errors import Blocked, FlexNodeError, RollbackIncomplete
 from ..machine.clock import stamp

@@ -10,7 +10,7 @@ from typing import Any
 from ..components.every import COMPONENTS, wanted
 from ..config.parse import parse
 from ..engine.plan import make_plan
-from ..engine.state import Phase, Store, store_of
+from ..engine.records.state import Phase, Store, store_of
 from ..errors import FlexNodeError
 from ..machine.clock import stamp
 from ..machine.facts import gather

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ..engine.state import Phase
+from ..engine.records.state import Phase
 from ..errors import counted
 
 NOTHING = "-"

@@ -12,8 +12,8 @@ from ..config.model import NodeConfig
 from ..config.parse import parse
 from ..config.types.values import Version
 from ..engine.plan import Plan
+from ..engine.records.state import Store
 from ..engine.restarts import Progress
-from ..engine.state import Store
 from ..errors import Downgrade, FlexNodeError, NotDrained
 from ..machine.layout import CONTAINERD, KUBELET
 from ..node_object.drain import drain, uncordon

@@ -13,7 +13,7 @@ from ..config.available import check_available
 from ..config.document import canonical, merge, placeholders, restore_secrets
 from ..config.model import NodeConfig
 from ..config.parse import parse
-from ..engine.state import store_of
+from ..engine.records.state import store_of
 from ..errors import ConfigInvalid, FlexNodeError, NotAvailable, Problem
 from ..machine.host import Host
 from ..secret import REDACTED

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 
 from ..catalogue.artifacts import Artifact, artifacts_of
 from ..config.model import NodeConfig
-from ..engine.state import store_of
+from ..engine.records.state import store_of
 from ..errors import ConfigInvalid, NotInCatalogue
 from ..identity.choice import PURPOSES, Purpose, method_for
 from ..machine.facts import ARCHITECTURES

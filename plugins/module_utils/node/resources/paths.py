@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 
 from ..errors import ForeignPath
 from ..machine.host import Host, PathState
+from ..machine.links import empty_behind, real_path
 from .base import HIDDEN, Change, Drift, Origin, Vault
 
 
@@ -183,17 +184,14 @@ class Directory:
         return Change(f"{verb} {self.path}", before, f"directory {wanted:04o} 0:0\n")
 
     def capture(self, host: Host, vault: Vault) -> Origin:
-        """Existence, access, and the names that it contained originally."""
+        """Existence, access, and the names that it contained originally; of a link, those behind it."""
         state = host.stat(self.path)
         origin: dict[str, Any] = {"is": state.is_, "ours": self.ours}
         if state.is_ == "directory":
-            origin |= {
-                "mode": state.mode,
-                "uid": state.uid,
-                "gid": state.gid,
-                "entries": host.names(self.path),
-            }
-        return origin
+            origin |= {"mode": state.mode, "uid": state.uid, "gid": state.gid}
+        elif state.is_ == "link":
+            origin["real"] = real_path(host, self.path) if host.exists(f"{self.path}/.") else ""
+        return origin if state.absent else {**origin, "entries": host.names(self.path)}
 
     def apply(self, host: Host) -> None:
         """Create it, or set its access."""
@@ -218,16 +216,21 @@ class Directory:
     @classmethod
     def restore(cls, host: Host, name: str, origin: Origin, vault: Vault) -> list[str]:
         """Remove its new content; keep what it contained originally, and mounts."""
-        now = host.stat(name).is_
-        if now != "directory":  # replaced or removed since, or not created by this collection
-            return [] if now in ("absent", origin["is"]) else [name]
-        if host.stat(name).absent:
-            return []  # removed meanwhile
+        now, was = host.stat(name).is_, origin["is"]
+        if now == "absent" or (now == was and now not in ("directory", "link")):
+            return []  # removed meanwhile, or never created by this collection
         before = {f"{name}/{entry}" for entry in origin.get("entries", ())}
-        left: list[str] = []
-        if origin.get("ours"):
-            left = host.remove_tree(name, frozenset(before.union(origin.get("spared", ()))))
-        if origin["is"] == "directory":
+        keep = frozenset(before.union(origin.get("spared", ())))
+        if now == was == "link":
+            if not origin.get("ours") or origin.get("real") == "":  # or never a directory
+                return []
+            if origin.get("real") != real_path(host, name) or not host.exists(f"{name}/."):
+                return [f"{name} (this link pointed elsewhere at the join)"]
+            return empty_behind(host, name, keep)
+        if now != "directory" or was == "link":
+            return [f"{name} (replaced since the join)"]
+        left = host.remove_tree(name, keep) if origin.get("ours") else []
+        if was == "directory":
             host.set_access(name, origin["mode"], origin["uid"], origin["gid"])
         elif not host.remove_directory(name) and not left:
             left = [f"{name}/{entry}" for entry in host.names(name)]

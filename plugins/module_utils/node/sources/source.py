@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from ..config.document import loads, unwrap
-from ..engine.state import Store
+from ..engine.records.state import Store
 from ..errors import ConfigInvalid, ConfigMissing, ConfigUnreachable, Problem
 from ..net.http_client import HttpClient, HttpFailure, shown
 from .watched import Watched, digest_of

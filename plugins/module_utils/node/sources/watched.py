@@ -107,7 +107,12 @@ class Watched:
             return True
         if self.blocked is None or self.blocked.digest != news.digest:
             return False
-        return self.blocked.retry_at is None or now < self.blocked.retry_at
+        return self.blocked.retry_at is None or pausing(self.blocked.retry_at, now)
+
+
+def pausing(until: float, now: float) -> bool:
+    """Whether a pause lasts; one longer than the longest was recorded with a wrong clock, and is over."""
+    return 0 < until - now <= LONGEST
 
 
 def digest_of(content: bytes) -> str:

@@ -7,13 +7,17 @@ from __future__ import annotations
 
 import os
 import socket
+import ssl
 import stat
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
+import urllib3.connection
+from urllib3.util.ssl_ import create_urllib3_context
 
 from ansible_collections.aks.flexnode.plugins.module_utils.controller.cluster import client as clients
 from ansible_collections.aks.flexnode.plugins.module_utils.controller.cluster.bootstrap_token import (
@@ -69,6 +73,28 @@ def access(cluster: FakeCluster, pki: Pki) -> Access:
 def listed(access: Access) -> list[str]:
     with connected(access, TokenClient) as client:
         return list(client.nodes())
+
+
+def test_a_ca_without_key_identifiers_is_trusted_as_kubectl_does(
+    access: Access, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """urllib3 refuses it on Python 3.13; the CA of these tests is such a one."""
+    monkeypatch.setattr(urllib3.connection, "create_urllib3_context", strict(create_urllib3_context))
+    assert listed(access) == ["edge-1"]
+    other_name = replace(access, server=access.server.replace("127.0.0.1", "127.1"))  # the same server
+    with pytest.raises(CaMismatch):
+        listed(other_name)
+
+
+def strict(create: Callable[..., ssl.SSLContext]) -> Callable[..., ssl.SSLContext]:
+    """The same context, as on Python 3.13."""
+
+    def created(*args: Any, **options: Any) -> ssl.SSLContext:
+        context = create(*args, **options)
+        context.verify_flags |= ssl.VERIFY_X509_STRICT
+        return context
+
+    return created
 
 
 def test_an_exec_plugin_signs_in(cluster: FakeCluster, pki: Pki, tmp_path: Path) -> None:

@@ -65,6 +65,9 @@ BROKEN: list[tuple[str, dict[str, Any], str]] = [
     ("tarball with digests of programs", at("kubernetes", {"urlTemplate": TARBALL, "sha256": {"kubelet": SHA}}), "kubernetes.sha256"),
     ("one digest for three programs", at("kubernetes.sha256", SHA), "kubernetes.sha256"),
     ("npd without digest", at("npd.version", "0.8.20"), "npd.sha256"),
+    ("state in a directory that is emptied", {"paths": {"dataDir": "/var/lib/kubelet/flex"}}, "paths.dataDir"),
+    ("state above one", {"paths": {"dataDir": "/srv/x", "cni": {"libDir": "/srv/x/cni"}}}, "paths.dataDir"),
+    ("state in a fixed one", {"paths": {"dataDir": "/opt/aks-flex-node/state"}}, "paths.dataDir"),
     ("two log directories", {"agent": {"logDir": "/a"}, "paths": {"logDir": "/b"}}, "paths.logDir"),
     ("log file elsewhere", at("agent", {"logDir": "/a", "logFile": "/b/x.log"}), "agent.logFile"),
     ("pull without repository", at("pull.ref", "main"), "pull.repository"),
@@ -161,7 +164,36 @@ def test_a_wrong_token_does_not_also_count_as_missing() -> None:
     ]
 
 
-@pytest.mark.parametrize("directory", ["/srv", "/etc", "/var/lib", "/usr/local/bin", "/etc/ssl/certs"])
+SHARED = [
+    "/",
+    "/srv",
+    "/etc",
+    "/usr",
+    "/var/lib",
+    "/usr/local/bin",
+    "/etc/ssl/certs",
+    "/etc/ssh",
+    "/etc/apt",
+    "/var/lib/docker",
+    "/var/lib/containerd",
+    "/var/spool/cron",
+    "/home/kube",
+    "/home/user/kubelet",
+    "/root",
+    "/root/kubelet",
+    "/boot/efi",
+    "/run/kubelet",
+    "/var/run/kubelet",
+    "/tmp/kubelet",
+    "/var/tmp/kubelet",
+    "/dev/shm",
+    "/proc/1",
+    "/usr/lib/systemd",
+]
+
+
+@pytest.mark.parametrize("directory", SHARED)
 def test_a_directory_that_others_use_is_not_ours(directory: str) -> None:
-    problems = problems_of(joining(at("paths.dataDir", directory)))
-    assert problems["paths.dataDir"].accepted.startswith("a dedicated directory")
+    for path in ("paths.dataDir", "paths.kubernetes.kubeletDir"):
+        (problem,) = problems_of(joining(at(path, directory))).values()
+        assert (problem.path, problem.accepted.startswith("a dedicated directory")) == (path, True)

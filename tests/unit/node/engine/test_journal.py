@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ansible_collections.aks.flexnode.plugins.module_utils.node.engine.journal import Entry, Journal
+from ansible_collections.aks.flexnode.plugins.module_utils.node.engine.records.journal import Entry, Journal
 from ansible_collections.aks.flexnode.plugins.module_utils.node.engine.restore_host import restore_host
 from ansible_collections.aks.flexnode.plugins.module_utils.node.errors import StateCorrupt
 from ansible_collections.aks.flexnode.plugins.module_utils.node.resources.base import key_of

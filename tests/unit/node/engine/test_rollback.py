@@ -15,10 +15,10 @@ from ansible_collections.aks.flexnode.plugins.module_utils.node.engine.plan impo
     make_plan,
 )
 from ansible_collections.aks.flexnode.plugins.module_utils.node.engine.prune import clear_staging
-from ansible_collections.aks.flexnode.plugins.module_utils.node.engine.record import Record, Stage
+from ansible_collections.aks.flexnode.plugins.module_utils.node.engine.records.record import Record, Stage
+from ansible_collections.aks.flexnode.plugins.module_utils.node.engine.records.state import DATA_DIR
 from ansible_collections.aks.flexnode.plugins.module_utils.node.engine.restore_host import restore_host
 from ansible_collections.aks.flexnode.plugins.module_utils.node.engine.rollback import roll_back
-from ansible_collections.aks.flexnode.plugins.module_utils.node.engine.state import DATA_DIR
 from ansible_collections.aks.flexnode.plugins.module_utils.node.engine.transaction import (
     Timings,
     execute,

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pytest
 
-from ansible_collections.aks.flexnode.plugins.module_utils.node.engine.state import (
+from ansible_collections.aks.flexnode.plugins.module_utils.node.engine.records.state import (
     DATA_DIR,
     POINTER,
     Phase,

@@ -18,7 +18,7 @@ import pytest
 from ansible_collections.aks.flexnode.plugins.module_utils.node.cli import main
 from ansible_collections.aks.flexnode.plugins.module_utils.node.config.document import merge
 from ansible_collections.aks.flexnode.plugins.module_utils.node.engine.lease import held
-from ansible_collections.aks.flexnode.plugins.module_utils.node.engine.state import DATA_DIR
+from ansible_collections.aks.flexnode.plugins.module_utils.node.engine.records.state import DATA_DIR, Phase
 from ansible_collections.aks.flexnode.plugins.module_utils.node.errors import ConfigInvalid, NotAvailable
 from ansible_collections.aks.flexnode.plugins.module_utils.node.machine.clock import stamp
 from ansible_collections.aks.flexnode.plugins.module_utils.node.machine.program import COMMAND
@@ -35,6 +35,7 @@ from ansible_collections.aks.flexnode.plugins.module_utils.node.operations.recon
 from ansible_collections.aks.flexnode.plugins.module_utils.node.operations.status import status_of
 from ansible_collections.aks.flexnode.plugins.module_utils.node.secret import REDACTED
 from ansible_collections.aks.flexnode.plugins.module_utils.node.sources.source import Inline, Stored, Url
+from tests.faults.dying import DyingHost, Watch
 from tests.unit.node.fake_api import a_node
 from tests.unit.node.fakes import Machine
 from tests.unit.node.servers import Answer, Pki, Request, Server, serving
@@ -449,6 +450,20 @@ def test_a_clock_that_was_set_back_does_not_stop_the_looking(joined: Followed) -
     assert joined.trouble() == {}
 
 
+def test_a_clock_that_was_set_back_does_not_stop_retries(joined: Followed) -> None:
+    """The clock showed 2038 when a document failed for a passing reason."""
+    right = joined.machine.clock.time
+    joined.machine.clock.time = 2_145_916_800.0
+    joined.blob.publish(
+        {"mirror": {"url": "https://127.0.0.1:1"}, "runc": {"version": "1.4.4", "sha256": "ab" * 32}}
+    )
+    assert joined.poll() == 3
+    assert joined.poll() == 0  # a pause
+    joined.machine.clock.time = right
+    assert joined.poll() == 3
+    assert joined.followed()["blocked"]["retryAt"] < right + 3600
+
+
 # -- documents that are not followed -----------------------------------------------------------------------
 
 
@@ -552,6 +567,63 @@ def test_a_tombstone_takes_the_node_away(node: Followed, capsys: Captured) -> No
     assert node.machine.commands.units[TIMER] == "inactive"
 
 
+class Killed(BaseException):
+    """kill -9: nothing catches it."""
+
+
+def killed_while_leaving(joined: Followed, at: int) -> bool:
+    """Leave, and die before the effect with this number; False: there are not so many."""
+
+    def die(moment: int, _where: str) -> None:
+        if moment == at:
+            raise Killed
+
+    machine = joined.machine
+    host = DyingHost(str(machine.root), machine.commands, machine.clock)
+    host.watch = Watch(die)
+    try:
+        leave(host)
+    except Killed:
+        return True
+    return False
+
+
+def test_a_leave_that_was_killed_is_finished_by_the_timer(joined: Followed) -> None:
+    """At many moments; the timer, its services and the program are there until all else is done."""
+    machine = joined.machine
+    took_up = 0
+    for at in range(0, 1000, 13):
+        if not killed_while_leaving(joined, at):
+            break
+        if machine.commands.units[TIMER] == "active" and machine.store.state()["phase"] == "Resetting":
+            assert all(machine.path(path).exists() for path in UNIT_FILES)
+            assert machine.path(WANTED).is_symlink()
+            assert machine.path(str(machine.path(f"/usr/local/bin/{COMMAND}").readlink())).exists()
+            assert joined.poll("--hand-over") == 0
+            assert machine.commands.calls[-1][-1] == "aks-flex-node-apply.service"
+            assert joined.poll() == 0
+            took_up += 1
+            assert not machine.path(DATA_DIR).exists()
+        else:  # at its very beginning, or all that remains is what takes up an interrupted leave
+            assert not machine.path("/etc/kubernetes").exists() or not at
+            leave(machine.host)
+        assert not machine.path("/etc/kubernetes").exists()
+        assert not any(machine.path(path).exists() for path in (*UNIT_FILES, WANTED))
+        joined.join()
+    assert took_up > 10
+
+
+def test_the_timer_does_not_disturb_a_leave_that_is_at_work(joined: Followed, capsys: Captured) -> None:
+    joined.machine.store.enter(Phase.RESETTING)
+    with held(joined.machine.host, "other", "unbootstrap"):
+        assert joined.poll() == 0
+    assert "unbootstrap" in capsys.readouterr().out
+    assert joined.machine.path("/etc/kubernetes").exists()
+    assert joined.poll() == 0
+    assert not joined.machine.path("/etc/kubernetes").exists()
+    assert "it continues" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize("body", [b"", b"{}", b'{"tombstone": "true"}', b'{"tombstone": false}', b"[]"])
 def test_nothing_but_a_tombstone_does(joined: Followed, body: bytes) -> None:
     joined.blob.answer = Answer(body)
@@ -576,8 +648,9 @@ def test_a_look_imports_little() -> None:
     done = subprocess.run(
         [sys.executable, "-I", "-B", "-c", IMPORTED, str(NODE)], capture_output=True, text=True, check=True
     )
-    rooms = "engine follow machine net resources sources"
-    files = "engine.journal engine.lease engine.schema engine.state errors follow.tick machine.clock "
+    rooms = "engine engine.records follow machine net resources sources"
+    files = "engine.records.journal engine.lease engine.records.schema engine.records.state errors "
+    files += "follow.tick machine.clock "
     files += "machine.disk machine.host machine.layout machine.program net.http_client resources.base "
     files += "sources.watched"
     loaded = {name.removeprefix("flexnode.") for name in done.stdout.split()}

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from ansible_collections.aks.flexnode.plugins.module_utils.node.cli import main
-from ansible_collections.aks.flexnode.plugins.module_utils.node.engine.state import DATA_DIR
+from ansible_collections.aks.flexnode.plugins.module_utils.node.engine.records.state import DATA_DIR
 from ansible_collections.aks.flexnode.plugins.module_utils.node.errors import (
     ConfigInvalid,
     ConfigMissing,

@@ -173,6 +173,26 @@ def test_a_directory_gets_its_mode_whatever_the_umask_and_keeps_its_content(mach
     assert (seen.mode, seen.uid, seen.gid, names(machine, "/directory")) == (0o711, 1, 2, ["inside"])
 
 
+def test_directories_above_can_be_entered_whatever_the_umask(machine: Machine) -> None:
+    machine.path("/theirs").mkdir(mode=0o711)
+    before = os.umask(0o077)
+    try:
+        machine.host.make_directories("/theirs/a/b/c", 0o750)
+        machine.host.make_directories("/theirs/a/b/c", 0o777)  # it exists: not touched
+        machine.host.make_directories("/theirs/a/d")
+    finally:
+        os.umask(before)
+    modes = {path: machine.host.stat(f"/theirs{path}").mode for path in ("", "/a", "/a/b", "/a/b/c", "/a/d")}
+    assert modes == {"": 0o711, "/a": 0o755, "/a/b": 0o755, "/a/b/c": 0o750, "/a/d": 0o755}
+
+
+def test_a_file_in_place_of_a_directory_is_an_error(machine: Machine) -> None:
+    machine.put("/file", "theirs", 0o600)
+    with pytest.raises(FileUnusable):
+        machine.host.make_directories("/file/below")
+    assert machine.host.stat("/file").mode == 0o600
+
+
 @pytest.fixture
 def elsewhere(tmp_path: Path) -> Iterator[Path]:
     """A place on another file system than tmp_path."""

@@ -5,7 +5,12 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import resource
+from pathlib import Path
+
+import pytest
 
 from tests.unit.node.fakes import Machine
 
@@ -77,3 +82,57 @@ def test_what_was_there_before_is_kept(machine: Machine) -> None:
     assert machine.host.remove_tree("/tree", keep=frozenset(("/tree/theirs",))) == []
     assert names(machine, "/tree") == ["theirs"]
     assert machine.text("/tree/theirs/file") == "keep me"
+
+
+def test_a_tree_of_any_depth_is_removed_with_few_files_open(machine: Machine) -> None:
+    machine.put("/tree/first")
+    put_deep(machine.path("/tree"), levels=3000)
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (len(os.listdir("/proc/self/fd")) + 8, before[1]))
+    try:
+        assert machine.host.remove_tree("/tree") == []
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)
+    assert names(machine, "/") == []
+
+
+def test_what_is_kept_deep_in_a_tree_stays_and_all_around_it_goes(machine: Machine) -> None:
+    deep = "/tree" + "/d" * 100
+    machine.put(f"{deep}/theirs/file", "keep me")
+    machine.put(f"{deep}/mounted/file", "keep me too")
+    machine.put(f"{deep}/ours")
+    machine.put("/tree/d/ours/deep")
+    machine.mount(f"{deep}/mounted")
+    assert machine.host.remove_tree("/tree", keep=frozenset((f"{deep}/theirs",))) == [f"{deep}/mounted"]
+    assert names(machine, deep) == ["mounted", "theirs"]
+    assert names(machine, "/tree/d") == ["d"]
+    assert machine.text(f"{deep}/theirs/file") == "keep me"
+
+
+def test_an_immutable_file_stays_is_named_and_the_rest_goes(machine: Machine) -> None:
+    def refuse(path: str, *, dir_fd: int | None = None) -> None:
+        if path == "immutable":
+            raise PermissionError(errno.EPERM, "Operation not permitted")
+        real(path, dir_fd=dir_fd)
+
+    machine.put("/tree/a/immutable")
+    machine.put("/tree/a/file")
+    machine.put("/tree/b/file")
+    real = os.unlink
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "unlink", refuse)
+        assert machine.host.remove_tree("/tree") == ["/tree/a/immutable"]
+    assert names(machine, "/tree") == ["a"]
+    assert names(machine, "/tree/a") == ["immutable"]
+
+
+def put_deep(directory: Path, levels: int) -> None:
+    """Directories in directories, deeper than a path can be long, with a file in the last one."""
+    current = os.open(directory, os.O_RDONLY)
+    for _level in range(levels):
+        os.mkdir("nested", dir_fd=current)
+        child = os.open("nested", os.O_RDONLY, dir_fd=current)
+        os.close(current)
+        current = child
+    os.close(os.open("file", os.O_CREAT, dir_fd=current))
+    os.close(current)

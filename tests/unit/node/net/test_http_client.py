@@ -6,18 +6,28 @@
 from __future__ import annotations
 
 import socket
+import ssl
+from typing import Any
 
 import pytest
 
-from ansible_collections.aks.flexnode.plugins.module_utils.node.errors import ConfigUnreachable, NotJson
+from ansible_collections.aks.flexnode.plugins.module_utils.node.errors import (
+    ApiUnreachable,
+    ConfigUnreachable,
+    NotJson,
+)
+from ansible_collections.aks.flexnode.plugins.module_utils.node.net import http_client
 from ansible_collections.aks.flexnode.plugins.module_utils.node.net.http_client import (
     HttpClient,
     HttpFailure,
     Proxies,
     bypassed,
+    quick_context,
     shown,
     spread,
+    tls_context,
 )
+from ansible_collections.aks.flexnode.plugins.module_utils.node.net.kube import KubeClient
 from ansible_collections.aks.flexnode.plugins.module_utils.node.sources.source import Inline, Url
 from tests.unit.node.fakes import FakeClock
 from tests.unit.node.servers import Answer, Pki, Request, answer_json, serving
@@ -111,9 +121,9 @@ def test_a_server_that_says_nothing_in_time() -> None:
             HttpClient(timeout=0.05, attempts=1).request("GET", url)
 
 
-@pytest.mark.parametrize("url", ["file:///etc/passwd", "ftp://example/x", "/etc/passwd"])
+@pytest.mark.parametrize("url", ["file:///etc/passwd", "ftp://x/y", "/etc/passwd", "http://x.example/y"])
 def test_only_http_is_spoken(url: str) -> None:
-    with pytest.raises(HttpFailure, match="only http and https"):
+    with pytest.raises(HttpFailure, match="only https"):
         HttpClient(clock=FakeClock()).request("GET", url)
 
 
@@ -168,6 +178,12 @@ def test_no_redirect_leads_out_of_tls(pki: Pki) -> None:
     assert plain.requests == []
 
 
+def test_no_redirect_of_a_server_on_this_machine_leads_to_others_without_tls() -> None:
+    moved = Answer(status=302, headers={"Location": "http://x.example/y"})
+    with serving(lambda _: moved) as server, pytest.raises(HttpFailure, match="without TLS"):
+        HttpClient(clock=FakeClock()).request("GET", server.url)
+
+
 # -- proxies -----------------------------------------------------------------------------------------------
 
 
@@ -175,21 +191,21 @@ def test_a_proxy_is_asked_with_its_own_credentials() -> None:
     with serving(hello) as proxy:
         address = proxy.url.replace("http://", "http://us%40er:pa%3Ass@")
         client = HttpClient(proxies=Proxies(http=address))
-        assert client.request("GET", "http://artifacts.example/x").body == b"hello"
+        assert client.request("GET", "http://127.0.0.8/x").body == b"hello"
     (request,) = proxy.requests
-    assert (request.path, request.headers["Host"]) == ("http://artifacts.example/x", "artifacts.example")
+    assert (request.path, request.headers["Host"]) == ("http://127.0.0.8/x", "127.0.0.8")
     assert request.headers["Proxy-Authorization"] == "Basic dXNAZXI6cGE6c3M="
 
 
 def test_a_redirect_goes_through_the_proxy_too() -> None:
     def answer(request: Request) -> Answer:
-        moved = {"Location": "http://objects.example/y"}
-        return Answer(status=302, headers=moved) if "artifacts" in request.path else Answer(b"y")
+        moved = {"Location": "http://127.0.0.9/y"}
+        return Answer(status=302, headers=moved) if "127.0.0.8" in request.path else Answer(b"y")
 
     with serving(answer) as proxy:
         client = HttpClient(proxies=Proxies(http=proxy.url), clock=FakeClock())
-        assert client.request("GET", "http://artifacts.example/x").body == b"y"
-    assert proxy.asked == ["GET http://artifacts.example/x", "GET http://objects.example/y"]
+        assert client.request("GET", "http://127.0.0.8/x").body == b"y"
+    assert proxy.asked == ["GET http://127.0.0.8/x", "GET http://127.0.0.9/y"]
 
 
 def test_https_goes_through_the_proxy_by_connect() -> None:
@@ -299,3 +315,43 @@ def test_an_answer_that_breaks_off_is_not_taken_for_a_document(pki: Pki) -> None
     cut = serving(lambda _: Answer(b'{"config": {"node": {}}}', cut=10), pki.server_context())
     with cut as server, pytest.raises(ConfigUnreachable, match="broke off"):
         Url(server.url, HttpClient(ca_pem=pki.ca_pem, clock=FakeClock())).fetch()
+
+
+# -- limits, and trust ---------------------------------------------------------------------------------------
+
+
+def test_an_answer_that_is_too_large_is_called_that(monkeypatch: pytest.MonkeyPatch, pki: Pki) -> None:
+    monkeypatch.setattr(http_client, "MOST", 1 << 20)
+    large = Answer(b"x" * ((1 << 20) + 1))
+    with serving(lambda _: large) as server, pytest.raises(HttpFailure, match="larger than 1 MiB") as caught:
+        HttpClient().request("GET", server.url)
+    assert (caught.value.final, len(server.requests)) == (True, 1)
+    with serving(lambda _: Answer(b"x" * (1 << 20))) as server:
+        assert len(HttpClient().request("GET", server.url).body) == 1 << 20
+    with serving(lambda _: large, pki.server_context()) as server, pytest.raises(ApiUnreachable) as refused:
+        KubeClient(server.url, pki.ca_pem).version()
+    assert refused.value.why == "the answer is larger than 1 MiB"
+
+
+def test_a_ca_without_key_identifiers_is_trusted_as_go_does(
+    monkeypatch: pytest.MonkeyPatch, pki: Pki
+) -> None:
+    """Python 3.13 sets this flag in every default context; the CA of these tests has no identifiers."""
+    default = ssl.create_default_context
+
+    def strict(*args: Any, **options: Any) -> ssl.SSLContext:
+        context = default(*args, **options)
+        context.verify_flags |= ssl.VERIFY_X509_STRICT
+        return context
+
+    monkeypatch.setattr(ssl, "create_default_context", strict)
+    with serving(lambda _: Answer(b'{"gitVersion": "v1.34.4"}'), pki.server_context()) as server:
+        assert HttpClient(ca_pem=pki.ca_pem).request("GET", server.url).status == 200
+        assert HttpClient(context=quick_context(pki.ca_pem)).request("GET", server.url).status == 200
+        assert KubeClient(server.url, pki.ca_pem).version() == "1.34.4"
+        url = server.url.replace("127.0.0.1", "127.1")  # the same server, but not in its certificate
+        with pytest.raises(HttpFailure, match="not trusted") as caught:
+            HttpClient(ca_pem=pki.ca_pem, attempts=1).request("GET", url)
+        assert caught.value.tls
+    context = tls_context(cadata=pki.ca_pem)
+    assert (context.verify_mode, context.check_hostname) == (ssl.CERT_REQUIRED, True)

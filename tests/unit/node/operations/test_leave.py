@@ -8,7 +8,7 @@ from __future__ import annotations
 import pytest
 
 from ansible_collections.aks.flexnode.plugins.module_utils.node.config.document import merge
-from ansible_collections.aks.flexnode.plugins.module_utils.node.engine.state import DATA_DIR
+from ansible_collections.aks.flexnode.plugins.module_utils.node.engine.records.state import DATA_DIR
 from ansible_collections.aks.flexnode.plugins.module_utils.node.operations.leave import leave
 from tests.unit.node.fake_api import a_node, a_pod
 from tests.unit.node.fakes import Machine
@@ -111,6 +111,54 @@ def test_a_damaged_configuration_does_not_stop_the_way_back(site: Site, damage: 
     report = leave(site.machine.host)
     assert any("Node may still exist" in line for line in report.remains)
     assert site.machine.snapshot("/etc", "/opt", "/usr") == before
+
+
+@pytest.mark.parametrize("damage", [b"{", b"", b"[]", b"{}", b'{"phase": 7}', b"\xff\xfe"])
+def test_a_damaged_state_does_not_stop_the_way_back_and_is_told(site: Site, damage: bytes) -> None:
+    before = site.machine.snapshot("/etc", "/opt", "/usr")
+    site.join()
+    site.machine.put(f"{DATA_DIR}/state.json", damage)
+    told: list[str] = []
+    report = leave(site.machine.host, progress=told.append)
+    assert (report.remains, report.node_remains, site.api.nodes) == ([], "", {})
+    assert site.machine.snapshot("/etc", "/opt", "/usr") == before
+    assert not site.machine.path(DATA_DIR).exists()
+    unreadable = damage not in (b"{}", b'{"phase": 7}')
+    assert any("state.json, which is damaged" in line for line in told) == unreadable
+    assert any("state.json, which is damaged" in line for line in report.actions) == unreadable
+
+
+def test_a_damaged_document_without_a_journal_is_removed(debian: Machine) -> None:
+    debian.put(f"{DATA_DIR}/current-config.json", "{")
+    assert leave(debian.host).remains == []
+    assert not debian.path(DATA_DIR).exists()
+
+
+def test_an_item_of_an_unknown_kind_is_left_and_the_rest_goes_on(site: Site) -> None:
+    """A newer version wrote it: its record stays for that version."""
+    before = site.machine.snapshot("/etc", "/opt", "/usr")
+    site.join()
+    journal = site.machine.path(f"{DATA_DIR}/journal")
+    line = '{"key": "timer:theirs", "mark": "x", "was": "absent", "origin": {"is": "absent"}}\n'
+    journal.write_text(journal.read_text() + line)
+    report = leave(site.machine.host)
+    (left,) = report.complaints
+    assert left.startswith("left: timer:theirs: this version does not know how to restore it")
+    assert site.machine.snapshot("/etc", "/opt", "/usr") == before
+    assert line in journal.read_text()
+
+
+def test_pods_behind_a_link_are_unmounted_where_they_really_are(site: Site) -> None:
+    site.machine.path("/data/kubelet").mkdir(parents=True)
+    site.machine.path("/var/lib/kubelet").symlink_to(site.machine.path("/data/kubelet"))
+    site.join()
+    site.machine.put("/var/lib/kubelet/pods/1/secret", "a pod's")
+    site.machine.mount("/", "/data/kubelet/pods/1/v")
+    report = leave(site.machine.host)
+    assert ("umount", "--", "/data/kubelet/pods/1/v") in site.machine.commands.calls
+    assert report.remains == []
+    assert site.machine.host.names("/data/kubelet") == ()
+    assert site.machine.host.stat("/var/lib/kubelet").is_ == "link"
 
 
 def test_leaving_in_check_mode_only_tells(site: Site) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from ansible_collections.aks.flexnode.plugins.module_utils.node.config.document import redact
-from ansible_collections.aks.flexnode.plugins.module_utils.node.engine.state import DATA_DIR, POINTER
+from ansible_collections.aks.flexnode.plugins.module_utils.node.engine.records.state import DATA_DIR, POINTER
 from ansible_collections.aks.flexnode.plugins.module_utils.node.errors import (
     ConfigInvalid,
     ConfigMissing,

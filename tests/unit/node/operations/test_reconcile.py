@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import os
 from base64 import b64encode
 from typing import Any
 
@@ -20,6 +21,7 @@ from ansible_collections.aks.flexnode.plugins.module_utils.node.errors import (
     UnsupportedPlatform,
     VersionSkew,
 )
+from ansible_collections.aks.flexnode.plugins.module_utils.node.operations.leave import leave
 from ansible_collections.aks.flexnode.plugins.module_utils.node.operations.obtain import (
     store_config,
     stored_config,
@@ -240,3 +242,28 @@ def test_our_own_node_by_our_own_identity(site: Site) -> None:
     site.join()
     node = stored_config(site.machine.host, pollable=True).node
     assert (node.name, node.read() is not None) == ("edge-1", True)
+
+
+def test_a_rotated_password_does_not_stay_on_the_machine(site: Site) -> None:
+    def proxy(password: str) -> dict[str, Any]:
+        return {"proxy": {"http": f"http://u:{password}@127.0.0.1:9", "no": ["127.0.0.1"]}}
+
+    site.join(proxy("first-s3cret"))
+    site.join(proxy("second-s3cret"))
+    site.join(proxy("second-s3cret"))
+    files = [path for path in site.machine.root.rglob("*") if path.is_file() and not path.is_symlink()]
+    assert [path for path in files if b"second-s3cret" in path.read_bytes()]
+    assert [path for path in files if b"first-s3cret" in path.read_bytes()] == []
+
+
+def test_a_join_under_umask_077_is_the_same(site: Site) -> None:
+    """In a shell of a hardened machine: others than root must still be able to enter our directories."""
+    before = os.umask(0o077)
+    try:
+        site.join()
+    finally:
+        os.umask(before)
+    under = {name: what[1:] for name, what in site.machine.snapshot("/etc", "/opt", "/usr").items()}
+    leave(site.machine.host)
+    site.join()
+    assert {name: what[1:] for name, what in site.machine.snapshot("/etc", "/opt", "/usr").items()} == under

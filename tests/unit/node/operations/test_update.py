@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.aks.flexnode.plugins.module_utils.node.engine.record import Record, Stage
-from ansible_collections.aks.flexnode.plugins.module_utils.node.engine.state import DATA_DIR
+from ansible_collections.aks.flexnode.plugins.module_utils.node.engine.records.record import Record, Stage
+from ansible_collections.aks.flexnode.plugins.module_utils.node.engine.records.state import DATA_DIR
 from ansible_collections.aks.flexnode.plugins.module_utils.node.errors import (
     ApiUnreachable,
     Blocked,

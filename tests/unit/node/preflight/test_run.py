@@ -18,7 +18,7 @@ import pytest
 
 from ansible_collections.aks.flexnode.plugins.module_utils.node.config.document import merge
 from ansible_collections.aks.flexnode.plugins.module_utils.node.config.parse import parse
-from ansible_collections.aks.flexnode.plugins.module_utils.node.engine.state import store_of
+from ansible_collections.aks.flexnode.plugins.module_utils.node.engine.records.state import store_of
 from ansible_collections.aks.flexnode.plugins.module_utils.node.errors import ConfigInvalid
 from ansible_collections.aks.flexnode.plugins.module_utils.node.net.http_client import HttpClient
 from ansible_collections.aks.flexnode.plugins.module_utils.node.preflight.document import fetched

@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.aks.flexnode.plugins.module_utils.node.engine.state import Store
+from ansible_collections.aks.flexnode.plugins.module_utils.node.engine.records.state import Store
 from ansible_collections.aks.flexnode.plugins.module_utils.node.errors import (
     ArtifactTruncated,
     ArtifactUnreachable,

@@ -15,7 +15,11 @@ from ansible_collections.aks.flexnode.plugins.module_utils.node.engine.restore_h
     Restored,
     restore_host,
 )
-from ansible_collections.aks.flexnode.plugins.module_utils.node.errors import CommandFailed, KernelLacks
+from ansible_collections.aks.flexnode.plugins.module_utils.node.errors import (
+    CommandFailed,
+    ForeignPath,
+    KernelLacks,
+)
 from ansible_collections.aks.flexnode.plugins.module_utils.node.resources.base import Resource
 from ansible_collections.aks.flexnode.plugins.module_utils.node.resources.kernel import (
     FSTAB_NOTE,
@@ -222,6 +226,56 @@ def test_swap_that_someone_entered_again_is_left(machine: Machine) -> None:
     fstab.write_text("/other none swap sw 0 0\n")
     (taken,) = restore_host(machine.host, machine.store)
     assert (taken.outcome, fstab.read_text()) == ("left", "/other none swap sw 0 0\n")
+
+
+def test_an_fstab_that_is_a_link_stays_one_and_its_file_comes_back_to_the_byte(machine: Machine) -> None:
+    machine.put(
+        "/etc/fstab.d/site", "//nas/x /mnt cifs password=s3cret 0 0\n/swapfile none swap sw 0 0\n", 0o640
+    )
+    machine.path("/etc/fstab").symlink_to("fstab.d/site")
+    before = machine.snapshot("/etc")
+    apply(FstabSwap(), machine)
+    assert machine.host.stat("/etc/fstab").target == "fstab.d/site"
+    assert FSTAB_NOTE in machine.text("/etc/fstab.d/site")
+    assert machine.host.stat("/etc/fstab.d/site").mode == 0o640
+    assert FstabSwap().difference(FstabSwap().observe(machine.host)) is None
+    assert [item.outcome for item in restore_host(machine.host, machine.store)] == ["restored"]
+    assert machine.snapshot("/etc") == before
+    assert restore_host(machine.host, machine.store) == []
+
+
+def test_an_fstab_whose_link_was_changed_only_loses_our_notes(machine: Machine) -> None:
+    machine.put("/etc/fstab.d/site", "/swapfile none swap sw 0 0\n")
+    machine.path("/etc/fstab").symlink_to("fstab.d/site")
+    apply(FstabSwap(), machine)
+    copy = machine.put("/etc/fstab.d/copy", machine.text("/etc/fstab.d/site"), 0o600)
+    machine.path("/etc/fstab").unlink()
+    machine.path("/etc/fstab").symlink_to("fstab.d/copy")
+    restore_host(machine.host, machine.store)
+    assert copy.read_text() == "/swapfile none swap sw 0 0\n"
+    assert machine.host.stat("/etc/fstab.d/copy").mode == 0o600
+
+
+def test_an_fstab_that_is_a_link_to_a_file_of_another_user_is_not_written(machine: Machine) -> None:
+    place = machine.put("/home/user/fstab", "UUID=1 / ext4 defaults 0 1\n")
+    os.chown(place, 1000, 1000)
+    machine.path("/etc").mkdir()
+    machine.path("/etc/fstab").symlink_to(place)
+    assert difference(FstabSwap(), machine) is None
+    place.write_text("/swapfile none swap sw 0 0\n")
+    with pytest.raises(ForeignPath, match="is a link to something"):
+        FstabSwap().observe(machine.host)
+    with pytest.raises(ForeignPath, match="root does not own it"):
+        apply(FstabSwap(), machine)
+    assert FSTAB_NOTE not in place.read_text()
+
+
+def test_a_difference_shows_the_swap_lines_and_nothing_else_of_fstab(machine: Machine) -> None:
+    machine.put("/etc/fstab", "//nas/x /mnt cifs password=s3cret 0 0\n/swapfile none swap sw 0 0\n")
+    change = FstabSwap().difference(FstabSwap().observe(machine.host))
+    assert change
+    assert change.before == "/swapfile none swap sw 0 0\n"
+    assert change.after == f"{FSTAB_NOTE}/swapfile none swap sw 0 0\n"
 
 
 def test_no_fstab_no_difference(machine: Machine) -> None:

@@ -266,6 +266,70 @@ def test_a_link_to_a_directory_serves_as_well(machine: Machine) -> None:
     assert difference(Directory("/data", 0o755), machine) is None
 
 
+def used_behind_a_link(machine: Machine, target: str = "/big") -> None:
+    """What a plan does with a directory that is a link: it is converged, and journaled."""
+    machine.path(target).mkdir(parents=True, exist_ok=True)
+    machine.path("/data").symlink_to(machine.path(target))
+    assert difference(Directory("/data", 0o755, ours=True), machine) is None
+    machine.path("/var/lib/aks-flex-node").mkdir(parents=True)
+    machine.store.journal.record([Directory("/data", 0o755, ours=True)])
+
+
+def test_behind_a_link_only_our_content_goes_and_the_link_and_its_target_stay(machine: Machine) -> None:
+    machine.put("/big/theirs/file", "keep me")
+    machine.put("/elsewhere/file", "keep me")
+    machine.path("/big").chmod(0o711)
+    was = machine.snapshot("/big", "/elsewhere")
+    used_behind_a_link(machine)
+    machine.put("/data/pki/kubelet.key", "a private key")
+    machine.put("/data/pods/1/secret", "a pod's")
+    machine.path("/data/pods/out").symlink_to(machine.path("/elsewhere"))
+    assert [item.outcome for item in restore_host(machine.host, machine.store)] == ["restored"]
+    assert machine.snapshot("/big", "/elsewhere") == was
+    assert machine.host.stat("/big").mode == 0o711
+    assert machine.host.stat("/data").is_ == "link"
+
+
+def test_a_file_that_was_edited_behind_a_link_stays(machine: Machine) -> None:
+    used_behind_a_link(machine)
+    apply(File("/data/edited", "ours"), machine)
+    machine.put("/data/edited", "by hand")
+    machine.put("/data/new")
+    taken = {item.key: item.outcome for item in restore_host(machine.host, machine.store)}
+    assert taken == {"file:/data/edited": "left", "directory:/data": "restored"}
+    assert (machine.host.names("/big"), machine.text("/big/edited")) == (("edited",), "by hand")
+
+
+def test_a_link_to_an_empty_directory_stays_with_that_directory(machine: Machine) -> None:
+    used_behind_a_link(machine)
+    machine.put("/data/new")
+    restore_host(machine.host, machine.store)
+    assert machine.host.stat("/data").is_ == "link"
+    assert (machine.host.stat("/big").is_, machine.host.names("/big")) == ("directory", ())
+
+
+def test_a_mount_behind_a_link_stays_and_is_named_as_the_kernel_names_it(machine: Machine) -> None:
+    used_behind_a_link(machine)
+    machine.put("/data/volume/file", "keep me")
+    machine.put("/data/new")
+    machine.mount("/big/volume")
+    (taken,) = restore_host(machine.host, machine.store)
+    assert (taken.outcome, "/big/volume" in taken.why) == ("left", True)
+    assert (machine.host.names("/big"), machine.text("/big/volume/file")) == (("volume",), "keep me")
+
+
+@pytest.mark.parametrize("there", [True, False])
+def test_a_link_that_points_elsewhere_since_the_join_is_left(machine: Machine, there: bool) -> None:
+    used_behind_a_link(machine)
+    if there:
+        machine.put("/other/file", "keep me")
+    machine.path("/data").unlink()
+    machine.path("/data").symlink_to(machine.path("/other"))
+    (taken,) = restore_host(machine.host, machine.store)
+    assert (taken.outcome, "pointed elsewhere" in taken.why) == ("left", True)
+    assert not there or machine.text("/other/file") == "keep me"
+
+
 @pytest.mark.parametrize("before", [a_file, a_dangling_link])
 def test_something_else_where_a_directory_belongs(machine: Machine, before: Before) -> None:
     before(machine)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from ...secret import Secret
 from ..types.addresses import Address, Network, address, https_origin, network, node_ip, pem_base64, proxy_url
 from ..types.formats import dns_name, quantities, thresholds
-from ..types.kinds import absolute_path, choice, integer, line, list_of, own_directory
+from ..types.kinds import absolute_path, choice, integer, line, list_of, log_directory, own_directory
 from ..types.labels import labels, taints
 from ..types.setting import section, setting
 from ..types.values import Certificates, Taint
@@ -115,7 +115,9 @@ class Paths:
 
     config_dir: str = _directory("configDir", "Our configuration.", "/etc/aks-flex-node")
     data_dir: str = _directory("dataDir", "Our state.", "/var/lib/aks-flex-node")
-    log_dir: str = _directory("logDir", "Logs; agent.logDir says the same.", DEFAULT_LOG_DIR)
+    log_dir: str = setting(
+        "logDir", log_directory, "Logs; agent.logDir says the same.", default=DEFAULT_LOG_DIR
+    )
     kubernetes: KubernetesPaths = section("kubernetes", KubernetesPaths)
     cni: CniPaths = section("cni", CniPaths)
 

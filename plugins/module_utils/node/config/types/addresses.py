@@ -45,7 +45,9 @@ node_ip = parsed("an IP address, or an IPv4 and an IPv6 address with a comma bet
 
 def _endpoint(raw: str) -> str:
     host, _colon, port = raw.rpartition(":")
-    ip_address(host[1:-1] if host.startswith("[") and host.endswith("]") else host)
+    bracketed = re.fullmatch(r"\[(.*)\]", host)
+    if (ip_address(bracketed[1] if bracketed else host).version == 6) != bool(bracketed):
+        raise ValueError("an IPv6 address, and no other, is written in brackets, such as [::1]:10257")
     if not port.isdecimal() or not 1 <= int(port) <= 65535:
         raise ValueError("the port must be 1 to 65535")
     return raw
@@ -88,8 +90,17 @@ def _https(raw: str) -> str:
 
 
 def _source(raw: str) -> str:
-    # http is safe here: nothing is used before its sha256 was checked.
-    return _plain(_split(raw, "https", "http")).geturl().rstrip("/")
+    url = _plain(_split(raw, "https", "http"))
+    if url.scheme == "http" and not _is_local(url.hostname or ""):
+        raise ValueError("http:// is only for a server on the machine itself, such as http://127.0.0.1:8080")
+    return url.geturl().rstrip("/")
+
+
+def _is_local(host: str) -> bool:
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
 
 
 def _template(raw: str) -> str:
@@ -104,8 +115,8 @@ def _template(raw: str) -> str:
 
 https_origin = parsed("https://HOST[:PORT]", _origin)
 https_url = parsed("an https:// URL", _https)
-source_url = parsed("an https:// or http:// URL without credentials", _source)
-url_template = parsed("an https:// or http:// URL; {version}, {arch} or %s, %s are filled in", _template)
+source_url = parsed("an https:// URL without credentials", _source)
+url_template = parsed("an https:// URL; {version}, {arch} or %s, %s are filled in", _template)
 
 
 def _with_credentials(raw: str) -> str:

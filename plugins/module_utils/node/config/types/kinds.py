@@ -96,25 +96,37 @@ def _read_path(raw: object) -> str | None:
 
 absolute_path = kind("an absolute path below /, without ..", _read_path)
 
-# Shared directories: a directory of this collection is removed with its content.
-_SHARED = frozenset(
-    f"/{parent}/{name}"
-    for parent, names in {
-        "etc": ("default", "ssl", "ssl/certs", "systemd", "systemd/system"),
-        "usr": ("bin", "lib", "local", "local/bin", "local/sbin", "sbin", "share"),
-        "var": ("lib", "log", "run", "spool"),
-    }.items()
-    for name in names
-)
+# Paths end up in units, TOML and command lines, which all quote differently.
+_PLAIN_PATH = r"(/[A-Za-z0-9._+-]+)+"
+# Of other owners as a whole, or emptied at boot.
+_NEVER = r"/(bin|boot|dev|home|lib\w*|lost\+found|proc|root|run|sbin|snap|sys|tmp|var/run|var/tmp)(/.*)?"
+# In these everything has an owner. A list of them would never be complete, so a name has to say that this
+# directory is for Kubernetes or this collection: unbootstrap removes what is added to it.
+_SYSTEM = frozenset(("etc", "usr", "var"))
+_OUR_NAMES = r"kube|k8s|cni|flex"
+
+
+def _read_log_directory(raw: object) -> str | None:
+    clean = _read_path(raw)
+    if clean is None or not re.fullmatch(_PLAIN_PATH, clean) or re.fullmatch(_NEVER, clean):
+        return None
+    return None if clean.count("/") < 2 or clean == "/var/log" else clean
 
 
 def _read_own_directory(raw: object) -> str | None:
-    clean = _read_path(raw)
-    return None if clean is None or clean.count("/") < 2 or clean in _SHARED else clean
+    clean = _read_log_directory(raw)
+    if clean is None:
+        return None
+    is_named = clean.split("/")[1] not in _SYSTEM or re.search(_OUR_NAMES, clean)
+    return clean if is_named else None
 
 
+_DEDICATED = "a dedicated directory: an absolute path of letters, digits and . _ + -, two levels deep"
+log_directory = kind(f"{_DEDICATED}, not in /home, /root, /run, /tmp", _read_log_directory)
 own_directory = kind(
-    "a dedicated directory: an absolute path, two levels deep, used by nothing else", _read_own_directory
+    f"{_DEDICATED}, not in /home, /root, /run, /tmp, used by nothing else (unbootstrap empties it); "
+    "in /etc, /usr and /var with kube, k8s, cni or flex in a name",
+    _read_own_directory,
 )
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from ...components.exec_plugin import uses_tokens
 from ...config.model import NodeConfig
-from ...engine.state import Store, store_of
+from ...engine.records.state import Store, store_of
 from ...errors import FlexNodeError
 from ...machine.facts import memory_of, os_release
 from ...machine.host import Host

@@ -18,7 +18,7 @@ from ...catalogue.artifacts import Artifact
 from ...config.model import NodeConfig
 from ...config.types.values import ApiServer
 from ...machine.clock import Clock
-from ...net.http_client import AGENT, OUT_OF_TIME, HttpClient, HttpFailure, shown
+from ...net.http_client import AGENT, OUT_OF_TIME, HttpClient, HttpFailure, shown, tls_context
 from ...net.proxy import proxies
 from ...secret import Secret
 from ..seen import ApiAnswer, Source
@@ -45,7 +45,7 @@ def ask_api(server: ApiServer, clock: Clock, seconds: float = PATIENCE) -> ApiAn
         return ApiAnswer("tcp", cause(error), addresses=addresses)
     with connection:
         try:
-            context = ssl.create_default_context(cadata=server.ca.pem)
+            context = tls_context(cadata=server.ca.pem)
             secured = context.wrap_socket(connection, server_hostname=name)
         except (OSError, ValueError) as error:
             late = isinstance(error, ssl.SSLCertVerificationError) and error.verify_code in OUT_OF_TIME

@@ -10,8 +10,8 @@ import urllib.parse
 from dataclasses import dataclass, field
 from typing import Any
 
+from ...engine.records.state import DATA_DIR, Store
 from ...engine.restarts import Progress, silent
-from ...engine.state import DATA_DIR, Store
 from ...errors import FlexNodeError, StateCorrupt
 from ...identity.cache import Cached, forget_tokens
 from ...identity.himds import ArcMetadata

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from ..resources.base import Origin
+from ...resources.base import Origin
 
 
 class Stage(enum.Enum):

@@ -10,9 +10,9 @@ import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from ..errors import StateCorrupt
-from ..machine.host import Host
-from ..resources.base import Origin, Resource, key_of
+from ...errors import StateCorrupt
+from ...machine.host import Host
+from ...resources.base import Origin, Resource, key_of
 from .schema import SCHEMA, SCHEMA_KEY, check_schema, stamped
 
 

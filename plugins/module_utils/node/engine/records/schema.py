@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ..errors import StateNewer
-from ..machine.program import VERSION
+from ...errors import StateNewer
+from ...machine.program import VERSION
 
 # 1: without a number; transactions that no run reads back.
 # 2: a number in every file; transactions keep the previous generation in order; refused documents.

@@ -10,8 +10,8 @@ import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from ..errors import StateCorrupt
-from ..machine.host import Host
+from ...errors import StateCorrupt
+from ...machine.host import Host
 from .journal import Journal
 from .schema import check_schema, stamped
 
