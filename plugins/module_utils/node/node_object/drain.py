@@ -98,7 +98,7 @@ def _round(
     before: Mapping[str, str],
     refused: dict[str, str],
 ) -> Drained:
-    """Ask every pod once to leave. After the deadline none is asked, and the last known reason is returned."""
+    """Ask every pod once to leave. After the deadline none is asked, and its last known reason is kept."""
     stayed: dict[str, str] = {}
     for pod in client.pods_on(node):
         if not evictable(pod):
