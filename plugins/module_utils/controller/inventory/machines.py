@@ -79,9 +79,9 @@ def machine_of(host: str, variables: Mapping[str, Any], read_file: Callable[[str
             if (value := variables.get(f"flexnode_blob_{option}"))
         ),
         hooks=tuple(
-            (hook, str(path))
+            (hook, str(file))
             for hook in ("before", "after")
-            if (path := variables.get(f"flexnode_update_{hook}"))
+            if (file := variables.get(f"flexnode_update_{hook}"))
         ),
     )
 
