@@ -16,7 +16,6 @@ from ansible_collections.aks.flexnode.plugins.module_utils.controller.azure.argu
 from ansible_collections.aks.flexnode.plugins.module_utils.controller.inventory import url_files
 from ansible_collections.aks.flexnode.plugins.module_utils.controller.inventory.checks import Finding
 from ansible_collections.aks.flexnode.plugins.module_utils.controller.inventory.errors import (
-    NOTHING_CHANGED,
     InventoryInvalid,
     MachinesNotNamed,
     NoTargets,
@@ -33,10 +32,14 @@ from ansible_collections.aks.flexnode.plugins.module_utils.controller.inventory.
 from ansible_collections.aks.flexnode.plugins.module_utils.controller.inventory.reading import (
     Inventory,
     config_file,
+    find_file,
     read_inventory,
 )
 from ansible_collections.aks.flexnode.plugins.module_utils.controller.inventory.variables import described
-from ansible_collections.aks.flexnode.plugins.module_utils.node.errors import ConfigInvalid, FlexNodeError
+from ansible_collections.aks.flexnode.plugins.module_utils.controller.inventory.versions import (
+    require_versions,
+)
+from ansible_collections.aks.flexnode.plugins.module_utils.node.errors import FlexNodeError
 from ansible_collections.aks.flexnode.plugins.plugin_utils.document_file import load_document
 from ansible_collections.aks.flexnode.plugins.plugin_utils.on_controller import (
     ControllerAction,
@@ -45,16 +48,22 @@ from ansible_collections.aks.flexnode.plugins.plugin_utils.on_controller import 
     undefaulted,
 )
 from ansible_collections.aks.flexnode.plugins.plugin_utils.play import PlayVariables
+from ansible_collections.aks.flexnode.plugins.plugin_utils.source_modules import ModuleFailed, SourceModules
 
 WHOLE = {"flexnode_config", "flexnode_host_config"}
+PURPOSES_OF_JOIN = ("join", "check", "preflight")
 OF_PLAYS = {"flexnode_hosts", "flexnode_serial", "flexnode_max_fail_percentage"}
-READS = ("flexnode_cluster_info",)  # modules that change nothing
 STATES = ("present", "joined", "left", "absent", "renewed")
 ARGUMENTS: dict[str, dict[str, Any]] = {
     **undefaulted(AZURE),
     **undefaulted(PREVIEW),
     "state": {"type": "str", "choices": list(STATES), "default": "present"},
-    "purpose": {"type": "str", "choices": ["join", "prepare", "preflight", "leave"], "default": "join"},
+    "purpose": {
+        "type": "str",
+        "choices": ["join", "check", "prepare", "preflight", "leave"],
+        "default": "join",
+    },
+    "hosts": {"type": "list", "elements": "str"},
     "sources": {"type": "list", "elements": "str", "choices": list(RESOLVED)},
     "update_secret": {
         "type": "str",
@@ -68,15 +77,7 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
 }
 
 
-class ModuleFailed(FlexNodeError):
-    """One of our modules failed: its result is the result of the task."""
-
-    def __init__(self, result: Result) -> None:
-        super().__init__(str(result.get("msg")))
-        self.result = result
-
-
-class ActionModule(ControllerAction):
+class ActionModule(SourceModules):
     """One task for all machines: read the inventory, check it, ask Azure, return each machine's part."""
 
     def run(self, tmp: None = None, task_vars: dict[str, Any] | None = None) -> Result:
@@ -85,8 +86,7 @@ class ActionModule(ControllerAction):
         self._vars: dict[str, Any] = task_vars or {}
         self._play = PlayVariables(self)
         _valid, self._options = self.validate_argument_spec(argument_spec=ARGUMENTS)
-        self._actions: list[str] = []
-        self._changed = False
+        self._actions, self._changed = [], False
         try:
             machines = self._machines()
             work = {
@@ -106,15 +106,16 @@ class ActionModule(ControllerAction):
     def _machines(self) -> list[Machine]:
         """The machines of this run; contradictions in the inventory stop the run here."""
         self._require_named()
-        joins = self._options["state"] == "present" and self._options["purpose"] in ("join", "preflight")
+        joins = self._options["state"] == "present" and self._options["purpose"] in PURPOSES_OF_JOIN
         inventory = read_inventory(
-            self._vars["ansible_play_batch"],
+            self._options["hosts"] or self._vars["ansible_play_batch"],
             self._play,
             self._read,
             others=self._vars["groups"]["all"],
             joins=joins,
         )
         inventory.findings += self._unseen(inventory)
+        inventory.findings += self._missing_hooks(inventory)
         inventory.require()
         for warning in inventory.warnings:
             Display().warning(warning)
@@ -146,11 +147,28 @@ class ActionModule(ControllerAction):
                 fix = "If that is not what you want: change the inventory instead"
                 yield Finding(tuple(replaced), what, fix, "warning")
 
+    def _missing_hooks(self, inventory: Inventory) -> Iterator[Finding]:
+        """Task files of hooks that do not exist: better known before the first machine is changed."""
+        missing: dict[tuple[str, str], list[str]] = {}
+        for one in inventory.machines:
+            for hook, path in one.hooks:
+                if not find_file(path, self._places(one.host)):
+                    missing.setdefault((hook, path), []).append(one.host)
+        for (hook, path), hosts in missing.items():
+            what = f"flexnode_update_{hook}: there is no file {path}"
+            yield Finding(tuple(hosts), what, "a relative path starts at the current directory")
+
+    def _hooks(self, machine: Machine) -> dict[str, str]:
+        return {hook: find_file(path, self._places(machine.host)) or path for hook, path in machine.hooks}
+
+    def _places(self, host: str) -> list[str | None]:
+        """Where a relative path of a variable may start."""
+        beside_inventory = self._vars["hostvars"][host].get("inventory_dir")
+        return [os.getcwd(), beside_inventory, self._vars.get("playbook_dir")]
+
     def _read(self, path: str, host: str) -> Mapping[str, Any]:
         """A configuration file of the controller; one that ansible-vault encrypted is read too."""
-        beside_inventory = self._vars["hostvars"][host].get("inventory_dir")
-        places = [os.getcwd(), beside_inventory, self._vars.get("playbook_dir")]
-        return config_file(path, places, lambda found: load_document(self._loader, found))
+        return config_file(path, self._places(host), lambda found: load_document(self._loader, found))
 
     # --- states --------------------------------------------------------------------------------------------
 
@@ -162,6 +180,8 @@ class ActionModule(ControllerAction):
             raise self._no_targets(chosen)
         if self._options["purpose"] == "preflight":
             return self._preview(wanted)
+        if self._options["purpose"] == "check":
+            return self._check(wanted)
         if self._options["purpose"] != "join":  # what the inventory says is enough
             return _summary(
                 handovers([replace(one, source="inline") for one in wanted], documents={}),
@@ -170,9 +190,10 @@ class ActionModule(ControllerAction):
             )
         directory = self._url_directory(wanted)
         rp, clustered, blob = (of_sources(wanted, source) for source in RESOLVED)
-        configs = self._configs(rp, need_url=not chosen or bool(directory))
         in_clusters = [one for one in (*clustered, *blob) if one.cluster_id]
         clusters = self._clusters(in_clusters)
+        require_versions(wanted, clusters)  # everything below writes
+        configs = self._configs(rp, need_url=not chosen or bool(directory))
         tokens = self._tokens(in_clusters)
         documents = with_clusters([*clustered, *blob], clusters, tokens)
         blobs = self._run_blobs(blob, documents)
@@ -180,7 +201,18 @@ class ActionModule(ControllerAction):
         if directory and not self._task.check_mode:
             url_files.write(directory, {one["name"]: one.get("config_url") for one in configs})
             url_files.write(directory, {one["name"]: one.get("url") for one in blobs})
-        return {**_summary(found, wanted, "join"), "nodes": [_row(one) for one in (*configs, *blobs)]}
+        return {
+            **_summary(found, wanted, "join"),
+            "nodes": [_row(one) for one in (*configs, *blobs)],
+            "tokens": any(one.get("token") for one in tokens),
+            "hooks": {one.host: self._hooks(one) for one in wanted},
+        }
+
+    def _check(self, machines: list[Machine]) -> Result:
+        """All checks of a join, for all machines of a fleet, before the first batch of them is written."""
+        in_clusters = [one for one in of_sources(machines, "cluster", "blob") if one.cluster_id]
+        require_versions(machines, self._clusters(in_clusters))
+        return _summary(handovers(machines, documents={}), machines, "check")
 
     def _preview(self, machines: list[Machine]) -> Result:
         """For preflight: what a join would use, without creating anything. Tokens stay placeholders."""
@@ -237,79 +269,6 @@ class ActionModule(ControllerAction):
         if directory and not self._task.check_mode:
             url_files.write(directory, {one["name"]: one.get("config_url") for one in renewed})
         return {"nodes": [_row(one) for one in renewed]}
-
-    # --- one module each -----------------------------------------------------------------------------------
-
-    def _configs(self, machines: list[Machine], *, need_url: bool) -> list[Result]:
-        if not machines:
-            return []
-        options = {
-            **self._preview_api,
-            "nodes": [one.request(document=one.document) for one in machines],
-            "update_secret": self._options["update_secret"],
-            "need_url": need_url,
-        }
-        return list(self._run("flexnode_config", options)["nodes"])
-
-    def _clusters(self, machines: list[Machine]) -> list[Result]:
-        ids = list(dict.fromkeys(one.cluster_id for one in machines))
-        return (
-            list(self._run("flexnode_cluster_info", {**self._login, "cluster_ids": ids})["clusters"])
-            if ids
-            else []
-        )
-
-    def _tokens(self, machines: list[Machine]) -> list[Result]:
-        """Tokens for the machines that join with one; without such, reading the cluster is enough."""
-        if not machines:
-            return []
-        nodes = [one.request(token=one.wants_token) for one in machines]
-        options = {**self._login, "nodes": nodes, "ttl_hours": self._options["token_hours"]}
-        try:
-            return list(self._run("flexnode_bootstrap_token", options)["nodes"])
-        except ModuleFailed as failure:
-            if any(one.wants_token for one in machines):
-                raise
-            Display().warning(
-                f"RBAC rights of nodes (certificate renewal, leaving) were not checked: {failure.what}"
-            )
-            return []
-
-    def _run_blobs(
-        self, machines: list[Machine], documents: Mapping[str, Mapping[str, Any]], **options: str
-    ) -> list[Result]:
-        """One call per storage account: machines may have different ones."""
-        answers: list[Result] = []
-        for storage in dict.fromkeys(one.storage for one in machines):
-            nodes = [
-                one.request(**({"document": documents[one.host]} if one.host in documents else {}))
-                for one in machines
-                if one.storage == storage
-            ]
-            account = {**dict(storage), "ca_bundle": self._options["ca_bundle"]}
-            answers += self._run("flexnode_config_blob", {**account, **options, "nodes": nodes})["nodes"]
-        return answers
-
-    def _run(self, module: str, options: Mapping[str, Any]) -> Result:
-        args = {name: value for name, value in options.items() if value is not None}
-        result = self.on_controller(f"aks.flexnode.{module}", args, self._vars)
-        result.pop("invocation", None)
-        if result.get("failed"):
-            checked_first = module in READS or (result.get("error") or {}).get("code") == ConfigInvalid.code
-            if checked_first and not self._changed and NOTHING_CHANGED not in result["msg"]:
-                result["msg"] += f". {NOTHING_CHANGED}"
-            raise ModuleFailed(result)
-        self._actions += result.get("actions") or ()
-        self._changed = self._changed or bool(result.get("changed"))
-        return result
-
-    @property
-    def _login(self) -> Result:
-        return {name: self._options[name] for name in AZURE}
-
-    @property
-    def _preview_api(self) -> Result:
-        return {**self._login, **{name: self._options[name] for name in PREVIEW}}
 
     def _url_directory(self, machines: list[Machine]) -> str:
         """Where URLs are written; checked before Azure is asked for any."""

@@ -11,19 +11,27 @@ short_description: Manage Node objects of a cluster
 version_added: 0.1.0
 description:
   - Waits for Nodes to be Ready, sets labels and taints, cordons, drains, uncordons and deletes them.
-  - With O(kubeconfig), O(context) or O(host) it runs on the controller, whatever machine the task is for.
+  - With O(kubeconfig), O(context), O(host) or O(cluster_id) it runs on the controller, whatever machine the
+    task is for.
   - Without them it runs on a joined machine and signs in as the machine's own kubelet, which may change its
     own Node only, and not its taints.
 author:
   - aks.flexnode contributors (@aks-flexnode)
 extends_documentation_fragment:
   - aks.flexnode.attributes
+  - aks.flexnode.azure
   - aks.flexnode.kubernetes
 options:
+  cluster_id:
+    description:
+      - Resource id of the AKS cluster of the Nodes, instead of O(kubeconfig) and O(host). An administrator's
+        credential is obtained with the Azure login or, where local accounts are disabled, the login itself
+        is used, which then needs the rights in the cluster.
+    type: str
   names:
     description:
       - Names of the Nodes. Without it, the Node of this machine, and the environment is not read.
-        Needed with O(kubeconfig) and O(host).
+        Needed with O(kubeconfig), O(host) and O(cluster_id).
     type: list
     elements: str
     default: []
@@ -50,7 +58,7 @@ options:
     default: {}
   taints:
     description:
-      - Taints to set. Other taints stay.
+      - Taints to set, each in place of one with the same key and effect. Other taints stay.
     type: list
     elements: dict
     suboptions:
@@ -67,6 +75,22 @@ options:
         type: str
         required: true
         choices: [NoSchedule, PreferNoSchedule, NoExecute]
+  taints_absent:
+    description:
+      - Taints to remove, whatever their value.
+    type: list
+    elements: dict
+    default: []
+    suboptions:
+      key:
+        description: The taint's key.
+        type: str
+        required: true
+      effect:
+        description: What it does to pods.
+        type: str
+        required: true
+        choices: [NoSchedule, PreferNoSchedule, NoExecute]
   unschedulable:
     description:
       - V(true) cordons, V(false) uncordons.
@@ -76,6 +100,8 @@ options:
       - Cordon and evict the pods, as their disruption budgets allow.
     type: bool
     default: false
+requirements:
+  - azure-mgmt-containerservice, with O(cluster_id)
 """
 
 EXAMPLES = r"""
@@ -85,6 +111,13 @@ EXAMPLES = r"""
     ready: true
     kubeconfig: ~/.kube/config
   run_once: true
+
+- name: Reserve a node for GPU workloads
+  aks.flexnode.flexnode_node:
+    names: [edge-1]
+    taints: [{key: dedicated, value: gpu, effect: NoSchedule}]
+    taints_absent: [{key: maintenance, effect: NoExecute}]
+    cluster_id: "{{ flexnode_cluster_id }}"
 
 - name: Delete a Node whose machine is gone
   aks.flexnode.flexnode_node:
@@ -107,11 +140,11 @@ nodes:
   elements: dict
   sample: [{name: edge-1, ready: true, kubeletVersion: 1.34.4}]
 remains:
-  description: Pods that a drain could not move in time.
+  description: Pods that did not leave before the end of a drain, each with the reason.
   returned: success
   type: list
   elements: str
-  sample: [default/web-0]
+  sample: [default/web-0 (PodDisruptionBudget web)]
 error:
   description: The code of the error; the message says the rest.
   returned: failure
@@ -124,7 +157,22 @@ import os
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ansible_collections.aks.flexnode.plugins.module_utils.controller.cluster.client import connected
+from ansible_collections.aks.flexnode.plugins.module_utils.controller.azure.aks.cluster import (
+    CONTAINERSERVICE_ERROR,
+    Clusters,
+    cluster_ids_of,
+)
+from ansible_collections.aks.flexnode.plugins.module_utils.controller.azure.arguments import AZURE, login_of
+from ansible_collections.aks.flexnode.plugins.module_utils.controller.azure.arm import ARM_ERROR
+from ansible_collections.aks.flexnode.plugins.module_utils.controller.azure.module import require
+from ansible_collections.aks.flexnode.plugins.module_utils.controller.cluster.client import (
+    KUBERNETES_ERROR,
+    connected,
+)
+from ansible_collections.aks.flexnode.plugins.module_utils.controller.cluster.kubeconfig import (
+    YAML_ERROR,
+    Access,
+)
 from ansible_collections.aks.flexnode.plugins.module_utils.controller.cluster.nodes import (
     NodeApi,
     NodeClient,
@@ -143,7 +191,6 @@ from ansible_collections.aks.flexnode.plugins.module_utils.node.operations.obtai
 def main() -> None:
     taint = {
         "key": {"type": "str", "required": True, "no_log": False},
-        "value": {"type": "str", "default": ""},
         "effect": {
             "type": "str",
             "required": True,
@@ -152,13 +199,20 @@ def main() -> None:
     }
     module = AnsibleModule(
         argument_spec={
+            **AZURE,
             **KUBERNETES,
+            "cluster_id": {"type": "str"},
             "names": {"type": "list", "elements": "str", "default": []},
             "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
             "ready": {"type": "bool", "default": False},
             "timeout": {"type": "int", "default": 120},
             "labels": {"type": "dict", "default": {}},
-            "taints": {"type": "list", "elements": "dict", "options": taint},
+            "taints": {
+                "type": "list",
+                "elements": "dict",
+                "options": {**taint, "value": {"type": "str", "default": ""}},
+            },
+            "taints_absent": {"type": "list", "elements": "dict", "default": [], "options": taint},
             "unschedulable": {"type": "bool"},
             "drain": {"type": "bool", "default": False},
         },
@@ -166,14 +220,17 @@ def main() -> None:
     )
     params, host = module.params, Host()
     # Without names the module acts on the Node of this machine, and ignores the environment.
-    kubernetes = uses_kubernetes(params, os.environ, azure=not params["names"])
-    if kubernetes and not params["names"]:
-        module.fail_json(msg="names is required with kubeconfig or host: set it to the names of the Nodes")
+    in_azure = bool(params["cluster_id"])
+    kubernetes = uses_kubernetes(params, os.environ, azure=in_azure or not params["names"])
+    if (kubernetes or in_azure) and not params["names"]:
+        module.fail_json(
+            msg="names is required with kubeconfig, host or cluster_id: set it to the names of the Nodes"
+        )
     try:
         with contextlib.ExitStack() as stack:
             client: NodeApi
-            if kubernetes:
-                access = kubernetes_access(module)
+            if kubernetes or in_azure:
+                access = kubernetes_access(module) if kubernetes else azure_access(module)
                 client, names = stack.enter_context(connected(access, NodeClient)), params["names"]
             else:
                 node = stored_config(host, pollable=True).node
@@ -190,6 +247,14 @@ def main() -> None:
             remains=[pod for result in done for pod in result.remains],
             diff=[entry for result in done for entry in result.diff],
         )
+
+
+def azure_access(module: AnsibleModule) -> Access:
+    """The cluster of `cluster_id`, with the Azure login."""
+    require(module, {"PyYAML": YAML_ERROR, "kubernetes": KUBERNETES_ERROR})
+    packages = {"azure-mgmt-core": ARM_ERROR, "azure-mgmt-containerservice": CONTAINERSERVICE_ERROR}
+    (cluster,) = cluster_ids_of([module.params["cluster_id"]])
+    return Clusters(login_of(module, packages)).access(cluster, admin=True)
 
 
 if __name__ == "__main__":

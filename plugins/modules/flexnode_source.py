@@ -35,10 +35,17 @@ options:
   purpose:
     description:
       - With O(state=present), what the configuration is for. V(join) asks the sources. V(preflight) reads
-        what a join would use and creates nothing. V(prepare) and V(leave) use the inventory alone.
+        what a join would use and creates nothing. V(check) does all checks of V(join) and creates nothing.
+        V(prepare) and V(leave) use the inventory alone.
+      - V(join) and V(check) refuse versions that the machines would refuse, before anything is written.
     type: str
-    choices: [join, prepare, preflight, leave]
+    choices: [join, check, prepare, preflight, leave]
     default: join
+  hosts:
+    description:
+      - Act on these hosts of the play only. Without it, on all hosts of the batch.
+    type: list
+    elements: str
   sources:
     description:
       - Only machines of these sources. It is an error if the play has none.
@@ -108,6 +115,16 @@ arc:
   returned: with state present
   type: bool
   sample: false
+tokens:
+  description: Whether bootstrap tokens were created.
+  returned: with state present and purpose join
+  type: bool
+  sample: false
+hooks:
+  description: By host, the task files that run before and after an update.
+  returned: with state present and purpose join
+  type: dict
+  sample: {edge-1: {before: /srv/hooks/silence.yml}}
 nodes:
   description: What was done for each node in Azure.
   returned: with states present, absent and renewed

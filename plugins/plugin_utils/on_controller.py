@@ -33,7 +33,7 @@ RETURN_SECRETS = frozenset(
     )
 )
 # Without one of these options flexnode_node works on the machine, with the kubelet's own credential.
-REMOTE_CLUSTER = ("kubeconfig", "context", "host")
+REMOTE_CLUSTER = ("kubeconfig", "context", "host", "cluster_id")
 
 
 class ControllerAction(ActionBase):  # type: ignore[misc]

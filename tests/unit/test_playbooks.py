@@ -19,6 +19,7 @@ from ansible_collections.aks.flexnode.plugins.module_utils.arc_request import ar
 
 ROOT = Path(__file__).parents[2]
 CLUSTER = "/subscriptions/s/resourceGroups/rg/providers/Microsoft.ContainerService/managedClusters/plant"
+NO_TAINTS = {"taints": {"set": [], "remove": []}}
 STUB = """#!/usr/bin/python
 # WANT_JSON
 import json, os, sys
@@ -43,6 +44,8 @@ class Stage:
         """What modules return; arc_info says the same as arc_register, unless it is named."""
         if "arc_register" in answers:
             answers.setdefault("arc_info", answers["arc_register"])
+        if "flexnode_reconcile" in answers:
+            answers["flexnode_reconcile"] = {**NO_TAINTS, **answers["flexnode_reconcile"]}
         for name, answer in answers.items():
             text = STUB.replace("{name}", name).replace("{answer}", json.dumps(answer))
             (self.collection / "plugins/modules" / f"{name}.py").write_text(text)

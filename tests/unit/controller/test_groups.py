@@ -147,6 +147,7 @@ CALLS: dict[str, dict[str, Any]] = {
         "cluster_id": CLUSTER,
         "nodes": [{"name": "edge-1", "principal_id": OBJECT}],
     },
+    "flexnode_node": {"cluster_id": CLUSTER, "names": ["edge-1"]},
     "flexnode_role_assignment": {
         "cluster_id": CLUSTER,
         "nodes": [{"name": "edge-1", "principal_id": OBJECT}],

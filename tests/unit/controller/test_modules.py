@@ -225,6 +225,16 @@ def test_tokens_by_azure(
     assert (gone["changed"], cluster.tokens) == (True, {})
 
 
+def test_a_node_by_azure(azure: FakeAzure, cluster: FakeCluster, pki: Pki, tmp_path: Path) -> None:
+    azure.kubeconfigs = {"listClusterAdminCredential": yaml.safe_dump(cluster.kubeconfig(pki))}
+    wanted: dict[str, Any] = {"names": ["edge-1"], "cluster_id": CLUSTER}
+    seen = run("flexnode_node", tmp_path, azure.environment, **wanted)
+    assert (seen["changed"], seen["nodes"][0]["name"]) == (False, "edge-1")
+    assert cluster.bearers == {"Bearer admin-token"}
+    unnamed = run("flexnode_node", tmp_path, azure.environment, cluster_id=CLUSTER)
+    assert "names is required" in unnamed["msg"]
+
+
 def test_tokens_by_a_kubeconfig_need_no_azure(cluster: FakeCluster, pki: Pki, tmp_path: Path) -> None:
     file = tmp_path / "kubeconfig"
     file.write_text(json.dumps(cluster.kubeconfig(pki)))

@@ -236,11 +236,46 @@ def test_nodes_are_labelled_and_a_second_time_nothing_changes(
     assert (
         done["actions"]
         == planned["actions"]
-        == [f"change Node {name}: label site=lab, taints" for name in ("edge-1", "edge-2")]
+        == [f"change Node {name}: label site=lab, taint gpu:NoSchedule" for name in ("edge-1", "edge-2")]
     )
     assert done["nodes"][0] == {"name": "edge-1", "ready": True, "kubeletVersion": "1.34.4"}
     assert api.nodes["edge-2"]["spec"]["taints"] == [{"key": "gpu", "effect": "NoSchedule", "value": ""}]
     assert not run("flexnode_node", tmp_path, check=False, **wanted)["changed"]
+
+
+def test_taints_are_set_and_removed_beside_those_of_others(
+    api: FakeApi, kubeconfig: str, tmp_path: Path
+) -> None:
+    theirs = {"key": "node.kubernetes.io/not-ready", "effect": "NoExecute"}
+
+    def taint_by_others() -> None:
+        api.nodes["edge-1"]["metadata"]["resourceVersion"] = "5"
+        api.nodes["edge-1"]["spec"]["taints"] += [theirs]
+
+    api.nodes["edge-1"]["spec"]["taints"] = [{"key": "old", "value": "1", "effect": "NoSchedule"}]
+    api.meanwhile = [taint_by_others]
+    gpu = {"key": "dedicated", "value": "gpu", "effect": "NoSchedule"}
+    wanted: dict[str, Any] = {
+        "names": ["edge-1"],
+        "taints": [gpu],
+        "taints_absent": [{"key": "old", "effect": "NoSchedule"}],
+        "kubeconfig": kubeconfig,
+    }
+    done = run("flexnode_node", tmp_path, check=False, **wanted)
+    assert api.nodes["edge-1"]["spec"]["taints"] == [theirs, gpu]
+    assert done["actions"] == [
+        "change Node edge-1: remove taint old=1:NoSchedule, taint dedicated=gpu:NoSchedule"
+    ]
+    assert done["diff"][0]["after"] == {
+        "taints": ["node.kubernetes.io/not-ready:NoExecute", "dedicated=gpu:NoSchedule"]
+    }
+
+
+def test_a_pod_that_stays_is_named_with_its_budget(api: FakeApi, kubeconfig: str, tmp_path: Path) -> None:
+    api.pods, api.protected = [a_pod("held")], {"held"}
+    wanted: dict[str, Any] = {"names": ["edge-1"], "drain": True, "timeout": 1, "kubeconfig": kubeconfig}
+    drained = run("flexnode_node", tmp_path, check=False, **wanted)
+    assert drained["remains"] == ["default/held (PodDisruptionBudget keep)"]
 
 
 def test_nodes_are_drained_and_deleted(api: FakeApi, kubeconfig: str, tmp_path: Path) -> None:

@@ -14,6 +14,21 @@ from urllib.parse import urlsplit
 
 from tests.unit.node.servers import Answer, Pki, Request, Server, answer_json, serving
 
+# As kube-apiserver answers.
+BLOCKED = {
+    "kind": "Status",
+    "message": "Cannot evict pod as it would violate the pod's disruption budget.",
+    "reason": "TooManyRequests",
+    "details": {
+        "causes": [
+            {
+                "reason": "DisruptionBudget",
+                "message": "The disruption budget keep needs 2 healthy pods and has 2 currently",
+            }
+        ]
+    },
+    "code": 429,
+}
 NODES, NAMESPACES = "/api/v1/nodes/", "/api/v1/namespaces/"
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases/"
 
@@ -33,7 +48,7 @@ def a_node(
     if not ready:
         condition["message"] = "container runtime network not ready: cni plugin not initialized"
     return {
-        "metadata": {"name": name, "labels": dict(labels or {})},
+        "metadata": {"name": name, "labels": dict(labels or {}), "resourceVersion": "1"},
         "spec": {},
         "status": {
             "conditions": [{"type": "MemoryPressure", "status": "False"}, condition],
@@ -58,15 +73,19 @@ class FakeApi:
     nodes: dict[str, dict[str, Any]] = field(default_factory=dict)
     leases: dict[str, str] = field(default_factory=dict)  # renewTime by node
     pods: list[dict[str, Any]] = field(default_factory=list)
-    protected: set[str] = field(default_factory=set)  # pods that a disruption budget holds
+    protected: set[str] = field(default_factory=set)  # pods that the disruption budget `keep` holds
+    graceful: set[str] = field(default_factory=set)  # pods that take their time to terminate
+    meanwhile: list[Callable[[], object]] = field(default_factory=list)  # by others, one before each patch
     refuse: dict[str, int] = field(default_factory=dict)
     version: str = "v1.34.4"
     knows: Callable[[], bool] = lambda: True  # whether whoever asks for a Node is somebody here
     denied: set[str] = field(default_factory=set)  # acts such as "create nodes" that nobody may do
+    arrives: Callable[[Request], object] = lambda _request: None  # called with every request
     server: Server = field(default_factory=lambda: Server(""))
 
     def answer(self, request: Request) -> Answer:
         """One request."""
+        self.arrives(request)
         path = urlsplit(request.path).path
         for start, status in self.refuse.items():
             if f"{request.method} {path}".startswith(start):
@@ -103,12 +122,25 @@ class FakeApi:
             del self.nodes[name]
         if request.method == "PATCH":
             assert request.headers["Content-Type"] == "application/merge-patch+json"
-            self.nodes[name] = _merged(node, request.json)
+            if self.meanwhile:
+                self.meanwhile.pop(0)()
+            node, patch = self.nodes[name], request.json
+            now = int(node["metadata"].get("resourceVersion", 0))
+            if patch.get("metadata", {}).pop("resourceVersion", str(now)) != str(now):
+                message = "the object has been modified; please apply your changes to the latest version"
+                return answer_json({"kind": "Status", "message": message, "reason": "Conflict"}, 409)
+            self.nodes[name] = _merged(node, {**patch, "metadata": patch.get("metadata", {})})
+            self.nodes[name]["metadata"]["resourceVersion"] = str(now + 1)
         return answer_json(self.nodes.get(name, {}))
 
     def _evict(self, name: str) -> Answer:
         if name in self.protected:
-            return answer_json({"message": "it would violate the disruption budget"}, 429)
+            return answer_json(BLOCKED, 429, Retry_After="10")
+        if name in self.graceful:
+            for pod in self.pods:
+                if pod["metadata"]["name"] == name:
+                    pod["metadata"]["deletionTimestamp"] = "2027-01-15T08:00:00Z"
+            return answer_json({"status": "Success"}, 201)
         self.pods = [pod for pod in self.pods if pod["metadata"]["name"] != name]
         return answer_json({"status": "Success"}, 201)
 

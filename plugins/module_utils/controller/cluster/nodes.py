@@ -7,16 +7,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol, cast
+from typing import Any, Protocol
 
 from ...node.errors import ApiUnreachable, NodeNotReady
 from ...node.machine.clock import Clock
-from ...node.net.kube import KubeClient
+from ...node.net.kube import NOT_EVICTED, eviction_refusal
 from ...node.node_object.conditions import kubelet_version, ready_condition
 from ...node.node_object.drain import drain, evictable
 from .client import Client
 
 Json = dict[str, Any]
+Taint = Mapping[str, str]
+CONFLICT = 409
+ATTEMPTS, PAUSE = 5, 0.2  # of a change of taints that meets another change of the Node
 
 
 class NodeApi(Protocol):
@@ -30,7 +33,7 @@ class NodeApi(Protocol):
 
     def pods_on(self, node: str) -> list[Json]: ...
 
-    def evict(self, namespace: str, name: str) -> bool: ...
+    def evict(self, namespace: str, name: str) -> str: ...
 
 
 class NodeClient(Client):
@@ -53,8 +56,8 @@ class NodeClient(Client):
         chosen = f"spec.nodeName={node}"
         return self._items(self._core.list_pod_for_all_namespaces, field_selector=chosen)
 
-    def evict(self, namespace: str, name: str) -> bool:
-        """Ask a pod to leave; False: its PodDisruptionBudget does not allow it now."""
+    def evict(self, namespace: str, name: str) -> str:
+        """Evict a pod; returns why the API server does not allow it now, empty: the pod is leaving."""
         body = {
             "apiVersion": "policy/v1",
             "kind": "Eviction",
@@ -64,23 +67,25 @@ class NodeClient(Client):
         try:
             self._call(call, name, namespace, body, attempts=1, accepted=(404,))
         except ApiUnreachable as error:
-            if getattr(error.__cause__, "status", 0) == 429:
-                return False
+            if _status(error) in NOT_EVICTED:
+                return eviction_refusal(getattr(error.__cause__, "body", "") or "") or error.why
             raise
-        return True
+        return ""
 
 
 def node_patch(
     node: Mapping[str, Any],
     *,
     labels: Mapping[str, str | None],
-    taints: Sequence[Mapping[str, str]] | None,
+    taints: Sequence[Taint] | None,
     unschedulable: bool | None,
+    taints_absent: Sequence[Taint] = (),
 ) -> dict[str, Any]:
     """The smallest patch that brings labels, taints and cordon to what is wanted; empty: nothing differs.
 
     A label of None is removed. Taints replace those with the same key and effect and leave all others,
-    which belong to Kubernetes or to other tools.
+    which belong to Kubernetes or to other tools. A patch replaces the whole list of taints: it names the
+    version of the Node that it was computed from, so that no taint of others is lost.
     """
     patch: dict[str, Any] = {}
     have = node.get("metadata", {}).get("labels") or {}
@@ -88,19 +93,31 @@ def node_patch(
         patch["metadata"] = {"labels": changed}
     spec: dict[str, Any] = {}
     now = node.get("spec", {})
-    if taints is not None:
-        known = {(taint["key"], taint["effect"]): taint for taint in now.get("taints") or ()}
-        merged = known | {(taint["key"], taint["effect"]): dict(taint) for taint in taints}
-        if values_of(merged) != values_of(known):
-            spec["taints"] = list(merged.values())
+    known = {_identity(taint): taint for taint in now.get("taints") or ()}
+    merged = {key: taint for key, taint in known.items() if key not in map(_identity, taints_absent)}
+    merged |= {_identity(taint): dict(taint) for taint in taints or ()}
+    if list(map(written, merged.values())) != list(map(written, known.values())):
+        spec["taints"] = list(merged.values())
+        if version := node.get("metadata", {}).get("resourceVersion"):
+            patch.setdefault("metadata", {})["resourceVersion"] = version
     if unschedulable is not None and bool(now.get("unschedulable")) != unschedulable:
         spec["unschedulable"] = unschedulable
     return {**patch, "spec": spec} if spec else patch
 
 
-def values_of(taints: Mapping[tuple[str, str], Mapping[str, str]]) -> dict[tuple[str, str], str]:
-    """Taints in a form that compares: an absent value is an empty one."""
-    return {key: taint.get("value") or "" for key, taint in taints.items()}
+def _identity(taint: Taint) -> tuple[str, str]:
+    return taint["key"], taint["effect"]
+
+
+def written(taint: Taint) -> str:
+    """A taint as kubectl writes it: KEY=VALUE:EFFECT."""
+    value = f"={taint['value']}" if taint.get("value") else ""
+    return f"{taint['key']}{value}:{taint['effect']}"
+
+
+def _status(error: BaseException) -> int:
+    """The HTTP status behind an error, of either client; 0: there was no answer."""
+    return int(getattr(error.__cause__, "status", 0) or 0)
 
 
 def wait_ready(client: NodeApi, name: str, clock: Clock, seconds: float) -> Mapping[str, Any]:
@@ -139,31 +156,78 @@ def apply_node(
         return result
     if wanted["ready"] and not check:
         wait_ready(client, name, clock, wanted["timeout"])
-    node = client.node(name)
-    if node is None:
-        raise NodeNotReady(f"there is no Node {name}", where=name, fix="check the name: kubectl get nodes")
-    patch = node_patch(
-        node, labels=wanted["labels"], taints=wanted["taints"], unschedulable=wanted["unschedulable"]
-    )
-    if patch:
-        result.actions.append(f"change Node {name}: {', '.join(sorted(described(patch)))}")
-        result.diff.append({"before_header": name, "after_header": name, "before": "", "after": patch})
-        node = node if check else client.patch_node(name, patch) or node
+    node = _change(client, name, wanted, clock, result, check=check)
     leaving = [pod for pod in client.pods_on(name) if evictable(pod)] if wanted["drain"] else []
     if leaving or (wanted["drain"] and not node["spec"].get("unschedulable")):
         result.actions.append(f"drain Node {name} ({len(leaving)} pods)")
-        result.remains = [] if check else drain(cast(KubeClient, client), name, clock, wanted["timeout"])
+        result.remains = [] if check else drain(client, name, clock, wanted["timeout"]).lines
     ready, _message = ready_condition(node)
     result.summary = {"name": name, "ready": ready, "kubeletVersion": kubelet_version(node)}
     return result
 
 
-def described(patch: Mapping[str, Any]) -> list[str]:
+def _change(
+    client: NodeApi, name: str, wanted: Mapping[str, Any], clock: Clock, result: NodeResult, *, check: bool
+) -> Mapping[str, Any]:
+    """Patch the Node if it differs; again from its new state if another client changed it in between."""
+    for attempt in range(1, ATTEMPTS + 1):
+        node = client.node(name)
+        if node is None:
+            fix = "check the name: kubectl get nodes"
+            raise NodeNotReady(f"there is no Node {name}", where=name, fix=fix)
+        patch = node_patch(
+            node,
+            labels=wanted["labels"],
+            taints=wanted["taints"],
+            taints_absent=wanted["taints_absent"],
+            unschedulable=wanted["unschedulable"],
+        )
+        if not patch:
+            return node
+        try:
+            changed = node if check else client.patch_node(name, patch) or node
+        except ApiUnreachable as error:
+            if _status(error) != CONFLICT or attempt == ATTEMPTS:
+                raise
+            clock.sleep(PAUSE * attempt)
+            continue
+        result.actions.append(f"change Node {name}: {', '.join(sorted(described(patch, node)))}")
+        result.diff.append({"before_header": name, "after_header": name, **compared(patch, node)})
+        return changed
+    raise AssertionError("the last attempt returns or raises")
+
+
+def described(patch: Mapping[str, Any], node: Mapping[str, Any]) -> list[str]:
     """A patch in words."""
     labels = patch.get("metadata", {}).get("labels", {})
-    spec = patch.get("spec", {})
+    spec, now = patch.get("spec", {}), node.get("spec", {})
     words = [f"label {key}={value}" for key, value in labels.items() if value is not None]
     words += [f"remove label {key}" for key, value in labels.items() if value is None]
-    words += ["taints"] if "taints" in spec else []
+    if "taints" in spec:
+        before, after = now.get("taints") or (), spec["taints"]
+        have, want = set(map(written, before)), set(map(written, after))
+        words += [f"taint {text}" for text in want - have]
+        kept = set(map(_identity, after))
+        words += [f"remove taint {written(taint)}" for taint in before if _identity(taint) not in kept]
     words += ["cordon" if spec["unschedulable"] else "uncordon"] if "unschedulable" in spec else []
     return words
+
+
+def compared(patch: Mapping[str, Any], node: Mapping[str, Any]) -> dict[str, Json]:
+    """What a patch changes, before and after it."""
+    labels, have = patch.get("metadata", {}).get("labels", {}), node.get("metadata", {}).get("labels") or {}
+    spec, now = patch.get("spec", {}), node.get("spec", {})
+    before: Json = {}
+    after: Json = {}
+    if labels:
+        before["labels"] = {key: have[key] for key in labels if key in have}
+        after["labels"] = {key: value for key, value in labels.items() if value is not None}
+    if "taints" in spec:
+        before["taints"] = [written(taint) for taint in now.get("taints") or ()]
+        after["taints"] = [written(taint) for taint in spec["taints"]]
+    if "unschedulable" in spec:
+        before["unschedulable"], after["unschedulable"] = (
+            bool(now.get("unschedulable")),
+            spec["unschedulable"],
+        )
+    return {"before": before, "after": after}

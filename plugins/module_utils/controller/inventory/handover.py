@@ -11,7 +11,7 @@ from typing import Any
 from ...arc_request import arc_proxy, arc_request
 from ...node.config.document import merge
 from ...node.secret import REDACTED
-from .machines import Machine
+from .machines import RESOLVED, Machine
 
 Document = Mapping[str, Any]
 Answers = Iterable[Mapping[str, Any]]  # of a module: one per node, with its name
@@ -73,6 +73,8 @@ def handovers(
             "durable": False,
             **options,
             "node": machine.node,
+            # Its Node can be changed with the Azure login that resolved this source.
+            "cluster_id": machine.cluster_id if machine.source in RESOLVED else "",
             "arc": arc_request(document, machine.cluster_id, machine.node or machine.host),
             "arc_proxy": arc_proxy(document),
         }

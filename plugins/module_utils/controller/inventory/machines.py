@@ -30,6 +30,7 @@ class Machine:
     url: str = ""
     durable: bool = False
     storage: tuple[tuple[str, str], ...] = ()  # options of the storage account of its blob
+    hooks: tuple[tuple[str, str], ...] = ()  # task files before and after an update
 
     @property
     def key(self) -> tuple[str, str]:
@@ -76,6 +77,11 @@ def machine_of(host: str, variables: Mapping[str, Any], read_file: Callable[[str
             (option, str(value))
             for option in ("account_url", "account_key", "connection_string")
             if (value := variables.get(f"flexnode_blob_{option}"))
+        ),
+        hooks=tuple(
+            (hook, str(file))
+            for hook in ("before", "after")
+            if (file := variables.get(f"flexnode_update_{hook}"))
         ),
     )
 

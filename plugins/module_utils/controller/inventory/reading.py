@@ -99,14 +99,23 @@ def _outside(host: str, hostvars: Hostvars) -> Machine | None:
         return None
 
 
-def config_file(path: str, places: Iterable[str | None], load: Callable[[str], Any]) -> Document:
+def _candidates(path: str, places: Iterable[str | None]) -> list[str]:
+    """The files that a path may mean, from several places in turn."""
+    return list(dict.fromkeys(os.path.join(place, os.path.expanduser(path)) for place in places if place))
+
+
+def find_file(path: str, places: Iterable[str | None]) -> str | None:
+    """The first of those files that exists."""
+    return next((one for one in _candidates(path, places) if os.path.isfile(one)), None)
+
+
+def config_file(path: str, places: Sequence[str | None], load: Callable[[str], Any]) -> Document:
     """Read a configuration file, sought from several places in turn. `load` reads and parses a file."""
-    tried = [os.path.join(place, os.path.expanduser(path)) for place in dict.fromkeys(places) if place]
-    found = next((one for one in tried if os.path.isfile(one)), None)
+    found = find_file(path, places)
     if found is None:
         raise InventoryInvalid(
             "flexnode_config_file does not exist",
-            why=f"tried {', '.join(dict.fromkeys(tried))}",
+            why=f"tried {', '.join(_candidates(path, places))}",
             fix="correct the path; a relative one starts at the current directory or beside the inventory",
         )
     try:

@@ -103,11 +103,17 @@ class HttpClient:
         )
 
     def request(
-        self, method: str, url: str, *, body: bytes | None = None, headers: Mapping[str, str] | None = None
+        self,
+        method: str,
+        url: str,
+        *,
+        body: bytes | None = None,
+        headers: Mapping[str, str] | None = None,
+        attempts: int = 0,
     ) -> Response:
         """One answer of at most 16 MiB, after retries; a status of 400 or more is a failure, 304 is not."""
         try:
-            with self.open(method, url, body=body, headers=headers) as answer:
+            with self.open(method, url, body=body, headers=headers, attempts=attempts) as answer:
                 body = answer.read(MOST + 1)
                 if len(body) > MOST:
                     raise HttpFailure(url, f"the answer is larger than {MOST >> 20} MiB", final=True)
@@ -119,14 +125,21 @@ class HttpClient:
             raise HttpFailure(url, f"the answer broke off: {in_words(error)}") from error
 
     def open(
-        self, method: str, url: str, *, body: bytes | None = None, headers: Mapping[str, str] | None = None
+        self,
+        method: str,
+        url: str,
+        *,
+        body: bytes | None = None,
+        headers: Mapping[str, str] | None = None,
+        attempts: int = 0,
     ) -> Any:
-        """An open answer to read from."""
-        for attempt in range(1, self._attempts + 1):
+        """An open answer to read from. attempts: instead of the client's own number."""
+        attempts = attempts or self._attempts
+        for attempt in range(1, attempts + 1):
             try:
                 return self._once(method, url, body, headers or {})
             except HttpFailure as failure:
-                if failure.final or attempt == self._attempts:
+                if failure.final or attempt == attempts:
                     raise
                 wait = failure.retry_after or 0.5 * 2 ** (attempt - 1) * self._jitter()
                 self._clock.sleep(min(wait, 60))

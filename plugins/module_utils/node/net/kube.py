@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+import re
 import ssl
 import urllib.parse
 from collections.abc import Mapping
@@ -18,6 +19,9 @@ from .kept_connection import KeptConnection
 
 Json = dict[str, Any]
 MERGE = "application/merge-patch+json"
+# 429: a budget does not allow it now. 500: the pod has several budgets, which an eviction does not support.
+NOT_EVICTED = (429, 500)
+_BUDGET = re.compile(r"disruption budget (\S+)")
 
 
 class KubeClient:
@@ -86,8 +90,11 @@ class KubeClient:
         """One pod; None: it does not exist."""
         return self._call("GET", f"/api/v1/namespaces/{_quoted(namespace)}/pods/{_quoted(name)}")
 
-    def evict(self, namespace: str, name: str) -> bool:
-        """Evict a pod; False: its PodDisruptionBudget does not allow it now."""
+    def evict(self, namespace: str, name: str) -> str:
+        """Evict a pod; returns why the API server does not allow it now, empty: the pod is leaving.
+
+        One attempt only: a drain asks again by itself, within its own time limit.
+        """
         body = {
             "apiVersion": "policy/v1",
             "kind": "Eviction",
@@ -95,12 +102,10 @@ class KubeClient:
         }
         path = f"/api/v1/namespaces/{_quoted(namespace)}/pods/{_quoted(name)}/eviction"
         try:
-            self._call("POST", path, body)
+            self._call("POST", path, body, attempts=1, unexplained=NOT_EVICTED)
         except HttpFailure as failure:
-            if failure.status == 429:
-                return False
-            raise
-        return True
+            return eviction_refusal(failure.body) or failure.reason
+        return ""
 
     def may(self, verb: str, resource: str, group: str = "", namespace: str = "") -> bool:
         """Whether this identity may do something, everywhere or in a namespace (SelfSubjectAccessReview)."""
@@ -128,17 +133,27 @@ class KubeClient:
         return str(answer.get("gitVersion", "")).lstrip("v")
 
     def _call(
-        self, method: str, path: str, body: Any = None, content: str = "application/json"
+        self,
+        method: str,
+        path: str,
+        body: Any = None,
+        content: str = "application/json",
+        *,
+        attempts: int = 0,
+        unexplained: tuple[int, ...] = (),
     ) -> Json | None:
+        """One answer; None: no such object. `unexplained`: statuses that the caller handles."""
         headers = {**self._headers, "Accept": "application/json", "Content-Type": content}
         data = None if body is None else json.dumps(body).encode()
         try:
-            answer = self._http.request(method, self._server + path, body=data, headers=headers)
+            answer = self._http.request(
+                method, self._server + path, body=data, headers=headers, attempts=attempts
+            )
         except HttpFailure as failure:
             if failure.status == 404:
                 return None
-            if failure.status == 429 and path.endswith("/eviction"):
-                raise  # blocked by a PodDisruptionBudget
+            if failure.status in unexplained:
+                raise
             raise self._explained(failure, f"{method} {path.partition('?')[0]}") from failure
         try:
             document: Json = json.loads(answer.body)
@@ -171,6 +186,19 @@ class KubeClient:
             where=f"{request} at {self._server}",
             why=failure.reason,
         )
+
+
+def eviction_refusal(body: bytes | str) -> str:
+    """Why a pod was not evicted, from the API server's answer: the budget's name, else its own message."""
+    try:
+        status = json.loads(body)
+        causes = (status.get("details") or {}).get("causes") or ()
+        for cause in causes:
+            if cause.get("reason") == "DisruptionBudget" and (found := _BUDGET.search(cause["message"])):
+                return f"PodDisruptionBudget {found[1]}"
+        return str(status.get("message") or "")
+    except (ValueError, AttributeError, KeyError, TypeError):
+        return ""
 
 
 def _quoted(text: str) -> str:

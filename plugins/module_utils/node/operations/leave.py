@@ -151,9 +151,10 @@ def leave_cluster(node: ThisNode, drain_seconds: float, report: Left, act: Act) 
     report.node = name
 
     def drain_node() -> None:
-        stayed = drain(node.api(attempts=2), name, host.clock, drain_seconds)
+        drained = drain(node.api(attempts=2), name, host.clock, drain_seconds)
         report.remains += [
-            f"pod {pod} was not evicted within {drain_seconds:g} s and was stopped" for pod in stayed
+            f"pod {pod} did not leave within {drain_seconds:g} s and was stopped: {why}"
+            for pod, why in sorted(drained.stayed.items())
         ]
 
     def delete_node() -> None:

@@ -14,7 +14,7 @@ from ..config.types.values import Version
 from ..engine.plan import Plan
 from ..engine.records.state import Store
 from ..engine.restarts import Progress
-from ..errors import Downgrade, FlexNodeError, NotDrained
+from ..errors import Downgrade, FlexNodeError, NotDrained, counted
 from ..machine.layout import CONTAINERD, KUBELET
 from ..node_object.drain import drain, uncordon
 from ..node_object.this_node import ThisNode
@@ -77,12 +77,12 @@ def drain_first(node: ThisNode, store: Store, progress: Progress) -> None:
         store.note(cordoned=True)  # before the act: a crash must not leave a cordon that nobody remembers
     seconds = node.config.upgrade.drain_seconds
     progress(f"drain {node.name} (at most {seconds} s)")
-    stayed = drain(node.api(), node.name, node.host.clock, seconds)
-    if stayed:
+    drained = drain(node.api(), node.name, node.host.clock, seconds, progress)
+    if not drained.complete:
         raise NotDrained(
-            f"{len(stayed)} pods did not leave within {seconds} s",
+            f"{counted(len(drained.stayed), 'pod')} did not leave within {seconds} s",
             where=node.name,
-            why=", ".join(stayed),
+            why=f"{', '.join(drained.lines)}. Nothing was changed",
         )
 
 

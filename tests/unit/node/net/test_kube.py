@@ -37,6 +37,7 @@ WANTED = {
     "timeout": 30,
     "labels": {},
     "taints": None,
+    "taints_absent": [],
     "unschedulable": None,
     "drain": False,
 }
@@ -119,6 +120,7 @@ def test_something_else_that_answers(pki: Pki) -> None:
 # -- what flexnode_node does -------------------------------------------------------------------------------
 
 TAINT = {"key": "gpu", "value": "", "effect": "NoSchedule"}
+VERSION = {"resourceVersion": "7"}
 THEIRS = {"key": "node.kubernetes.io/not-ready", "effect": "NoExecute"}
 
 
@@ -134,7 +136,25 @@ THEIRS = {"key": "node.kubernetes.io/not-ready", "effect": "NoExecute"}
             ["label a=2", "label b=3"],
         ),
         ({}, {"labels": {"a": None, "c": None}}, {"metadata": {"labels": {"a": None}}}, ["remove label a"]),
-        ({"taints": [THEIRS]}, {"taints": [TAINT]}, {"spec": {"taints": [THEIRS, TAINT]}}, ["taints"]),
+        (
+            {"taints": [THEIRS]},
+            {"taints": [TAINT]},
+            {"metadata": VERSION, "spec": {"taints": [THEIRS, TAINT]}},
+            ["taint gpu:NoSchedule"],
+        ),
+        (
+            {"taints": [THEIRS, TAINT]},
+            {"taints": [{**TAINT, "value": "a100"}]},
+            {"metadata": VERSION, "spec": {"taints": [THEIRS, {**TAINT, "value": "a100"}]}},
+            ["taint gpu=a100:NoSchedule"],
+        ),
+        (
+            {"taints": [THEIRS, TAINT]},
+            {"taints_absent": [{"key": "gpu", "effect": "NoSchedule"}]},
+            {"metadata": VERSION, "spec": {"taints": [THEIRS]}},
+            ["remove taint gpu:NoSchedule"],
+        ),
+        ({"taints": [THEIRS]}, {"taints_absent": [{"key": "gpu", "effect": "NoSchedule"}]}, {}, []),
         ({"taints": [{"key": "gpu", "effect": "NoSchedule"}]}, {"taints": [TAINT]}, {}, []),
         ({"taints": [THEIRS]}, {"taints": []}, {}, []),
         ({}, {"unschedulable": True}, {"spec": {"unschedulable": True}}, ["cordon"]),
@@ -145,10 +165,10 @@ THEIRS = {"key": "node.kubernetes.io/not-ready", "effect": "NoExecute"}
 def test_the_smallest_patch(
     spec: dict[str, Any], wanted: dict[str, Any], patch: dict[str, Any], words: list[str]
 ) -> None:
-    node = {"metadata": {"labels": {"a": "1"}}, "spec": spec}
+    node = {"metadata": {"labels": {"a": "1"}, **VERSION}, "spec": spec}
     made = node_patch(node, **{"labels": {}, "taints": None, "unschedulable": None, **wanted})
     assert made == patch
-    assert described(made) == words
+    assert described(made, node) == words
 
 
 @pytest.mark.parametrize("check", [True, False])
@@ -165,6 +185,41 @@ def test_a_node_is_changed_or_only_shown(
     if not check:
         again = apply_node(client, "edge-1", wanted, clock, check=False)
         assert again.actions == []
+
+
+def test_taints_of_others_survive_a_change_at_the_same_time(
+    api: FakeApi, client: KubeClient, clock: FakeClock
+) -> None:
+    """A patch replaces the whole list: one that was computed from an older Node must not win."""
+
+    def taint_by_others() -> None:
+        node = api.nodes["edge-1"]
+        node["spec"]["taints"] = [THEIRS]
+        node["metadata"]["resourceVersion"] = "5"
+
+    api.meanwhile = [taint_by_others]
+    done = apply_node(client, "edge-1", {**WANTED, "taints": [TAINT]}, clock, check=False)
+    assert api.nodes["edge-1"]["spec"]["taints"] == [THEIRS, TAINT]
+    assert done.actions == ["change Node edge-1: taint gpu:NoSchedule"]
+    assert [(one["before"], one["after"]) for one in done.diff] == [
+        (
+            {"taints": ["node.kubernetes.io/not-ready:NoExecute"]},
+            {"taints": ["node.kubernetes.io/not-ready:NoExecute", "gpu:NoSchedule"]},
+        )
+    ]
+
+
+def test_a_node_that_changes_all_the_time_is_an_error(
+    api: FakeApi, client: KubeClient, clock: FakeClock
+) -> None:
+    def touch() -> None:
+        metadata = api.nodes["edge-1"]["metadata"]
+        metadata["resourceVersion"] = str(int(metadata["resourceVersion"]) + 1)
+
+    api.meanwhile = [touch] * 20
+    with pytest.raises(ApiUnreachable):
+        apply_node(client, "edge-1", {**WANTED, "taints": [TAINT]}, clock, check=False)
+    assert "taints" not in api.nodes["edge-1"]["spec"]
 
 
 @pytest.mark.parametrize("check", [True, False])

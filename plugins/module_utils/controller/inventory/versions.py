@@ -1,0 +1,96 @@
+# Copyright: (c) 2026, aks.flexnode contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Versions that a machine would refuse, found for all machines before anything is written. Pure."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from ...node.catalogue.artifacts import KUBERNETES, artifacts_of, skew
+from ...node.config.document import merge
+from ...node.config.parse import parse
+from ...node.config.types.values import Arch, Version
+from ...node.errors import ConfigInvalid, FlexNodeError, NotInCatalogue
+from .checks import Finding
+from .machines import Machine
+from .table import table
+
+COLUMNS = (("HOSTS", "hosts"), ("FOUND", "what"), ("FIX", "fix"))
+ARCHES: tuple[Arch, ...] = ("amd64", "arm64")
+# What decides about the files that are downloaded: machines that are the same in this are checked once.
+SECTIONS = ("kubernetes", "containerd", "runc", "npd", "mirror")
+CNI = ("version", "sha256")  # without podCIDR, which every machine has of its own
+# Stands for a version that only Azure knows: its digests are not looked up.
+UNKNOWN = {"version": "1.34.4", "sha256": dict.fromkeys(KUBERNETES, "0" * 64)}
+
+
+def require_versions(machines: Iterable[Machine], clusters: Iterable[Mapping[str, Any]]) -> None:
+    """Stop if a machine would refuse its versions; all findings of all machines are shown in one table.
+
+    The same checks as on the machine: each version is in the catalogue or has a digest, and the kubelet fits
+    to the API server. clusters: what is known of the clusters of these machines.
+    """
+    known = {str(one["id"]).lower(): str(one.get("kubernetes_version") or "") for one in clusters}
+    by_software: dict[str, list[FlexNodeError]] = {}
+    found: dict[str, tuple[FlexNodeError, list[str]]] = {}
+    for machine in machines:
+        software, cluster = software_of(machine.document), known.get(machine.cluster_id.lower(), "")
+        key = json.dumps([software, cluster], sort_keys=True, default=str)
+        if key not in by_software:
+            by_software[key] = refused(software, cluster)
+        for error in by_software[key]:
+            found.setdefault(str(error), (error, []))[1].append(machine.host)
+    if not found:
+        return
+    errors = [error for error, _hosts in found.values()]
+    rows = [
+        Finding(tuple(hosts), f"{error.code}: {error.what}: {error.why}", error.fix).as_dict()
+        for error, hosts in found.values()
+    ]
+    count = len({host for _error, hosts in found.values() for host in hosts})
+    raise type(errors[0])(
+        f"{count} machine{'' if count == 1 else 's'} would refuse the versions of the configuration",
+        why="\n  " + "\n  ".join(table(rows, COLUMNS)),
+        fix="correct the versions, then run this again. Nothing was written to Azure, no machine was changed",
+    )
+
+
+def software_of(document: Mapping[str, Any]) -> dict[str, Any]:
+    """The part of a document that names versions, digests and mirrors; one spelling, no nulls."""
+    plain = merge({}, document)
+    software = {name: plain[name] for name in SECTIONS if name in plain}
+    cni = plain.get("cni")
+    if isinstance(cni, Mapping):
+        software["cni"] = {name: cni[name] for name in CNI if name in cni}
+    return software
+
+
+def refused(software: Mapping[str, Any], cluster: str) -> list[FlexNodeError]:
+    """Why a machine would refuse these versions. cluster: the version of its API server, empty: not known."""
+    kubernetes = software.get("kubernetes")
+    chosen = kubernetes.get("version") if isinstance(kubernetes, Mapping) else None
+    default = UNKNOWN if not cluster else {"version": cluster}
+    try:
+        config = parse(software if chosen else merge(software, {"kubernetes": default}), purpose="prepare")
+    except ConfigInvalid:
+        return []  # the document's own checks report what can't be read
+    errors: list[FlexNodeError] = []
+    unknown = [error for arch in ARCHES if (error := _unknown(config, arch))]
+    if len(unknown) == len(ARCHES):  # the architecture is known on the machine only
+        errors.append(unknown[0])
+    try:
+        too_far = skew(config.kubernetes.version, Version.of_build(cluster)) if chosen and cluster else None
+    except ValueError:
+        return errors
+    return [*errors, too_far] if too_far else errors
+
+
+def _unknown(config: Any, arch: Arch) -> NotInCatalogue | None:
+    try:
+        artifacts_of(config, arch)
+    except NotInCatalogue as error:
+        return error
+    return None

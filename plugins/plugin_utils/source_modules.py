@@ -1,0 +1,107 @@
+# Copyright: (c) 2026, aks.flexnode contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The modules that flexnode_source runs on the controller: each once, for all machines that it concerns."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ansible.utils.display import Display
+
+from ansible_collections.aks.flexnode.plugins.module_utils.controller.azure.arguments import AZURE, PREVIEW
+from ansible_collections.aks.flexnode.plugins.module_utils.controller.inventory.errors import NOTHING_CHANGED
+from ansible_collections.aks.flexnode.plugins.module_utils.controller.inventory.machines import Machine
+from ansible_collections.aks.flexnode.plugins.module_utils.node.errors import ConfigInvalid, FlexNodeError
+from ansible_collections.aks.flexnode.plugins.plugin_utils.on_controller import ControllerAction, Result
+
+READS = ("flexnode_cluster_info",)  # modules that change nothing
+
+
+class ModuleFailed(FlexNodeError):
+    """One of our modules failed: its result is the result of the task."""
+
+    def __init__(self, result: Result) -> None:
+        super().__init__(str(result.get("msg")))
+        self.result = result
+
+
+class SourceModules(ControllerAction):
+    """One method per module; what they did is collected in `_actions` and `_changed`."""
+
+    _vars: dict[str, Any]
+    _options: dict[str, Any]
+    _actions: list[str]
+    _changed: bool
+
+    def _configs(self, machines: list[Machine], *, need_url: bool) -> list[Result]:
+        if not machines:
+            return []
+        options = {
+            **self._preview_api,
+            "nodes": [one.request(document=one.document) for one in machines],
+            "update_secret": self._options["update_secret"],
+            "need_url": need_url,
+        }
+        return list(self._run("flexnode_config", options)["nodes"])
+
+    def _clusters(self, machines: list[Machine]) -> list[Result]:
+        ids = list(dict.fromkeys(one.cluster_id for one in machines))
+        return (
+            list(self._run("flexnode_cluster_info", {**self._login, "cluster_ids": ids})["clusters"])
+            if ids
+            else []
+        )
+
+    def _tokens(self, machines: list[Machine]) -> list[Result]:
+        """Tokens for the machines that join with one; without such, reading the cluster is enough."""
+        if not machines:
+            return []
+        nodes = [one.request(token=one.wants_token) for one in machines]
+        options = {**self._login, "nodes": nodes, "ttl_hours": self._options["token_hours"]}
+        try:
+            return list(self._run("flexnode_bootstrap_token", options)["nodes"])
+        except ModuleFailed as failure:
+            if any(one.wants_token for one in machines):
+                raise
+            Display().warning(
+                f"RBAC rights of nodes (certificate renewal, leaving) were not checked: {failure.what}"
+            )
+            return []
+
+    def _run_blobs(
+        self, machines: list[Machine], documents: Mapping[str, Mapping[str, Any]], **options: str
+    ) -> list[Result]:
+        """One call per storage account: machines may have different ones."""
+        answers: list[Result] = []
+        for storage in dict.fromkeys(one.storage for one in machines):
+            nodes = [
+                one.request(**({"document": documents[one.host]} if one.host in documents else {}))
+                for one in machines
+                if one.storage == storage
+            ]
+            account = {**dict(storage), "ca_bundle": self._options["ca_bundle"]}
+            answers += self._run("flexnode_config_blob", {**account, **options, "nodes": nodes})["nodes"]
+        return answers
+
+    def _run(self, module: str, options: Mapping[str, Any]) -> Result:
+        args = {name: value for name, value in options.items() if value is not None}
+        result = self.on_controller(f"aks.flexnode.{module}", args, self._vars)
+        result.pop("invocation", None)
+        if result.get("failed"):
+            checked_first = module in READS or (result.get("error") or {}).get("code") == ConfigInvalid.code
+            if checked_first and not self._changed and NOTHING_CHANGED not in result["msg"]:
+                result["msg"] += f". {NOTHING_CHANGED}"
+            raise ModuleFailed(result)
+        self._actions += result.get("actions") or ()
+        self._changed = self._changed or bool(result.get("changed"))
+        return result
+
+    @property
+    def _login(self) -> Result:
+        return {name: self._options[name] for name in AZURE}
+
+    @property
+    def _preview_api(self) -> Result:
+        return {**self._login, **{name: self._options[name] for name in PREVIEW}}

@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: (c) 2026, aks.flexnode contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""Versions that machines would refuse, before anything is written."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ansible_collections.aks.flexnode.plugins.module_utils.controller.inventory import versions
+from ansible_collections.aks.flexnode.plugins.module_utils.controller.inventory.machines import Machine
+from ansible_collections.aks.flexnode.plugins.module_utils.controller.inventory.versions import (
+    require_versions,
+)
+from ansible_collections.aks.flexnode.plugins.module_utils.node.errors import NotInCatalogue, VersionSkew
+
+PLANT = "/subscriptions/s/resourceGroups/rg/providers/Microsoft.ContainerService/managedClusters/plant"
+SHA = "a" * 64
+
+
+def known(version: str) -> list[dict[str, Any]]:
+    return [{"id": PLANT.upper(), "kubernetes_version": version}]
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        {},
+        {"kubernetes": {"version": "1.34.4"}},
+        {"containerd": {"version": "2.3.99", "sha256": SHA}},
+        {"npd": {"version": "0.8.20", "sha256": {"arm64": SHA}}},
+        {"mirror": {"catalogue": {"runc": {"1.9.9": {"amd64": SHA}}}}, "runc": {"version": "1.9.9"}},
+        {
+            "kubernetes": {
+                "version": "1.34.99",
+                "sha256": dict.fromkeys(("kubelet", "kubectl", "kubeadm"), SHA),
+            }
+        },
+        {"kubernetes": None, "node": {"maxPods": "wrong"}},  # not a matter of versions
+        {"containerd": {"version": "two"}},  # reported by the document's own checks
+    ],
+)
+def test_versions_that_a_machine_accepts(document: dict[str, Any]) -> None:
+    require_versions([Machine("a", "rp", document=document)], [])
+
+
+@pytest.mark.parametrize(
+    ("document", "what"),
+    [
+        ({"kubernetes": {"version": "1.34.99"}}, "kubelet 1.34.99"),
+        ({"containerd": {"version": "2.3.99"}}, "containerd 2.3.99"),
+        ({"runc": {"version": "1.9.9"}}, "runc 1.9.9"),
+        ({"cni": {"version": "9.9.9"}}, "cni-plugins 9.9.9"),
+    ],
+)
+def test_a_version_that_is_not_in_the_catalogue(document: dict[str, Any], what: str) -> None:
+    with pytest.raises(NotInCatalogue, match=rf"FLEX-1204: {what}"):
+        require_versions([Machine("a", "rp", document=document)], [])
+
+
+@pytest.mark.parametrize(("kubelet", "cluster"), [("1.35.4", "1.34.4"), ("1.31.14", "1.35.4")])
+def test_a_kubelet_that_does_not_fit_to_its_cluster(kubelet: str, cluster: str) -> None:
+    machine = Machine("a", "blob", cluster_id=PLANT, document={"kubernetes": {"version": kubelet}})
+    with pytest.raises(VersionSkew, match=f"kubelet {kubelet} is not supported by API server {cluster}"):
+        require_versions([machine], known(cluster))
+    require_versions([machine], known("1.34" if kubelet == "1.35.4" else "not a version"))
+    require_versions([machine], [])
+
+
+def test_the_version_of_the_cluster_counts_where_none_is_chosen() -> None:
+    with pytest.raises(NotInCatalogue, match=r"kubelet 1\.34\.99"):
+        require_versions([Machine("a", "cluster", cluster_id=PLANT)], known("1.34.99"))
+
+
+def test_all_findings_of_all_machines_are_in_one_table() -> None:
+    bad = [Machine(f"edge-{n}", "rp", document={"runc": {"version": "1.9.9"}}) for n in range(6)]
+    other = Machine("mill", "blob", cluster_id=PLANT, document={"kubernetes": {"version": "1.35.4"}})
+    with pytest.raises(NotInCatalogue) as caught:
+        require_versions([*bad, other], known("1.34.4"))
+    text = str(caught.value)
+    assert "7 machines would refuse" in text
+    assert "edge-0, edge-1, edge-2, edge-3, +2" in text
+    assert "FLEX-1506: kubelet 1.35.4" in text
+    assert "Nothing was written to Azure" in text
+
+
+def test_machines_with_the_same_software_are_checked_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    checked = []
+    monkeypatch.setattr(versions, "refused", lambda *args: checked.append(args) or [])
+    fleet = [
+        Machine(f"edge-{n}", document={"cni": {"mode": "bridge", "podCIDR": f"10.244.{n}.0/24"}})
+        for n in range(200)
+    ]
+    require_versions(fleet, [])
+    assert len(checked) == 1
