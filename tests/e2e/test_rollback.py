@@ -7,12 +7,13 @@ Seen from outside: the process that runs, its report at the API server, the cont
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import pytest
 
-from testbed import Testbed, versions
+from testbed import Testbed, podman, versions
 from testbed.machine import Machine
 from testbed.playbooks import Play
 from tests.e2e import fleet, updating
@@ -22,7 +23,7 @@ from tests.e2e.updating import CONTAINERD, KUBELET, Document, Group, changed, wi
 NAME = "careful"
 ROLLBACK_SECONDS = 30
 # A kubelet that never reports can only be told by waiting; the others show themselves earlier.
-GATE_SECONDS = 12
+GATE_SECONDS = 15
 RETRY = ("--extra-vars", "flexnode_retry=true")
 
 
@@ -109,13 +110,20 @@ class Node:
 
 
 @pytest.fixture(scope="module")
-def node(bed: Testbed, machines: MachineMaker, tmp_path_factory: pytest.TempPathFactory) -> Node:
+def working(bed: Testbed, machines: MachineMaker, tmp_path_factory: pytest.TempPathFactory) -> Node:
     """A node that works, with a pod."""
     (machine,) = machines((NAME, "debian12"))
     document = changed(fleet.join_document(bed), upgrade={"gateSeconds": GATE_SECONDS})
     group = Group.joined(bed, [machine], document, tmp_path_factory.mktemp("rollback") / "hosts.yml")
     updating.run_pods(bed, updating.pod(bed, "bystander", NAME))
     return Node(group, machine, updating.containers(bed, "bystander"))
+
+
+@pytest.fixture
+def node(working: Node) -> Iterator[Node]:
+    """The same node for each test; one that a test left broken does not spoil the next test."""
+    yield working
+    working.apply(working.group.document)
 
 
 @pytest.mark.parametrize(
@@ -167,4 +175,28 @@ def test_a_change_that_works_is_applied_after_a_rollback(node: Node) -> None:
     fleet.succeeded(node.apply(changed(node.group.document, kubelet={"configOverrides": good})))
     node.works(5)
     fleet.succeeded(node.apply(node.group.document))
+    node.works(5)
+
+
+def test_a_cut_line_during_the_gate_is_no_reason_to_roll_back(node: Node) -> None:
+    """Nobody can say whether the Node is Ready: the change stays, and the next run completes it."""
+    document = changed(node.group.document, node={"maxPods": 47})
+    before = fleet.main_pids(node.machine)[KUBELET]
+    with ThreadPoolExecutor(1) as pool:
+        running = pool.submit(node.apply, document)
+        fleet.eventually(
+            "a new kubelet", lambda: fleet.main_pids(node.machine)[KUBELET] not in ("0", before), 60
+        )
+        podman.podman("stop", "--time", "0", node.bed.site.container("kube-apiserver"))
+        try:
+            run = running.result(timeout=120)
+            code, message = updating.failure(run, NAME)
+            pids = fleet.main_pids(node.machine)
+        finally:
+            node.bed.up()
+    assert code == "FLEX-1504", message
+    assert "rolled back" not in message
+    fleet.succeeded(node.apply(document))
+    assert fleet.main_pids(node.machine) == pids, "it was restarted once, before the line was cut"
+    assert fleet.node(node.bed, NAME)["status"]["capacity"]["pods"] == "47"
     node.works(5)

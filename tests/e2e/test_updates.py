@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from testbed import Testbed, versions
+from testbed import Fault, Testbed, versions
 from testbed.machine import Machine
 from testbed.playbooks import Play
 from tests.e2e import fleet, updating
@@ -140,6 +140,41 @@ def test_minor_upgrade_drains_and_waits_for_a_disruption_budget(bed: Testbed, jo
     assert info(bed, name)["kubeletVersion"] == f"v{versions.KUBERNETES}"
     after = fleet.eventually("the pod, in its new place", lambda: updating.containers(bed, "guarded"), 60)
     assert not before.keys() & after.keys()
+
+
+@pytest.mark.parametrize("phase", ["fetch", "gate"])
+def test_power_cut_in_the_middle_of_an_upgrade(bed: Testbed, joined: Joiner, phase: str) -> None:
+    """The machine comes back as a working node, old or new; the next run completes the upgrade."""
+    name = f"cut-in-{phase}"
+    group = joined(name, kubernetes=versions.KUBERNETES_OLD_PATCH)
+    (machine,) = group.machines
+    before = fleet.main_pids(machine)[KUBELET]
+    newer = with_versions(bed, group.document, kubernetes=versions.KUBERNETES)
+    served = len(bed.mirror.requests())
+    if phase == "fetch":
+        bed.mirror.fail(Fault("*/kubectl", delay=8))
+    with ThreadPoolExecutor(1) as pool:
+        running = pool.submit(group.play, "update", newer)
+        try:
+            if phase == "fetch":
+                fleet.eventually("the first download", lambda: len(bed.mirror.requests()) > served)
+            else:
+                fleet.eventually(
+                    "a new kubelet", lambda: fleet.main_pids(machine)[KUBELET] not in ("0", before)
+                )
+            machine.stop()
+        finally:
+            bed.mirror.heal()
+        machine.start()
+        assert running.result(timeout=180).status != 0
+    fleet.eventually("Node Ready", partial(updating.freshly_ready, bed, machine))
+    old_or_new = (versions.KUBERNETES_OLD_PATCH, versions.KUBERNETES)[phase == "gate"]
+    assert updating.running_version(machine, KUBELET) == old_or_new
+
+    updated(group, newer)
+    assert updating.running_version(machine, KUBELET) == versions.KUBERNETES
+    assert info(bed, name)["kubeletVersion"] == f"v{versions.KUBERNETES}"
+    assert updated(group, newer).changed(name) == 0
 
 
 def test_containerd_major_up_and_a_minor_back(bed: Testbed, joined: Joiner) -> None:

@@ -91,15 +91,15 @@ def running_version(machine: Machine, unit: str) -> str:
 
 def freshly_ready(bed: Testbed, machine: Machine) -> bool:
     """Whether the kubelet that runs now reported the Node as Ready; an older report does not count."""
-    shown = machine.run(
-        ["systemctl", "show", "--timestamp=unix", "--property=ExecMainStartTimestamp", "--value", KUBELET]
-    ).stdout.strip()
+    properties = "--property=ActiveState,ExecMainStartTimestamp"
+    shown = machine.run(["systemctl", "show", "--timestamp=unix", properties, KUBELET]).stdout
+    unit = dict(line.split("=", 1) for line in shown.splitlines())
     found = fleet.node(bed, machine.name)
-    if not fleet.is_ready(found):
+    if unit["ActiveState"] != "active" or not fleet.is_ready(found):
         return False
     (ready,) = [one for one in found["status"]["conditions"] if one["type"] == "Ready"]
     heartbeat = datetime.datetime.fromisoformat(ready["lastHeartbeatTime"].replace("Z", "+00:00"))
-    return heartbeat.timestamp() >= int(shown.removeprefix("@"))
+    return heartbeat.timestamp() >= int(unit["ExecMainStartTimestamp"].removeprefix("@"))
 
 
 def status(machine: Machine) -> str:
@@ -135,9 +135,13 @@ def deployment(bed: Testbed, name: str, node: str) -> dict[str, Any]:
 
 
 def run_pods(bed: Testbed, *objects: Mapping[str, Any]) -> None:
-    """Create objects; wait until the pods of all of them are Ready."""
+    """Create objects, instead of those that an earlier run left; wait until the pods of all are Ready."""
     for one in objects:
-        bed.cluster.kubectl("apply", "--filename=-", input=json.dumps(one))
+        text = json.dumps(one)
+        bed.cluster.kubectl(
+            "delete", "--filename=-", "--ignore-not-found", "--force", "--grace-period=0", input=text
+        )
+        bed.cluster.kubectl("create", "--filename=-", input=text)
         name = one["metadata"]["name"]
         fleet.eventually(f"a Ready pod of {name}", partial(containers, bed, name), 90)
 
