@@ -52,7 +52,7 @@ class Case:
 
 
 CASES = {
-    "bad overrides": Case(bad_overrides, KUBELET, "nonsense"),
+    "bad overrides": Case(bad_overrides, KUBELET, "quantities must match"),
     "kubelet exits": Case(kubernetes(versions.KUBELET_EXITS), KUBELET, "this build .* always exits"),
     "kubelet never Ready": Case(
         kubernetes(versions.KUBELET_NEVER_READY), KUBELET, "not Ready|can't reach the API server"
@@ -170,7 +170,7 @@ def test_a_blocked_version_is_tried_again_in_another_document(node: Node) -> Non
 
 def test_a_change_that_works_is_applied_after_a_rollback(node: Node) -> None:
     bad = bad_overrides(node.bed, node.group.document)
-    node.rolls_back(bad, "nonsense")
+    node.rolls_back(bad, CASES[SMOKE].cause)
     good = {"evictionHard": {"memory.available": "64Mi"}}
     fleet.succeeded(node.apply(changed(node.group.document, kubelet={"configOverrides": good})))
     node.works(5)
