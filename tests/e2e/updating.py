@@ -74,11 +74,10 @@ class Group:
 
 
 def failure(run: Play, host: str) -> tuple[str, str]:
-    """Code and message of the one task that failed on a host."""
+    """Code and message of the change that failed on a host."""
     assert run.status != 0, run.output
-    failed = [event for event in run.events if event["host"] == host and event["outcome"] == "failed"]
-    assert len(failed) == 1, run.output
-    result = failed[0]["result"]
+    result = run.result(host, "flexnode_reconcile")
+    assert result.get("failed"), run.output
     return result["error"]["code"], result["msg"]
 
 
