@@ -77,7 +77,7 @@ def failure(run: Play, host: str) -> tuple[str, str]:
     """Code and message of the change that failed on a host."""
     assert run.status != 0, run.output
     result = run.result(host, "flexnode_reconcile")
-    assert result.get("failed"), run.output
+    assert "error" in result, run.output
     return result["error"]["code"], result["msg"]
 
 
