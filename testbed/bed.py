@@ -210,6 +210,15 @@ class Testbed:
         self.mirror.refresh()
         return self.mirror.artifact_url(name, version)
 
+    def offer(self, software: str, version: str) -> dict[str, dict[str, dict[str, str]]]:
+        """Put a version of kubernetes, containerd, runc or cni on the mirror.
+
+        Returns its digests, in the shape of `mirror.catalogue` of a node configuration.
+        """
+        items = store.ensure((name, version) for name in versions.SOFTWARE[software])
+        self.mirror.refresh()
+        return store.catalogue(items)
+
     def _lock(self) -> AbstractContextManager[None]:
         path = paths.state(self.name).parent / f"{self.name}.lock"
         return files.lock(path, waiting_for=f"another run on testbed {self.name}")

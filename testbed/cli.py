@@ -13,7 +13,8 @@ from collections.abc import Sequence
 
 import yaml
 
-from testbed import doctor, podman
+from testbed import doctor, podman, versions
+from testbed.artifacts import store
 from testbed.bed import DEFAULT_NAME, DEFAULT_PLATFORM, SERVICES, Testbed
 from testbed.errors import OutOfReach, TestbedError
 from testbed.images.recipes import PLATFORMS
@@ -68,6 +69,10 @@ def parser() -> argparse.ArgumentParser:
     artifact = commands.add_parser("artifact", help="put one more version on the mirror")
     artifact.add_argument("artifact", metavar="NAME")
     artifact.add_argument("version", metavar="VERSION")
+    more = commands.add_parser(
+        "versions", help="the versions that tests of updates use, and whether they are built"
+    )
+    more.add_argument("--build", action="store_true", help="build those that are not")
     azure = commands.add_parser(
         "azure", help="print what to export to use the emulated Azure; starts it if needed"
     )
@@ -154,6 +159,16 @@ def _inventory(bed: Testbed, source: str) -> int:
     return 0
 
 
+def _versions(build: bool) -> int:
+    for software, version, purpose in versions.EXTRA:
+        names = versions.SOFTWARE[software]
+        if build:
+            store.ensure((name, version) for name in names)
+        built = all(store.find(name, version) for name in names)
+        say(f"{software:12} {version:10} {'built' if built else 'not built':10} {purpose}")
+    return 0
+
+
 def command_line(bed: Testbed) -> str:
     """How a user calls this testbed."""
     return "python -m testbed" + ("" if bed.name == DEFAULT_NAME else f" --name {bed.name}")
@@ -208,6 +223,8 @@ def run(arguments: argparse.Namespace, rest: Sequence[str] = ()) -> int:
         return _azure(bed, arguments.principal, roles)
     elif command == "artifact":
         say(bed.artifact(arguments.artifact, arguments.version))
+    elif command == "versions":
+        return _versions(arguments.build)
     else:
         return doctor.report()
     return 0

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The versions a testbed starts with; more are built on demand."""
+"""The versions a testbed starts with, and those that only tests of updates use: built when asked for."""
 
 from __future__ import annotations
 
@@ -24,3 +24,32 @@ DEFAULT_SET: tuple[tuple[str, str], ...] = (
     ("containerd", CONTAINERD_OLD),
     ("coredns", COREDNS),
 )
+
+# Sections of a node configuration -> the artifacts that their version selects.
+SOFTWARE: dict[str, tuple[str, ...]] = {
+    "kubernetes": KUBERNETES_NODE,
+    "containerd": ("containerd",),
+    "runc": ("runc",),
+    "cni": ("cni-plugins",),
+}
+
+KUBERNETES_OLD_PATCH = "1.34.3"
+KUBERNETES_OLD_MINOR = "1.33.13"
+CONTAINERD_OLD_MINOR = "2.2.9"
+
+# Broken on purpose: numbers that upstream never released. See artifacts/broken.py.
+KUBELET_EXITS = "1.34.90"
+KUBELET_NEVER_READY = "1.34.91"
+KUBELET_STOPS = "1.34.92"
+CONTAINERD_REFUSES = "2.3.90"
+
+EXTRA: tuple[tuple[str, str, str], ...] = (
+    ("kubernetes", KUBERNETES_OLD_PATCH, "a patch older than the API server"),
+    ("kubernetes", KUBERNETES_OLD_MINOR, "a minor older than the API server"),
+    ("containerd", CONTAINERD_OLD_MINOR, "a minor older than the default"),
+    ("kubernetes", KUBELET_EXITS, "broken: the kubelet exits at once"),
+    ("kubernetes", KUBELET_NEVER_READY, "broken: the kubelet runs, but never reports to the API server"),
+    ("kubernetes", KUBELET_STOPS, "broken: the kubelet is Ready and exits after 3 s"),
+    ("containerd", CONTAINERD_REFUSES, "broken: containerd refuses its configuration"),
+)
+"""(section of a node configuration, version, what it is for)"""

@@ -21,6 +21,18 @@ def build(source: Source, version: str, artifacts: Iterable[Artifact], target: P
     """Build artifacts of one source in one go into a directory; return name -> file."""
     wanted = list(artifacts)
     programs = [program for artifact in wanted for program in artifact.programs]
+    packages = [source.package(program, version) for program in programs]
+    with tempfile.TemporaryDirectory(dir=target, prefix=".build-") as name:
+        output = compile_packages(
+            source, version, Path(name), packages, source.ldflags(version), f"{', '.join(programs)} {version}"
+        )
+        return {artifact.name: _pack(artifact, version, output, target) for artifact in wanted}
+
+
+def compile_packages(
+    source: Source, version: str, directory: Path, packages: Iterable[str], ldflags: str, what: str
+) -> Path:
+    """Compile packages with the modules of one version in a directory; return where the programs are."""
     go = toolchain.find_go()
     env = {
         "CGO_ENABLED": "1" if source.cgo else "0",
@@ -29,27 +41,16 @@ def build(source: Source, version: str, artifacts: Iterable[Artifact], target: P
         "GOOS": "linux",
         "GOWORK": "off",
     }
-    with tempfile.TemporaryDirectory(dir=target, prefix=".build-") as name:
-        directory = Path(name)
-        with step(f"modules of {source.name} {version}"):
-            gomod.prepare(source, version, directory, go, env)
-        output = directory / "out"
-        output.mkdir()
-        argv: list[str | Path] = [
-            go,
-            "build",
-            "-trimpath",
-            "-ldflags",
-            source.ldflags(version),
-            "-o",
-            f"{output}/",
-        ]
-        if source.tags:
-            argv += ["-tags", ",".join(source.tags)]
-        argv += [source.package(program, version) for program in programs]
-        with step(f"build {', '.join(programs)} {version}"):
-            run(argv, env=env, cwd=directory, timeout=BUILD_SECONDS)
-        return {artifact.name: _pack(artifact, version, output, target) for artifact in wanted}
+    with step(f"modules of {source.name} {version}"):
+        gomod.prepare(source, version, directory, go, env)
+    output = directory / "out"
+    output.mkdir()
+    argv: list[str | Path] = [go, "build", "-trimpath", "-ldflags", ldflags, "-o", f"{output}/"]
+    if source.tags:
+        argv += ["-tags", ",".join(source.tags)]
+    with step(f"build {what}"):
+        run([*argv, *packages], env=env, cwd=directory, timeout=BUILD_SECONDS)
+    return output
 
 
 def _pack(artifact: Artifact, version: str, output: Path, target: Path) -> Path:

@@ -13,7 +13,7 @@ from testbed.artifacts.recipes import Source
 from testbed.process import run
 
 PINNED = Path(__file__).resolve().parent.parent / "builds"
-"""go.mod and go.sum of the default versions, committed: those builds are pinned to the byte."""
+"""go.mod and go.sum of the versions in versions.py, committed: those builds are pinned to the byte."""
 
 DOWNLOAD_SECONDS = 900
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from testbed import files, paths
-from testbed.artifacts import builder, upstream
+from testbed.artifacts import broken, builder, upstream
 from testbed.artifacts.recipes import ARTIFACTS, Artifact, Source, artifact
 from testbed.progress import step
 
@@ -29,11 +29,17 @@ class Stored:
     file: Path
     sha256: str
     origin: str
-    """"upstream" for a release file, "built" for one built from its Go module."""
+    """"upstream" for a release file, "built" for one built from its Go module, "broken" on purpose."""
 
 
 def _directory(name: str, version: str) -> Path:
-    return paths.cache() / "artifacts" / name / version / paths.arch()
+    root = paths.cache() / "artifacts"
+    if (
+        name,
+        version,
+    ) in broken.ARTIFACTS:  # beside the real ones, where no other checkout takes them for such
+        root /= f".broken-{broken.revision()}"
+    return root / name / version / paths.arch()
 
 
 def find(name: str, version: str) -> Stored | None:
@@ -49,13 +55,13 @@ def find(name: str, version: str) -> Stored | None:
 def stored() -> list[Stored]:
     """All artifacts in the cache for this architecture."""
     root = paths.cache() / "artifacts"
-    found = [
-        find(name, directory.name)
+    real = (
+        (name, directory.name)
         for name in ARTIFACTS
         if (root / name).is_dir()
         for directory in sorted((root / name).iterdir())
-    ]
-    return [one for one in found if one]
+    )
+    return [one for pair in (*real, *broken.ARTIFACTS) if (one := find(*pair))]
 
 
 def catalogue(items: Iterable[Stored]) -> dict[str, dict[str, dict[str, str]]]:
@@ -90,6 +96,11 @@ def _obtain(source: Source, version: str, items: list[Artifact]) -> None:
     root.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=root, prefix=".new-") as name:
         target = Path(name)
+        if fault := broken.BROKEN.get((source.name, version)):
+            for real in ensure((item.name, fault.like) for item in items):
+                item = artifact(real.name)
+                _publish(item, version, broken.make(item, version, real.file, target), "broken")
+            return
         to_build = []
         for item in items:
             file = None

@@ -37,8 +37,10 @@ class Mirror:
 
     @property
     def catalogue(self) -> dict[str, dict[str, dict[str, str]]]:
-        """name -> version -> arch -> sha256 of what nodes can download."""
-        return store.catalogue(item for item in store.stored() if artifact(item.name).node)
+        """name -> version -> arch -> sha256 of what nodes can download, without what is broken on purpose."""
+        return store.catalogue(
+            item for item in store.stored() if artifact(item.name).node and item.origin != "broken"
+        )
 
     def artifact_url(self, name: str, version: str) -> str:
         """Where one artifact is served."""

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from testbed import paths, versions
-from testbed.artifacts import gomod, store
+from testbed.artifacts import broken, gomod, store
 from testbed.artifacts.archive import Entry, tar_bytes, tar_gz
 from testbed.artifacts.recipes import CONTAINERD, KUBERNETES, RUNC, artifact
 from testbed.errors import TestbedError
@@ -78,11 +78,23 @@ def test_staging_modules_are_replaced_by_their_published_versions() -> None:
     )
 
 
-def test_default_versions_are_pinned() -> None:
-    for name, version in versions.DEFAULT_SET:
+def test_versions_that_are_built_are_pinned() -> None:
+    extra = [
+        (name, version)
+        for software, version, _ in versions.EXTRA
+        for name in versions.SOFTWARE[software]
+        if (name, version) not in broken.ARTIFACTS
+    ]
+    assert len(extra) == 7
+    for name, version in (*versions.DEFAULT_SET, *extra):
         pins = gomod.PINNED / artifact(name).source.name / version
         assert (pins / "go.mod").is_file()
         assert (pins / "go.sum").is_file()
+
+
+def test_an_ordinary_testbed_needs_no_extra_version() -> None:
+    extra = {(name, version) for part, version, _ in versions.EXTRA for name in versions.SOFTWARE[part]}
+    assert not extra & {*versions.DEFAULT_SET, *versions.CONTROL_PLANE_SET}
 
 
 def test_a_tarball_depends_on_its_content_only(tmp_path: Path) -> None:

@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Versions that are broken on purpose: real ones in which one binary has a fault.
+
+Each has a version and digests of its own, so that a node fetches, verifies and installs it like any other.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import tarfile
+import tempfile
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+from testbed import files, paths, versions
+from testbed.artifacts import archive, builder
+from testbed.artifacts.recipes import KUBERNETES, Artifact
+from testbed.errors import TestbedError
+
+SOURCES = Path(__file__).resolve().parent.parent / "builds" / "broken"
+
+
+@dataclass(frozen=True)
+class Broken:
+    """The binary with the fault; everything else is taken from a real version."""
+
+    binary: str
+    like: str
+    """The real version."""
+    fault: str | None = None
+    """Compiled in from builds/broken/BINARY.go; None: the script builds/broken/BINARY.sh is the binary."""
+
+
+BROKEN: dict[tuple[str, str], Broken] = {
+    ("kubernetes", versions.KUBELET_EXITS): Broken("kubelet", versions.KUBERNETES),
+    ("kubernetes", versions.KUBELET_NEVER_READY): Broken("kubelet", versions.KUBERNETES, "never-ready"),
+    ("kubernetes", versions.KUBELET_STOPS): Broken("kubelet", versions.KUBERNETES, "stops"),
+    ("containerd", versions.CONTAINERD_REFUSES): Broken("containerd", versions.CONTAINERD),
+}
+"""(name of the source, version) -> what is broken in it"""
+
+ARTIFACTS: tuple[tuple[str, str], ...] = tuple(
+    (name, version) for source, version in BROKEN for name in versions.SOFTWARE[source]
+)
+"""All their files: (name of the artifact, version)."""
+
+
+@lru_cache(maxsize=1)
+def revision() -> str:
+    """Changes with the faults, so that a cache never serves those of another checkout."""
+    texts = [(file.name, file.read_text(encoding="utf-8")) for file in sorted(SOURCES.iterdir())]
+    return hashlib.sha256(repr((texts, sorted(BROKEN.items()))).encode()).hexdigest()[:12]
+
+
+def make(artifact: Artifact, version: str, real: Path, target: Path) -> Path:
+    """The file of one artifact of a broken version, in a directory; `real` is that of the real version."""
+    broken = BROKEN[artifact.source.name, version]
+    file = target / artifact.path(version, paths.arch()).rsplit("/", 1)[1]
+    if broken.binary not in artifact.programs:
+        os.link(real, file)
+    elif artifact.member is None:
+        os.replace(_binary(broken, version, target), file)
+    else:
+        with tempfile.TemporaryDirectory(dir=target, prefix=".parts-") as name:
+            parts = unpacked(real, artifact, Path(name)) | {broken.binary: _binary(broken, version, target)}
+            archive.tar_gz(file, {artifact.member.format(part): path for part, path in parts.items()})
+    return file
+
+
+def unpacked(tarball: Path, artifact: Artifact, target: Path) -> dict[str, Path]:
+    """The programs of a tarball, in a directory."""
+    found = {}
+    with tarfile.open(tarball) as opened:
+        for program in artifact.programs:
+            content = opened.extractfile(str(artifact.member).format(program))
+            if content is None:
+                raise TestbedError(f"{tarball} has no file {program}: remove it and run again")
+            found[program] = target / program
+            with found[program].open("wb") as stream:
+                shutil.copyfileobj(content, stream)
+    return found
+
+
+def _binary(broken: Broken, version: str, target: Path) -> Path:
+    if broken.fault:
+        return _compiled(broken, version, target)
+    file = target / f".{broken.binary}"
+    files.write(file, script(broken.binary, version), 0o755)
+    return file
+
+
+def script(binary: str, version: str) -> str:
+    """A shell script in place of a binary, which knows its version as the real one does."""
+    return (SOURCES / f"{binary}.sh").read_text(encoding="utf-8").replace("@VERSION@", version)
+
+
+def _compiled(broken: Broken, version: str, target: Path) -> Path:
+    with tempfile.TemporaryDirectory(dir=target, prefix=".build-") as name:
+        directory = Path(name)
+        files.write(directory / broken.binary / "main.go", (SOURCES / f"{broken.binary}.go").read_bytes())
+        flags = f"{KUBERNETES.ldflags(version)} -X main.fault={broken.fault}"
+        output = builder.compile_packages(
+            KUBERNETES, broken.like, directory, [f"./{broken.binary}"], flags, f"{broken.binary} {version}"
+        )
+        file = target / f".{broken.binary}"
+        os.replace(output / broken.binary, file)
+    return file
