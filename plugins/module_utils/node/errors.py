@@ -307,7 +307,7 @@ class CaMismatch(FlexNodeError):
 
 
 class Blocked(FlexNodeError):
-    code, title = "FLEX-1508", "This configuration was rolled back before, and is not tried again"
+    code, title = "FLEX-1508", "This configuration is blocked: it was rolled back before"
     remedy = (
         "change the configuration, or try it again: ansible-playbook ... -e flexnode_retry=true, or "
         "`aks-flex-node update --retry`"

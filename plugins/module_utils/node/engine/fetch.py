@@ -44,13 +44,15 @@ class Fetcher:
         What an earlier run has unpacked and verified is used: one that fails does not cost the others.
         """
         missing: dict[str, list[Tree]] = {}
-        staged: set[str] = set()
+        staged: dict[str, str] = {}
         for tree in trees:
             if tree.is_staged(self._host):
-                staged.add(tree.staging)
+                staged[tree.staging] = tree.artifact.sha256
             else:
                 missing.setdefault(tree.artifact.sha256, []).append(tree)
         clear_staging(self._host, keep=staged)
+        for digest in set(staged.values()) - set(missing):
+            self._host.remove(f"{self._cache}/{digest}")  # a run was killed right before it did this
         self._host.make_directories(self._cache, 0o700)
         # Archives first: unpacking takes longest, and must not start last.
         longest_first = sorted(missing.values(), key=lambda same: same[0].artifact.kind == "binary")

@@ -39,8 +39,14 @@ class JoinRecord:
         if token and not self.had_certificate:
             self.store.set_join(token.id, "attempted")
 
-    def failed(self, error: FlexNodeError) -> None:
-        """The run failed; a refused token is recorded, and the kubelet stopped."""
+    def failed(self, error: FlexNodeError, *, works: bool) -> None:
+        """The run failed; a refused token is recorded, and the kubelet stopped.
+
+        works: the node works as it did before this run. What was refused says why, in a record of its own.
+        """
+        if works:
+            self.store.enter(Phase.NODE_JOINED, **self._leaving)
+            return
         token = self.node.config.azure.bootstrap_token
         spent = isinstance(error, TokenRefused) and not self.node.has_credential
         outcome = {"join": {"token": token.id, "outcome": "refused"}} if spent and token else {}

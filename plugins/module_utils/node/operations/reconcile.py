@@ -95,12 +95,14 @@ def reconcile(
             run.actions += settle_node(obtained, applied, record)
     except FlexNodeError as error:
         if record:
+            works = False
             if error.rolled_back and applied is not None:
-                wait_for_previous(error, host, applied, progress)
+                works = wait_for_previous(error, host, applied, progress)
             elif applied is not None and store.transaction() is None:  # it failed before the first change
                 store.returned(Record(source=previous_source, reason=around.reason(error, False)))
+                works = True
             end_drain(obtained.node, store, error)
-            record.failed(error)
+            record.failed(error, works=works)
         raise
     if record:
         commit(obtained, components, record, run)

@@ -59,7 +59,7 @@ def check_blocked(obtained: Obtained, applied: Mapping[str, Any] | None) -> None
         return
     if refused["fingerprint"] == fingerprint(obtained.document):
         raise Blocked(
-            f"this configuration was rolled back at {refused['since']} and is not tried again",
+            f"this configuration is blocked: it was rolled back at {refused['since']}",
             where=obtained.node.name,
             why=f"{refused['code']}: {refused['message']}",
         )
@@ -83,8 +83,8 @@ def finish_rollback(host: Host, store: Store, progress: Progress) -> None:
 
 def wait_for_previous(
     error: FlexNodeError, host: Host, applied: Mapping[str, Any], progress: Progress
-) -> None:
-    """After a rollback: add to the error whether the Node is Ready with the previous generation."""
+) -> bool:
+    """After a rollback: whether the Node is Ready with the previous generation; the error says so too."""
     progress("waiting for Node Ready with the previous configuration")
     try:
         node = ThisNode.of(host, parse(applied, purpose="join", pollable=True))
@@ -93,5 +93,6 @@ def wait_for_previous(
         error.add(
             f"the Node is not Ready with the previous configuration either: {second.what}: {second.why}"
         )
-    else:
-        error.add("the Node is Ready with the previous configuration")
+        return False
+    error.add("the Node is Ready with the previous configuration")
+    return True

@@ -42,7 +42,10 @@ def status_of(host: Host, machine: str | None = None) -> dict[str, Any]:
         status["config"]["refused"] = {
             name: refused.get(name) for name in ("version", "code", "message", "since")
         }
-        status |= {"reason": refused["code"], "message": f"configuration refused: {refused['message']}"}
+        what = (
+            "the last configuration was rolled back" if refused.get("blocks") else "the last one was refused"
+        )
+        status |= {"reason": refused["code"], "message": f"{what}: {refused['message']}"}
     document = store.current_config()
     if document is None:
         return status

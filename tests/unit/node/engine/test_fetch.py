@@ -260,6 +260,16 @@ def test_of_a_node_tarball_only_what_is_not_unpacked_is_unpacked(machine: Machin
     assert second.is_staged(machine.host)
 
 
+def test_a_download_that_is_unpacked_does_not_stay(machine: Machine) -> None:
+    packed = archive(("bin/tool", b"program"))
+    with serving(files({"pack": packed})) as server:
+        tree = a_tree(an_artifact(server.url, "pack", packed, "tar.gz"), ("bin/tool", "tool"))
+        fetcher(machine).stage([tree])
+        machine.put(f"{CACHE}/{tree.artifact.sha256}", packed)  # killed before it was removed
+        fetcher(machine).stage([tree])
+    assert (left_behind(machine), len(server.requests)) == ([], 1)
+
+
 def test_an_unpacked_version_that_was_damaged_or_is_not_wanted_any_more_is_not_kept(machine: Machine) -> None:
     with serving(files({"tool": b"program", "other": b"other"})) as server:
         tool, other = (
