@@ -24,6 +24,7 @@ class FlexNodeError(Exception):
         self.what, self.where, self.why, self.fix = what, where, why, fix or self.remedy
         self.changed = False  # whether the machine was changed before it failed, and stays so
         self.rolled_back = False  # whether the previous generation was restored
+        self.at_gate = False  # whether everything was in place, and did not work
         super().__init__(what)
 
     def add(self, consequence: str) -> None:

@@ -164,7 +164,7 @@ def conclude(
     record: Record, error: FlexNodeError, host: Host, store: Store, progress: Progress, around: Around
 ) -> None:
     """A gate failed. Roll back, unless there is nothing to return to or the gate was inconclusive."""
-    error.changed = True
+    error.at_gate, error.changed = True, bool(record.before)
     if not around.returns:
         return
     if isinstance(error, ApiUnreachable):

@@ -98,7 +98,8 @@ def reconcile(
             works = False
             if error.rolled_back and applied is not None:
                 works = wait_for_previous(error, host, applied, progress)
-            elif applied is not None and store.transaction() is None:  # it failed before the first change
+            elif applied is not None and not error.at_gate and store.transaction() is None:
+                # It failed before the first change.
                 store.returned(Record(source=previous_source, reason=around.reason(error, False)))
                 works = True
             end_drain(obtained.node, store, error)
