@@ -12,7 +12,7 @@ from typing import Any
 from ..config.model import NodeConfig
 from ..machine.facts import Facts
 from ..machine.layout import BIN_DIR, CONTAINERD_SOCKET, KUBELET, UNIT_DIR
-from ..resources.base import Resource
+from ..resources.base import HIDDEN, Resource
 from ..resources.kubeconfig import Kubeconfig
 from ..resources.paths import File
 from . import exec_plugin
@@ -22,6 +22,8 @@ from .system_config import HEADER
 DEFAULTS = "/etc/default/kubelet"
 REGISTRATION = "/etc/default/kubelet-registration"
 CONFIG = "/etc/default/kubeletconfig.json"  # the path on AKS's own nodes
+
+CREDENTIALS = "staticPodURLHeader"  # the one setting of the kubelet that may hold some
 
 # Forward secrecy and authenticated encryption only; TLS 1.3 suites are not configurable and always on.
 CIPHERS = (
@@ -40,14 +42,8 @@ def resources(config: NodeConfig, facts: Facts) -> list[Resource]:
         File(cluster_ca(config), config.api_server.ca.pem, restarts=(KUBELET,)),
         *_client_ca(config),
         *(_token_access(config) if exec_plugin.uses_tokens(config) else _certificate_access(config, facts)),
-        # Overrides may contain a credential (staticPodURLHeader): only root reads it, and no diff shows it.
-        File(
-            CONFIG,
-            kubelet_config(config, facts),
-            0o600,
-            restarts=(KUBELET,),
-            secret=bool(config.kubelet.config_overrides),
-        ),
+        # Overrides may contain a credential: only root reads it.
+        File(CONFIG, kubelet_config(config, facts), 0o600, restarts=(KUBELET,), masked=without_credentials),
         File(DEFAULTS, defaults(config, facts), restarts=(KUBELET,)),
         File(REGISTRATION, registration(config)),
         File(f"{UNIT_DIR}/{KUBELET}.d/10-containerd.conf", CONTAINERD_DROP_IN, restarts=(KUBELET,)),
@@ -187,6 +183,17 @@ def kubelet_config(config: NodeConfig, facts: Facts) -> str:
         # From 1.35 the kubelet refuses cgroup v1 by default; the field exists since 1.31.
         document["failCgroupV1"] = False
     return json.dumps(overlaid(document, config.kubelet.config_overrides), indent=2) + "\n"
+
+
+def without_credentials(text: str) -> str:
+    """The kubelet's configuration as a diff may show it."""
+    try:
+        document = json.loads(text)
+    except ValueError:
+        return HIDDEN + "\n"
+    if isinstance(document, dict) and CREDENTIALS in document:
+        document[CREDENTIALS] = HIDDEN
+    return json.dumps(document, indent=2) + "\n"
 
 
 def overlaid(document: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:

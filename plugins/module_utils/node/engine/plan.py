@@ -68,6 +68,11 @@ class Plan:
         """Whether another release of this program is installed, which may render files differently."""
         return any(isinstance(step.resource, Program) for step in self.steps)
 
+    @property
+    def versions(self) -> bool:
+        """Whether a version of anything is installed."""
+        return any(step.resource.content_addressed for step in self.steps)
+
     def installs(self, name: str) -> bool:
         """Whether an artifact is installed, or replaced."""
         return any(tree.artifact.name == name for tree in self.trees)

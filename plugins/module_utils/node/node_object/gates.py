@@ -52,6 +52,10 @@ class Starts:
 
     first: dict[str, int]
 
+    def restarted(self, now: dict[str, Process]) -> str:
+        """A unit that was restarted at all; empty: none."""
+        return next((unit for unit in now if now[unit].restarts > self.first[unit]), "")
+
     def unstable(self, now: dict[str, Process]) -> str:
         """A unit that does not stay up; empty: none."""
         restarted = (unit for unit in now if now[unit].restarts - self.first[unit] >= TOO_MANY_STARTS)
@@ -131,10 +135,21 @@ class NodeReady:
             if unit := starts.unstable(seen):
                 raise self._explained(host, since) or unit_failed(host, unit, since)
             if host.clock.monotonic() >= deadline:
-                explained = self._explained(host, since) or self._used_up(host, since)
-                raise explained or self._not_ready(waiting_for)
+                raise self._out_of_time(host, since, waiting_for, starts.restarted(seen))
             pause.sleep(deadline - host.clock.monotonic())
             seen = processes(host, self.units)
+
+    def _out_of_time(
+        self, host: Host, since: float, waiting_for: str | ApiUnreachable, restarted: str
+    ) -> FlexNodeError:
+        explained = self._explained(host, since) or self._used_up(host, since)
+        reached = self.node.has_credential and not isinstance(waiting_for, ApiUnreachable)
+        if isinstance(explained, ApiUnreachable) and reached:
+            # The API server answers this gate: it is the kubelet that does not get through.
+            return self._not_ready(f"{waiting_for}: {explained.what}: {explained.why}")
+        if restarted and not explained:
+            return unit_failed(host, restarted, since)
+        return explained or self._not_ready(waiting_for)
 
     def _explained(self, host: Host, since: float) -> FlexNodeError | None:
         return explained_log(host, self.node.name, since, self.node.azure_method)

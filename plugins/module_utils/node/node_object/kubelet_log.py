@@ -20,6 +20,7 @@ RENEW = (
     "azure.bootstrapToken.token and run bootstrap or `aks-flex-node join` again"
 )
 ERROR_LINE = re.compile(r"(?i)error|fail|fatal|panic|\bE\d{4}\b")
+INFO = re.compile(r"[IW]\d{4} ")  # klog: a message of information may well contain the word fail
 # Every cluster refuses anonymous requests, which kubelets also send: those say nothing about its identity.
 FORBIDDEN = re.compile(
     r"User \\*\"(?!system:anonymous)([^\"\\]+)\\*\" cannot (\w+) resource \\*\"([^\"\\]+)\\*\""
@@ -39,14 +40,19 @@ def unit_log(host: Host, unit: str, since: float, lines: int = 1000) -> list[str
 
 def unit_failed(host: Host, unit: str, since: float) -> UnitFailed:
     """An error that quotes the last error line of a unit."""
-    log = [line for line in unit_log(host, unit, since) if ERROR_LINE.search(line)]
-    own = [line for line in log if not line.startswith(f"{unit}: ")] or log  # the others are systemd's
+    log = [line for line in unit_log(host, unit, since) if ERROR_LINE.search(line) and not INFO.match(line)]
+    own = [line for line in log if not _is_of_systemd(line, unit)] or log
     return UnitFailed(
         f"{unit} does not run",
         where=unit,
         why=(own or ["its log has no error"])[-1][-400:],
         fix=f"read `journalctl -u {unit} -n 50`, fix the cause, then run this again",
     )
+
+
+def _is_of_systemd(line: str, unit: str) -> bool:
+    """Whether systemd wrote a line of a unit's log: it says that the unit failed, not why."""
+    return line.startswith((f"{unit}: ", f"Failed to start {unit}", f"Dependency failed for {unit}"))
 
 
 def refused(host: Host, node: str, since: float, azure: str = "") -> FlexNodeError | None:

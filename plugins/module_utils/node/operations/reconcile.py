@@ -17,10 +17,10 @@ from ..config.model import NodeConfig
 from ..engine.fetch import Fetcher
 from ..engine.leftovers import clear_leftovers
 from ..engine.plan import Plan, Step, make_plan
-from ..engine.prune import prune, versions_before
+from ..engine.prune import clear_staging, prune, versions_before
 from ..engine.records.origins import prune_origins
 from ..engine.records.record import Record
-from ..engine.records.state import Phase
+from ..engine.records.state import Phase, Store
 from ..engine.restarts import Progress, silent
 from ..engine.transaction import Around, Gate, Timings, execute, nothing, prove
 from ..errors import FlexNodeError
@@ -107,8 +107,7 @@ def reconcile(
         raise
     if record:
         commit(obtained, components, record, run)
-    if done := Record.of(store.transaction()):
-        prune(host, store, versions_before(done.before))
+    tidy(work.plan, host, store)
     store.finish()
     prune_origins(host, store)
     return run
@@ -232,6 +231,15 @@ def commit(obtained: Obtained, components: Sequence[str], record: JoinRecord, ru
     run.taints, ours = taint_changes(node.config, known, seen)
     if ours != known:
         store.note(taints=ours or None)
+
+
+def tidy(plan: Plan, host: Host, store: Store) -> None:
+    """Remove what is no longer needed: half-staged versions, and those older than the previous generation."""
+    done = Record.of(store.transaction())
+    if done and plan.versions:  # without a new version the previous one stays the previous one
+        prune(host, store, versions_before(done.before))
+    else:
+        clear_staging(host)
 
 
 def download_client(config: NodeConfig, host: Host) -> HttpClient:

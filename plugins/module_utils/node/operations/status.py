@@ -42,10 +42,9 @@ def status_of(host: Host, machine: str | None = None) -> dict[str, Any]:
         status["config"]["refused"] = {
             name: refused.get(name) for name in ("version", "code", "message", "since")
         }
-        what = (
-            "the last configuration was rolled back" if refused.get("blocks") else "the last one was refused"
-        )
-        status |= {"reason": refused["code"], "message": f"{what}: {refused['message']}"}
+        what = "rolled back" if refused.get("blocks") else "refused"
+        message = f"the last configuration was {what}: {refused['message']}"
+        status |= {"reason": refused["code"], "message": message}
     document = store.current_config()
     if document is None:
         return status

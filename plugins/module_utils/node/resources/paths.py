@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -28,6 +29,7 @@ class File:
     restarts: tuple[str, ...] = ()
     secret: bool = False
     drift: Drift = Drift.REPAIR
+    masked: Callable[[str], str] | None = None  # the content without its secrets, to be shown
 
     @property
     def name(self) -> str:
@@ -80,6 +82,8 @@ class File:
         if state.is_ == "link":
             return f"link to {state.target}\n"
         header = f"mode {state.mode:04o}, owner {state.uid}:{state.gid}\n"
+        if self.masked:
+            return header + self.masked(content or "")
         hidden = self.secret or not state.mode & 0o004  # what only root may read is not shown
         return header + (HIDDEN + "\n" if hidden else content or "")
 

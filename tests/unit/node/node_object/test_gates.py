@@ -359,3 +359,34 @@ def test_diagnoses(machine: Machine, log: str, error: type[FlexNodeError] | None
     assert type(found) is (error or type(None))
     assert (found.why if found else "") == why
     assert (refused(machine.host, "edge-1", 0) is not None) == (error in (TokenRefused, CaMismatch))
+
+
+# -- what a time-out means ---------------------------------------------------------------------------------
+
+
+def test_a_kubelet_that_does_not_get_through_is_no_cut_line(api: FakeApi, pki: Pki, machine: Machine) -> None:
+    """The API server answers this gate: the new kubelet is to blame, and the change is rolled back."""
+    api.nodes["edge-1"] = a_node(beat=at(machine, -3))
+    started(machine, pki)
+    machine.commands.logs[KUBELET] = REFUSED
+    with pytest.raises(NodeNotReady, match="connection refused"):
+        gate(api, pki, machine, seconds=15).pass_(machine.host)
+
+
+def test_a_kubelet_that_was_restarted_and_is_not_ready_in_time_is_quoted(
+    api: FakeApi, pki: Pki, machine: Machine
+) -> None:
+    started(machine, pki)
+    machine.commands.logs[KUBELET] = (
+        'I1115 flags.go:64] FLAG: --fail-swap-on="true"\nE1115 out of order\n'
+        "Failed to start kubelet.service - Kubernetes node agent.\n"
+        "kubelet.service: Failed with result 'exit-code'\n"
+    )
+
+    def exits() -> None:
+        machine.commands.started[KUBELET] = machine.clock.time
+        machine.commands.restarts[KUBELET] = 1
+
+    machine.clock.then = exits
+    with pytest.raises(UnitFailed, match="out of order"):
+        gate(api, pki, machine, seconds=10).pass_(machine.host)

@@ -28,6 +28,7 @@ from ansible_collections.aks.flexnode.plugins.module_utils.node.errors import (
 from ansible_collections.aks.flexnode.plugins.module_utils.node.operations.leave import leave
 from ansible_collections.aks.flexnode.plugins.module_utils.node.operations.status import status_of
 from tests.unit.node.fake_api import a_node, a_pod
+from tests.unit.node.servers import Pki
 from tests.unit.node.sites import KUBELET, VERSIONS, Site, catalogue
 
 MORE = {"node": {"maxPods": 50}}
@@ -367,3 +368,27 @@ def test_an_invalid_document_is_refused_before_it_is_stored(site: Site) -> None:
     with pytest.raises(ConfigInvalid):
         site.join({"node": {"maxPods": -1}})
     assert site.machine.store.current_config() == site.machine.store.applied_config()
+
+
+def test_every_change_is_in_the_diff_and_no_secret(site: Site) -> None:
+    site.join()
+    overrides = {"kubelet": {"configOverrides": {"staticPodURLHeader": {"Authorization": ["Bearer s3cret"]}}}}
+    site.join(overrides)
+    diff = json.dumps(site.join(overrides, MORE, check=True).plan.diff)
+    assert '\\"maxPods\\": 110' in diff
+    assert '\\"maxPods\\": 50' in diff
+    assert "s3cret" not in diff
+
+
+def test_the_previous_version_is_kept_and_no_older_one(site: Site, pki: Pki) -> None:
+    site.api.version = "v1.35.9"
+    for version in ("1.34.4", "1.34.5", "1.34.6"):
+        site.machine.commands.on_start[KUBELET] = lambda version=version: (
+            site.kubelet_starts(pki),
+            site.api.nodes.update({"edge-1": a_node(version=version)}),
+        )
+        site.join(also(version))
+    versions = [path.name for path in site.machine.path("/opt/aks-flex-node/versions/kubelet").iterdir()]
+    assert sorted(name.partition("-")[0] for name in versions) == ["1.34.5", "1.34.6"]
+    site.join(also("1.34.6"), MORE)
+    assert len(list(site.machine.path("/opt/aks-flex-node/versions/kubelet").iterdir())) == 2
