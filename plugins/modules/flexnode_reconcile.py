@@ -161,6 +161,11 @@ node_remains:
   returned: when O(state=absent)
   type: str
   sample: "the API server refuses this request: nodes \"edge-1\" is forbidden"
+rolled_back:
+  description: Whether all changes of this run were rolled back, so that the machine is as before.
+  returned: failure
+  type: bool
+  sample: true
 error:
   description: The code of the error; the message says the rest.
   returned: failure
@@ -229,7 +234,9 @@ def main() -> None:
             with held(host, operation, "Ansible"):
                 result = carry_out(module, host)
     except FlexNodeError as error:
-        module.fail_json(msg=str(error), error=error.as_result(), changed=error.changed)
+        module.fail_json(
+            msg=str(error), error=error.as_result(), changed=error.changed, rolled_back=error.rolled_back
+        )
     else:
         module.exit_json(**result)
 

@@ -162,7 +162,9 @@ def test_wrong_arguments_are_refused(
 
 def test_reconcile_without_any_configuration(tmp_path: Path) -> None:
     assert not Path("/var/lib/aks-flex-node").exists(), "not on a machine that is itself a node"
-    assert_failure(run("flexnode_reconcile", tmp_path), "FLEX-1104")
+    answer = run("flexnode_reconcile", tmp_path)
+    assert_failure(answer, "FLEX-1104")
+    assert (answer["changed"], answer["rolled_back"]) == (False, False)
 
 
 def test_reconcile_refuses_a_bad_document_or_this_platform(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from ...node.config.parse import parse
 from ...node.config.types.values import Arch, Version
 from ...node.errors import ConfigInvalid, FlexNodeError, NotInCatalogue
 from .checks import Finding
+from .errors import NOTHING_CHANGED
 from .machines import Machine
 from .table import table
 
@@ -54,7 +55,7 @@ def require_versions(machines: Iterable[Machine], clusters: Iterable[Mapping[str
     raise type(errors[0])(
         f"{count} machine{'' if count == 1 else 's'} would refuse the versions of the configuration",
         why="\n  " + "\n  ".join(table(rows, COLUMNS)),
-        fix="correct the versions, then run this again. Nothing was written to Azure, no machine was changed",
+        fix=f"correct the versions, then run this again. {NOTHING_CHANGED}",
     )
 
 

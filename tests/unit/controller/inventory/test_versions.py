@@ -83,7 +83,7 @@ def test_all_findings_of_all_machines_are_in_one_table() -> None:
     assert "7 machines would refuse" in text
     assert "edge-0, edge-1, edge-2, edge-3, +2" in text
     assert "FLEX-1506: kubelet 1.35.4" in text
-    assert "Nothing was written to Azure" in text
+    assert text.endswith("Nothing was changed")
 
 
 def test_machines_with_the_same_software_are_checked_once(monkeypatch: pytest.MonkeyPatch) -> None:
