@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from tests.bench import controller, report
+from tests.bench import controller, report, updates
 from tests.bench.lab import CONFIG, ON_NODE, PROGRAM, Lab, Unwell
 from tests.bench.watch import Measured, measure
 
@@ -29,7 +29,7 @@ class Sample:
 
 
 def _sample(case: str, measured: Measured[Any], modules: int = 0) -> Sample:
-    parts = {"act": round(measured.act_seconds, 3), "ready": round(measured.ready_seconds, 3)}
+    parts = {"whole run": round(measured.act_seconds, 3)}
     return Sample(case, measured.seconds, parts, modules)
 
 
@@ -49,6 +49,7 @@ def playbook(lab: Lab) -> Iterator[Sample]:
     lab.play("prepare", inventory)
     first = measure(lab.api, [ONE], lambda: lab.play("bootstrap", inventory))
     yield _sample(report.JOIN, first, len(first.result.modules(ONE)))
+    yield Sample(report.JOIN_RUN, first.act_seconds)
     again = measure(lab.api, [ONE], lambda: lab.play("bootstrap", inventory))
     if again.result.changed(ONE):
         raise Unwell(f"the second run changed something:\n{again.result.output[-3000:]}")
@@ -63,6 +64,7 @@ def edge_cached(lab: Lab) -> Iterator[Sample]:
     at_machine = lab.at(machines[0])
     first = measure(lab.api, [ONE], lambda: at_machine(*JOIN))
     yield _sample(report.EDGE, first)
+    yield Sample(report.EDGE_RUN, first.act_seconds)
     start = time.monotonic()
     again = at_machine(INSTALLED, *JOIN[2:])
     yield Sample(report.EDGE_SECOND, time.monotonic() - start)
@@ -103,6 +105,16 @@ def controller_200_hosts(lab: Lab) -> Iterator[Sample]:
     yield Sample(report.CONTROLLER, controller.seconds(lab.directory))
 
 
+def patch_upgrade(lab: Lab) -> Iterator[Sample]:
+    """A patch upgrade of the kubelet."""
+    yield from (Sample(*found) for found in updates.upgrade(lab))
+
+
+def rolled_back(lab: Lab) -> Iterator[Sample]:
+    """A change that is rolled back."""
+    yield from (Sample(*found) for found in updates.rollback(lab))
+
+
 ALL: tuple[Callable[[Lab], Iterator[Sample]], ...] = (
     floor,
     playbook,
@@ -110,5 +122,7 @@ ALL: tuple[Callable[[Lab], Iterator[Sample]], ...] = (
     edge_packed,
     edge_download,
     five_hosts,
+    patch_upgrade,
+    rolled_back,
     controller_200_hosts,
 )

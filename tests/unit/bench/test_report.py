@@ -11,12 +11,17 @@ from tests.bench.watch import ready_names
 SAMPLES = {
     report.FLOOR: [2.0, 1.0, 9.0],
     report.JOIN: [5.0, 6.0, 7.0],
+    report.JOIN_RUN: [9.0, 10.0, 11.0],
     report.SECOND: [4.0, 3.0, 5.0],
     report.EDGE: [3.0, 3.0, 3.0],
+    report.EDGE_RUN: [7.0, 7.0, 7.0],
     report.EDGE_SECOND: [0.4, 0.3, 0.5],
     report.EDGE_PACKED: [2.0, 2.0, 2.0],
     report.EDGE_DOWNLOAD: [4.0, 4.4, 4.8],
     report.FIVE: [10.0, 12.0, 14.0],
+    report.GAP: [0.5, 0.4, 0.9],
+    report.UPGRADE: [2.0, 3.0, 4.0],
+    report.ROLLBACK: [14.0, 15.0, 29.0],
     report.CONTROLLER: [4.0, 3.0, 8.0],
 }
 KEYS = {
@@ -30,6 +35,11 @@ KEYS = {
     "second_run_s",
     "modules_per_join",
     "five_hosts_s",
+    "join_run_s",
+    "edge_run_s",
+    "kubelet_gap_s",
+    "upgrade_s",
+    "rollback_s",
     "controller_200_hosts_s",
 }
 
@@ -48,7 +58,7 @@ def test_figures_are_medians_and_ratios_of_medians() -> None:
 
 @pytest.mark.parametrize(
     ("name", "value"),
-    [("join_ratio", 4.01), ("edge_join_ratio", 2.01), ("edge_download_ratio", 3.01)],
+    [("join_ratio", 4.01), ("edge_join_ratio", 2.01), ("edge_download_ratio", 3.01), ("rollback_s", 30.1)],
 )
 def test_a_limit_that_is_missed_is_named(name: str, value: float) -> None:
     good = report.figures(SAMPLES, modules_per_join=4)
