@@ -52,6 +52,9 @@ PROVOKED = {
     "FLEX-1310": "faults/test_every_code.py::test_all_that_stands_against_a_join_is_one_error",
     "FLEX-1401": "e2e/test_errors.py::test_a_held_lease_names_its_owner",
     "FLEX-1402": "unit/node/test_cli.py::test_an_error_as_json",
+    "FLEX-1403": "unit/node/operations/test_update.py::"
+    "test_state_of_a_newer_release_is_refused_and_nothing_is_lost",
+    "FLEX-1404": "unit/node/operations/test_update.py::test_a_rollback_that_can_not_be_completed_is_an_error",
     "FLEX-1501": "unit/node/node_object/test_gates.py::"
     "test_a_failed_unit_ends_the_wait_at_once_and_is_quoted",
     "FLEX-1502": "unit/node/node_object/test_gates.py::test_a_node_without_a_network",
@@ -61,6 +64,10 @@ PROVOKED = {
     "FLEX-1506": "unit/node/operations/test_reconcile.py::"
     "test_what_is_wrong_with_the_cluster_is_found_before_anything_is_touched",
     "FLEX-1507": "e2e/test_errors.py::test_bad_day",
+    "FLEX-1508": "e2e/test_rollback.py::test_a_bad_change_is_rolled_back_and_blocked",
+    "FLEX-1509": "unit/node/operations/test_update.py::"
+    "test_pods_that_do_not_leave_end_the_update_before_anything_stops",
+    "FLEX-1510": "unit/node/operations/test_update.py::test_a_downgrade_must_be_allowed",
     "FLEX-1601": "unit/controller/cluster/proof/test_verdict.py::test_no_pod_runs",
     "FLEX-1602": "e2e/test_proof.py::test_dns_that_does_not_run_is_named",
     "FLEX-1603": "e2e/test_proof.py::test_missing_kube_proxy_is_named",

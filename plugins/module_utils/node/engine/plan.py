@@ -36,7 +36,7 @@ class Plan:
     reload: bool = False
     touched: tuple[Resource, ...] = ()  # to be journaled: what differs, and the directories that we will own
     owners: Mapping[str, frozenset[str]] = field(default_factory=dict)
-    left: tuple[str, ...] = ()  # no longer in the configuration, but changed outside this collection
+    left: tuple[str, ...] = ()  # what is not touched, and why: changed outside this collection, or newer
     settled: tuple[str, ...] = ()  # keys of items that have their original state again
 
     @property

@@ -85,12 +85,13 @@ def check_name(node: ThisNode, store: Store, stored: Mapping[str, Any] | None) -
 def check_cluster(node: ThisNode) -> None:
     """The API server answers, has the configured CA, and its version supports this kubelet.
 
-    Asked anonymously: the bootstrap token is reserved for the kubelet's join. A cluster that refuses
-    anonymous requests is not checked here; the kubelet will find out.
+    Asked as the kubelet, or before the join anonymously: the bootstrap token is reserved for the join. A
+    cluster that refuses anonymous requests is not checked here; the kubelet will find out.
     """
     server = node.config.api_server
     try:
-        answer = KubeClient(server.url, server.ca.pem, clock=node.host.clock).version()
+        anonymous = KubeClient(server.url, server.ca.pem, clock=node.host.clock)
+        answer = (node.api() if node.has_credential else anonymous).version()
         error = skew(node.config.kubernetes.version, Version.of_build(answer))
     except (Forbidden, ValueError):
         return

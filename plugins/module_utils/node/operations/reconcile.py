@@ -11,7 +11,6 @@ from typing import Any
 
 from ..components.every import COMPONENTS, wanted
 from ..components.kubelet import cluster_ca
-from ..components.services import SERVICES
 from ..config.available import check_available
 from ..config.model import NodeConfig
 from ..engine.fetch import Fetcher
@@ -34,9 +33,11 @@ from ..node_object.gates import NodeReady, UnitsActive
 from ..node_object.labels import update_labels
 from ..node_object.taints import taint_changes
 from ..resources.retired import Retired
+from ..resources.units import Unit
 from ..sources.watched import Watched
 from .checks import check_cluster, check_identity, check_secrets, check_token, installed_kubelet
 from .join_record import JoinRecord
+from .newest_program import without_older_program
 from .obtain import Obtained
 from .other_owners import check_foreign
 from .outcome import Reconciled, outcome_of
@@ -90,7 +91,7 @@ def reconcile(
         reason=reason_for(obtained),
     )
     try:
-        apply(work.plan, obtained, record, timings, progress, around)
+        apply(work, obtained, record, timings, progress, around)
         if record:
             run.actions += settle_node(obtained, applied, record)
     except FlexNodeError as error:
@@ -118,8 +119,13 @@ class Work:
     """What is to be done, and with which credential."""
 
     plan: Plan
-    runs_node: bool
+    units: tuple[str, ...]  # that must run for the Node to be Ready
     has_certificate: bool  # that the kubelet can go on with
+
+    @property
+    def runs_node(self) -> bool:
+        """Whether this run starts the node, or keeps it running."""
+        return bool(self.units)
 
 
 def plan_node(
@@ -149,9 +155,12 @@ def plan_node(
         facts = replace(facts, joined=facts.joined and not retired)
         check_token(node, store)
     resources, ownership = wanted(components, node.config, facts)
+    resources, warnings = without_older_program(host, resources)
     plan = make_plan(resources, host, store, ownership)
     steps = (*(Step(certificate, certificate.change) for certificate in retired), *plan.steps)
-    return Work(replace(plan, steps=steps), runs_node, facts.joined)
+    left = (*warnings, *plan.left)
+    units = tuple(item.name for item in resources if isinstance(item, Unit) and not item.last)
+    return Work(replace(plan, steps=steps, left=left), units, facts.joined)
 
 
 def check_before_apply(work: Work, obtained: Obtained, applied: Mapping[str, Any] | None) -> None:
@@ -181,7 +190,7 @@ def certificate_in_doubt(obtained: Obtained) -> bool:
 
 
 def apply(
-    plan: Plan,
+    work: Work,
     obtained: Obtained,
     record: JoinRecord | None,
     timings: Timings,
@@ -189,12 +198,12 @@ def apply(
     around: Around,
 ) -> None:
     """Execute the plan and pass the gates; an empty plan only has to pass them."""
-    node, store, host = obtained.node, obtained.store, obtained.node.host
+    node, store, host, plan = obtained.node, obtained.store, obtained.node.host, work.plan
     clear_leftovers(host, store)
     store.journal.release(plan.settled)
     gates: list[Gate] = []
     if record:
-        gates = [UnitsActive(SERVICES), NodeReady(node, node.config.upgrade.gate_seconds, SERVICES)]
+        gates = [UnitsActive(work.units), NodeReady(node, node.config.upgrade.gate_seconds, work.units)]
     if plan.changed:
         if record:
             record.begin()

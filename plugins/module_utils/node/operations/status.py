@@ -26,10 +26,11 @@ def status_of(host: Host, machine: str | None = None) -> dict[str, Any]:
     """Observe everything, change nothing. What can't be determined is reported as such."""
     store = store_of(host)
     state = store.state()
+    joined = store.applied_if_intact() is not None  # once, whatever its Node reports now
     status: dict[str, Any] = {
         "arc": {"status": "NotConfigured"},
         "vpn": {"status": "NotConfigured"},
-        "node": {"status": "NotConfigured", "ready": False},
+        "node": {"status": "NotConfigured", "ready": False, "joined": joined},
         "config": {"version": store.config_version(), "appliedVersion": None},
         "drift": [],
         "phase": state["phase"],
@@ -91,7 +92,7 @@ def _observe(
     resources, ownership = wanted(COMPONENTS, config, facts)
     status["drift"] = make_plan(resources, host, store, ownership).sentences
     this_node = ThisNode.of(host, config)
-    status["node"] = {"name": this_node.name, "status": "NotJoined", "ready": False}
+    status["node"] |= {"name": this_node.name, "status": "NotJoined"}
     if not this_node.has_credential:
         return
     node = this_node.read(attempts=2)

@@ -21,6 +21,7 @@ from ansible_collections.aks.flexnode.plugins.module_utils.node.errors import (
     NodeNotReady,
     NotDrained,
     NotInCatalogue,
+    RollbackIncomplete,
     StateNewer,
     UnitFailed,
     VersionSkew,
@@ -158,6 +159,27 @@ def test_a_rollback_that_was_killed_is_completed_by_the_next_run(site: Site) -> 
     assert site.join().summary == "unchanged"
     assert site.machine.snapshot("/etc", "/usr") == before
     assert site.machine.store.transaction() is None
+
+
+def test_a_rollback_that_can_not_be_completed_is_an_error(site: Site) -> None:
+    site.join()
+    exits_from_now_on(site)
+
+    def loses_what_was_kept(sentence: str) -> None:
+        if "rolling back" in sentence:
+            for file in site.machine.path(f"{DATA_DIR}/origins").iterdir():
+                file.rename(f"{file}.lost")
+
+    with pytest.raises(UnitFailed, match="eviction threshold") as caught:
+        site.join(MORE, progress=loses_what_was_kept)
+    assert "the rollback is not complete" in caught.value.why
+    assert caught.value.changed
+    with pytest.raises(RollbackIncomplete, match="eviction threshold"):
+        site.join()
+    for file in site.machine.path(f"{DATA_DIR}/origins").iterdir():
+        file.rename(str(file).removesuffix(".lost"))
+    assert site.join().summary == "unchanged"
+    assert '"maxPods": 110' in site.machine.text(CONFIG)
 
 
 def test_a_repair_is_not_rolled_back_to_the_damage(site: Site) -> None:
@@ -392,3 +414,18 @@ def test_the_previous_version_is_kept_and_no_older_one(site: Site, pki: Pki) -> 
     assert sorted(name.partition("-")[0] for name in versions) == ["1.34.5", "1.34.6"]
     site.join(also("1.34.6"), MORE)
     assert len(list(site.machine.path("/opt/aks-flex-node/versions/kubelet").iterdir())) == 2
+
+
+def test_an_older_release_does_not_put_its_own_program_back(site: Site) -> None:
+    site.join()
+    link = site.machine.path("/usr/local/bin/aks-flex-node")
+    newer = site.machine.path("/opt/aks-flex-node/agent/newer")
+    newer.mkdir()
+    site.machine.put("/opt/aks-flex-node/agent/newer/flexnode/machine/program.py", 'VERSION = "9.1.0"\n')
+    link.unlink()
+    link.symlink_to("/opt/aks-flex-node/agent/newer/aks-flex-node")
+    run = site.join(MORE)
+    assert run.summary == "updated (maxPods)"
+    assert "the newer command stays" in run.warnings[0]
+    assert link.readlink().parent.name == "newer"
+    assert newer.is_dir(), "nor is it pruned"
