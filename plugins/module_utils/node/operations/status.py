@@ -5,13 +5,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from ..components.every import COMPONENTS, wanted
 from ..config.parse import parse
 from ..engine.plan import make_plan
 from ..engine.records.state import Phase, Store, store_of
-from ..errors import FlexNodeError
+from ..errors import FlexNodeError, counted
 from ..machine.clock import stamp
 from ..machine.facts import gather
 from ..machine.host import Host
@@ -20,6 +21,9 @@ from ..node_object.conditions import container_runtime, kubelet_version, ready_c
 from ..node_object.this_node import ThisNode
 from ..procedures.arc.registration import query
 from ..sources.watched import Watched
+
+NOTHING = "-"
+WELL = (Phase.NOT_STARTED.value, Phase.NODE_JOINED.value)  # phases that need no reason
 
 
 def status_of(host: Host, machine: str | None = None) -> dict[str, Any]:
@@ -117,3 +121,14 @@ def _observe(
             "reason": "Drift",
             "message": f"bootstrap would {'; '.join(status['drift'][:2])}{more}",
         }
+
+
+def in_words(status: Mapping[str, Any]) -> dict[str, str]:
+    """The status for people, as the playbook and the command show it; programs read the document."""
+    node, drift, reason = status["node"], status["drift"], status["reason"]
+    return {
+        "status": "NotJoined" if node["status"] == "NotConfigured" else node["status"],
+        # A machine that is no node has nothing that could differ.
+        "drift": NOTHING if "name" not in node else counted(len(drift), "item") if drift else "none",
+        "reason": NOTHING if reason == status["phase"] and reason in WELL else reason,
+    }

@@ -18,8 +18,7 @@ from ansible_collections.aks.flexnode.plugins.module_utils.node.errors import (
 from ansible_collections.aks.flexnode.plugins.module_utils.node.operations.obtain import (
     store_config,
 )
-from ansible_collections.aks.flexnode.plugins.module_utils.node.operations.status import status_of
-from ansible_collections.aks.flexnode.plugins.module_utils.node.operations.status_words import in_words
+from ansible_collections.aks.flexnode.plugins.module_utils.node.operations.status import in_words, status_of
 from ansible_collections.aks.flexnode.plugins.module_utils.node.sources.source import Inline
 from tests.unit.node.fake_api import a_node
 from tests.unit.node.fakes import Machine
