@@ -168,7 +168,7 @@ WHY: Mapping[str, str] = {
     "/var/lib/kubelet/token-kubeconfig": "instead of the two above where `kubernetesAuth.profile` is `token`",
     "/etc/default/kubeletconfig.json": "the KubeletConfiguration",
     "/etc/default/kubelet": "flags of the kubelet",
-    "/etc/default/kubelet-registration": "labels and taints with which it registers its Node; read at no other time",
+    "/etc/default/kubelet-registration": "labels and taints with which it registers its Node",
     "/etc/systemd/system/kubelet.service.d/10-containerd.conf": "starts after containerd",
     "/etc/systemd/system/kubelet.service.d/10-kubeadm.conf": "where the kubelet's credentials are",
     "/etc/systemd/system/kubelet.service": "the unit of the kubelet",

@@ -17,9 +17,9 @@ from typing import Any
 from ansible_collections.aks.flexnode.plugins.module_utils.node.components.cni import PLUGINS
 from ansible_collections.aks.flexnode.plugins.module_utils.node.config.document import merge
 from ansible_collections.aks.flexnode.plugins.module_utils.node.operations.obtain import obtain
+from ansible_collections.aks.flexnode.plugins.module_utils.node.operations.outcome import Reconciled
 from ansible_collections.aks.flexnode.plugins.module_utils.node.operations.reconcile import (
     EVERYTHING,
-    Reconciled,
     reconcile,
 )
 from ansible_collections.aks.flexnode.plugins.module_utils.node.sources.source import Inline
