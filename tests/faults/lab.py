@@ -113,6 +113,7 @@ class World:
     def meet(self) -> None:
         """Be the world that the API server is in."""
         self.lab.api.nodes = self.nodes
+        self.lab.api.now = self.machine.clock.now
         self.lab.api.knows = self._takes_the_certificate
 
     def command(self, *arguments: str, host: Host | None = None) -> tuple[int, str]:

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -40,7 +41,7 @@ def a_node(
     version: str = "1.34.4",
     runtime: str = "2.3.4",
     labels: Mapping[str, str] | None = None,
-    beat: str = "2099-01-01T00:00:00Z",
+    beat: str = "",
 ) -> dict[str, Any]:
     """A Node as a kubelet registers it. `beat`: when it last reported; by default it never stops doing so."""
     condition = {"type": "Ready", "status": str(ready), "message": "kubelet is posting ready status"}
@@ -81,6 +82,7 @@ class FakeApi:
     knows: Callable[[], bool] = lambda: True  # whether whoever asks for a Node is somebody here
     denied: set[str] = field(default_factory=set)  # acts such as "create nodes" that nobody may do
     arrives: Callable[[Request], object] = lambda _request: None  # called with every request
+    now: Callable[[], float] = time.time  # the clock of the nodes
     server: Server = field(default_factory=lambda: Server(""))
 
     def answer(self, request: Request) -> Answer:
@@ -131,7 +133,15 @@ class FakeApi:
                 return answer_json({"kind": "Status", "message": message, "reason": "Conflict"}, 409)
             self.nodes[name] = _merged(node, {**patch, "metadata": patch.get("metadata", {})})
             self.nodes[name]["metadata"]["resourceVersion"] = str(now + 1)
-        return answer_json(self.nodes.get(name, {}))
+        return answer_json(self._reported(self.nodes.get(name, {})))
+
+    def _reported(self, node: dict[str, Any]) -> dict[str, Any]:
+        """The Node with the present time in place of an empty heartbeat: its kubelet reports all the time."""
+        shown: dict[str, Any] = json.loads(json.dumps(node))
+        for condition in shown.get("status", {}).get("conditions", ()):
+            if condition.get("lastHeartbeatTime") == "":
+                condition["lastHeartbeatTime"] = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(self.now()))
+        return shown
 
     def _evict(self, name: str) -> Answer:
         if name in self.protected:

@@ -142,5 +142,6 @@ def a_site(machine: Machine, pki: Pki) -> Iterator[Site]:
             },
         }
         site = Site(machine, mirror, api, document)
+        api.now = machine.clock.now
         machine.commands.on_start[KUBELET] = lambda: site.kubelet_starts(pki)
         yield site

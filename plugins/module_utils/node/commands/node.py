@@ -23,7 +23,7 @@ from ..operations.obtain import obtain, stored_config
 from ..operations.outcome import Reconciled, taint_warnings
 from ..operations.reconcile import EVERYTHING, reconcile
 from ..secret import Secret
-from ..sources.source import Source, Stored
+from ..sources.source import Refused, Source, Stored
 from .arc import register_machine, unregister_machine
 from .output import complain, progress, show
 from .source import has_source, named_source
@@ -35,13 +35,14 @@ def join(options: argparse.Namespace, host: Host) -> int:
 
 
 def update(options: argparse.Namespace, host: Host) -> int:
-    """Apply a new configuration to a joined node; without one, the stored configuration."""
+    """Apply a new configuration to a joined node; without one the stored one, or what was rolled back."""
     store = store_of(host)
     if store.applied_if_intact() is None:
         raise ConfigMissing(
             "this machine is not a node yet", where=store.directory, fix=f"{COMMAND} join --config FILE"
         )
-    return apply(options, host, named_source(options, host) if has_source(options) else Stored(store))
+    stored = Refused(store) if options.retry else Stored(store)
+    return apply(options, host, named_source(options, host) if has_source(options) else stored)
 
 
 def apply(options: argparse.Namespace, host: Host, source: Source) -> int:

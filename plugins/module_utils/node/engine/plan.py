@@ -68,6 +68,16 @@ class Plan:
         """Whether another release of this program is installed, which may render files differently."""
         return any(isinstance(step.resource, Program) for step in self.steps)
 
+    def touches(self, components: frozenset[str]) -> bool:
+        """Whether an item of one of these components changes."""
+        changed = (
+            step.resource.entry.of
+            if isinstance(step.resource, Orphan)
+            else self.owners.get(key_of(step.resource), frozenset())
+            for step in self.steps
+        )
+        return any(components & frozenset(of) for of in changed)
+
     @property
     def versions(self) -> bool:
         """Whether a version of anything is installed."""

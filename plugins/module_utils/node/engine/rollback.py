@@ -53,15 +53,24 @@ def roll_back(record: Record, host: Host, store: Store, progress: Progress) -> l
 
     It goes on past an item that fails. The record is removed by the caller, when nothing failed.
     """
-    store.begin(replace(record, stage=Stage.ROLLING_BACK).as_dict())
+    failures = []
+    try:
+        store.begin(replace(record, stage=Stage.ROLLING_BACK).as_dict())
+    except FlexNodeError as error:  # the record of the change is still there, and has the same generation
+        failures.append(f"{error.what}: {error.why}")
     generation = [(*key.partition(":")[::2], origin) for key, origin in record.before.items()]
-    was_stopped = [name for kind, name, origin in generation if kind == "unit" and origin["is"] != "running"]
+    new = {name for kind, name, origin in generation if kind == "file" and origin["is"] == "absent"}
+    # A unit of the previous generation must run, also if it happened to be stopped when this change came.
+    was_stopped = [
+        name
+        for kind, name, origin in generation
+        if kind == "unit" and origin["is"] != "running" and f"{UNIT_DIR}/{name}" in new
+    ]
     was_running = [
         name for kind, name, origin in generation if kind == Orphan.kind and origin["kind"] == "unit"
     ]
     for unit in was_stopped:
         host.run(["systemctl", "stop", unit], timeout=120, check=False)
-    failures = []
     for kind, name, origin in reversed(generation):
         if kind not in RESTORE or kind == "unit":
             continue

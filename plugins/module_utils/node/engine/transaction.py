@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
@@ -107,7 +108,7 @@ def execute(
         # Units that ran before the first join must run again after unbootstrap.
         store.journal.record([Unit(unit) for unit in (*restarts, *last)])
         reload = plan.reload or any(step.resource.name.startswith(UNIT_DIR) for step in plan.steps)
-        unproven = Record.of(store.transaction()) or Record(source=around.source)
+        unproven = Record.of(store.transaction()) or Record.new(around.source)
         generation = previous_generation(plan, host, store.journal, unproven.before)
         record = replace(
             unproven, stage=Stage.APPLYING, before=generation, restarts=(*restarts, *last), reload=reload
@@ -117,6 +118,10 @@ def execute(
             progress(f"apply {counted(len(plan.steps), 'change')}")
             for step in plan.steps:
                 step.resource.apply(host)
+            # A rename is on the disk with its directory, and not before.
+            for directory in sorted({os.path.dirname(step.resource.name) for step in plan.steps}):
+                if host.exists(directory) and directory.startswith("/"):
+                    host.sync_directory(directory)
         except FlexNodeError as error:
             undo(replace(record, reason=around.reason(error, False)), error, host, store, progress)
             raise
@@ -178,10 +183,13 @@ def conclude(
 def undo(record: Record, error: FlexNodeError, host: Host, store: Store, progress: Progress) -> None:
     """Return to the previous generation, and add to the error how that went."""
     failures = roll_back(record, host, store, progress)
-    error.changed = bool(failures)
+    if not failures:
+        try:
+            store.returned(record)
+        except FlexNodeError as second:
+            failures.append(f"{second.what}: {second.why}")
+    error.changed, error.rolled_back = bool(failures), not failures
     if failures:
         error.add(f"the rollback is not complete, the next run continues it: {'; '.join(failures)}")
     else:
-        error.rolled_back = True
         error.add("all changes were rolled back")
-        store.returned(record)

@@ -17,20 +17,34 @@ from ..errors import (
     ConfigUnreachable,
     DiskFull,
     FlexNodeError,
+    NotDrained,
+    RollbackIncomplete,
+    VersionSkew,
 )
+from ..identity.errors import TokenSourceUnreachable
 from ..machine.clock import stamp
 from ..machine.host import Host
 from ..net.http_client import shown
 from ..operations.leave import leave
-from ..operations.obtain import obtain
+from ..operations.obtain import obtain, stored_config
 from ..operations.outcome import taint_warnings
 from ..operations.reconcile import EVERYTHING, reconcile
 from ..sources.source import Seen, is_tombstone
 from ..sources.watched import LONGEST, Blocked, News, Watched
 
 Say = Callable[[str], None]
-# Transient failures (network, mirror, full disk): another document would not help.
-TRANSIENT = (ApiUnreachable, ArtifactTruncated, ArtifactUnreachable, ConfigUnreachable, DiskFull)
+# Transient failures (network, mirror, full disk, pods that stay): another document would not help.
+TRANSIENT = (
+    ApiUnreachable,
+    ArtifactTruncated,
+    ArtifactUnreachable,
+    ConfigUnreachable,
+    DiskFull,
+    NotDrained,
+    RollbackIncomplete,
+    TokenSourceUnreachable,
+    VersionSkew,
+)
 FIRST_PAUSE = 60.0  # seconds before the first retry after a transient failure; doubled each time
 DRAIN_SECONDS = 60.0
 NOT_FOLLOWED = 3  # exit status: the new document was refused, or failed
@@ -61,6 +75,20 @@ def follow(host: Host, store: Store, watched: Watched, news: News, say: Say) -> 
     for warning in (*run.warnings, *taint_warnings(run)):
         say(f"warning: {warning}")
     say(f"configuration {watched.version or 'without a version'} is applied: {run.summary}")
+    return 0
+
+
+def finish(host: Host, store: Store, watched: Watched, say: Say) -> int:
+    """Complete what an interrupted or held run left, from the stored document. The caller holds the lease."""
+    try:
+        run = reconcile(stored_config(host, pollable=True), EVERYTHING, progress=say)
+    except FlexNodeError as error:
+        blocked = blocked_by(error, watched, host.clock.now())
+        store.set_source(replace(Watched.of(store.source()) or watched, blocked=blocked).as_dict())
+        say(str(error))
+        return NOT_FOLLOWED
+    store.set_source(replace(Watched.of(store.source()) or watched, blocked=None).as_dict())
+    say(f"an interrupted change is complete: {run.summary}")
     return 0
 
 

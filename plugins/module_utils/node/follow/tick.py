@@ -64,6 +64,14 @@ def tick(host: Host, say: Say, verbose: Say, *, hand_over: bool = False) -> int:
         return 0
     watched = to_request(store, seen)
     try:
+        if is_unfinished(host, store, seen):
+            if hand_over:
+                host.run(["systemctl", "start", "--no-block", APPLY_SERVICE])
+                return 0
+            with held(host, new_operation(), f"{COMMAND} poll", patience=0):
+                from .following import finish
+
+                return finish(host, store, seen, say)
         try:
             news = request_news(host, watched)
         except HttpFailure as failure:
@@ -118,6 +126,14 @@ def to_request(store: Store, seen: Watched) -> Watched:
         return seen
     # With an applied document to fall back to, a blocked bundle may be tried again.
     return replace(seen, settled=False, blocked=None if document else seen.blocked)
+
+
+def is_unfinished(host: Host, store: Store, seen: Watched) -> bool:
+    """Whether a change was interrupted or held, and it is time to complete it: that needs no source."""
+    if store.transaction() is None:
+        return False
+    retry_at = seen.blocked.retry_at if seen.blocked else None
+    return retry_at is None or not 0 < retry_at - host.clock.now() <= LONGEST
 
 
 def request_news(host: Host, watched: Watched) -> News | None:

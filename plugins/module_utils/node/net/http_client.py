@@ -166,7 +166,7 @@ class HttpClient:
                 retry_after=retry_after(error.headers.get("Retry-After", "")),
             ) from None
         except urllib.error.URLError as error:
-            tls = isinstance(error.reason, ssl.SSLError)
+            tls = distrusts(error.reason)
             raise HttpFailure(url, in_words(error.reason), tls=tls, advice=advice_for(error.reason)) from None
         except (OSError, http.client.HTTPException) as error:
             raise HttpFailure(url, in_words(error)) from None
@@ -262,6 +262,12 @@ def bypassed(host: str, no: tuple[str, ...]) -> bool:
         except ValueError:
             continue
     return False
+
+
+def distrusts(reason: object) -> bool:
+    """Whether TLS was refused. A connection that ends in the middle of the handshake is a cut line."""
+    cut = (ssl.SSLEOFError, ssl.SSLZeroReturnError, ssl.SSLSyscallError)
+    return isinstance(reason, ssl.SSLError) and not isinstance(reason, (*cut, TimeoutError))
 
 
 def in_words(reason: object) -> str:

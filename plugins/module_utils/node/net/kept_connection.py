@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..machine.clock import Clock
-from .http_client import AGENT, HttpClient, HttpFailure, advice_for, in_words, retry_after
+from .http_client import AGENT, HttpClient, HttpFailure, advice_for, distrusts, in_words, retry_after
 
 ERROR_BODY = 64 << 10
 
@@ -50,8 +50,7 @@ class KeptConnection(HttpClient):
             self._close()
             if kept:  # the server closed it meanwhile: that says nothing about this request
                 return self._once(method, url, body, headers)
-            tls = isinstance(error, ssl.SSLError)
-            raise HttpFailure(url, in_words(error), tls=tls, advice=advice_for(error)) from None
+            raise HttpFailure(url, in_words(error), tls=distrusts(error), advice=advice_for(error)) from None
         if answer.status < 400:
             return answer
         content = answer.read(ERROR_BODY)

@@ -19,6 +19,7 @@ from ..errors import (
     NodeNotReady,
     TokenRefused,
 )
+from ..identity.errors import TokenSourceUnreachable
 from ..machine.host import Host
 from ..machine.layout import KUBELET
 from .conditions import heartbeat, kubelet_version, ready_condition, renewed, runtime_version
@@ -30,6 +31,7 @@ FIRST_PAUSE, LONGEST_PAUSE, SLOWER = 0.1, 1.0, 1.3  # seconds between two questi
 READ_LOG_EVERY = 2.0
 JUST_BEFORE = 5  # seconds: units are started right before their gate
 STABLE = 5.0  # seconds that a process must have run
+AFTER_CUT = 30.0  # seconds in which a kubelet reports, after the API server can be reached again
 TOO_MANY_STARTS = 3  # a unit that was restarted this often within one gate will not stay up
 
 
@@ -102,7 +104,7 @@ class NodeReady:
     node: ThisNode
     seconds: float = 120
     units: tuple[str, ...] = (KUBELET,)
-    first_ready: list[float] = field(default_factory=list)  # when it was Ready, before it counted as stable
+    changed: list[float] = field(default_factory=list)  # when something changed that no process start shows
 
     @property
     def condition(self) -> str:
@@ -115,15 +117,17 @@ class NodeReady:
         began = math.ceil(host.clock.now())  # errors that an earlier kubelet process logged do not count
         since = began - JUST_BEFORE
         seen, read_log = processes(host, self.units), host.clock.monotonic() + READ_LOG_EVERY
-        starts, pause = Starts({unit: seen[unit].restarts for unit in seen}), Pause(host)
+        starts, pause, blind = Starts({unit: seen[unit].restarts for unit in seen}), Pause(host), False
         while True:
             waiting_for = self._missing(seen)
+            if blind and not isinstance(waiting_for, ApiUnreachable):
+                # The line was cut and is back: the kubelet has to get through first, too.
+                deadline = max(deadline, host.clock.monotonic() + AFTER_CUT)
+            blind = isinstance(waiting_for, ApiUnreachable)
             if waiting_for is None:
                 young = STABLE - min(process.age for process in seen.values())
                 if young <= 0:
                     return
-                if not self.first_ready:
-                    self.first_ready.append(host.clock.monotonic())
                 waiting_for = f"{' and '.join(self.units)} must run for {STABLE:g} s without a restart"
             # A kubelet whose certificate request is refused does not exit: it keeps asking.
             due = host.clock.monotonic() >= read_log and not node.has_credential
@@ -143,8 +147,9 @@ class NodeReady:
         self, host: Host, since: float, waiting_for: str | ApiUnreachable, restarted: str
     ) -> FlexNodeError:
         explained = self._explained(host, since) or self._used_up(host, since)
-        reached = self.node.has_credential and not isinstance(waiting_for, ApiUnreachable)
-        if isinstance(explained, ApiUnreachable) and reached:
+        if isinstance(waiting_for, ApiUnreachable):  # nobody can tell, whatever happened before
+            return explained or waiting_for
+        if isinstance(explained, ApiUnreachable) and self.node.has_credential:
             # The API server answers this gate: it is the kubelet that does not get through.
             return self._not_ready(f"{waiting_for}: {explained.what}: {explained.why}")
         if restarted and not explained:
@@ -167,10 +172,13 @@ class NodeReady:
             ready, message = ready_condition(node)
             if not ready:
                 return message
-            if not self._is_fresh(heartbeat(node), max(process.started for process in seen.values())):
+            since = max((*(process.started for process in seen.values()), *self.changed))
+            if not self._is_fresh(heartbeat(node), since):
                 return "the kubelet has not reported since it was started"
         except ApiUnreachable as error:
             return error
+        except TokenSourceUnreachable as error:  # without a token nobody can ask
+            return ApiUnreachable(error.what, where=error.where, why=error.why, fix=error.fix)
         except Forbidden as error:
             return f"{error.what}: {error.why}"
         config = self.node.config
@@ -183,8 +191,10 @@ class NodeReady:
         """Whether the kubelet reported after all processes had started.
 
         A heartbeat has whole seconds. One of the very second of the start may be of the process before, so
-        the Lease decides: it has microseconds.
+        the Lease decides: it has microseconds. One of the future is of a clock that was set back since.
         """
+        if beat > self.node.host.clock.now() + 1:
+            return False
         if beat > started or beat < math.floor(started):
             return beat > started
         return renewed(self.node.api(attempts=1).lease(self.node.name) or {}) > started

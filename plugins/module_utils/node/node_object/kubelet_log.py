@@ -73,6 +73,8 @@ def refused(host: Host, node: str, since: float, azure: str = "") -> FlexNodeErr
             why="it is unknown, expired or was deleted",
             fix=RENEW,
         )
+    # Image pulls fail with the same words, and say nothing about the API server.
+    log = "\n".join(line for line in log.splitlines() if not re.search(r"(?i)image", line))
     if re.search(r"x509: certificate signed by unknown authority|x509: certificate is valid for", log):
         return CaMismatch(
             "the kubelet does not trust the API server",

@@ -24,7 +24,7 @@ from ..errors import (
     StateNewer,
     shown,
 )
-from ..machine.clock import stamp
+from ..machine.clock import Clock, stamp
 from ..machine.facts import architecture
 from ..machine.host import Host
 from ..net.proxy import proxies
@@ -63,12 +63,8 @@ class Obtained:
 
     def refuse(self, error: FlexNodeError) -> None:
         """Keep a document that was refused beside the current one, with the reason; nothing was changed."""
-        if not self.fetched or self.store.refused().get("blocks") or isinstance(error, StateNewer):
-            return
-        reason = {"code": error.code, "message": " ".join(f"{error.what}: {error.why}".split())}
-        self.store.refuse(
-            self.document, {**reason, "since": stamp(self.node.host.clock), "version": self.version}
-        )
+        if self.fetched:
+            remember_refused(self.store, self.document, self.version, error, self.node.host.clock)
 
     @property
     def public(self) -> dict[str, Any]:
@@ -107,22 +103,27 @@ def obtain(
     document = merge(fetched.document, overrides)
     if stored and REDACTED in canonical(document):
         document = restore_secrets(document, stored)
-    if not check:  # in check mode secrets have not been created yet
-        check_secrets(document, known)
     watched = watched_source(known, source, fetched, overrides, durable=durable)
-    config = parse(document, purpose=purpose, pollable=watched is not None)
-    check_available(config, pollable=watched is not None)
-    if known.directory != config.paths.data_dir and (known.journal.entries() or stored):
-        accepted, hint = f"{known.directory}, or unbootstrap first to move it", "this machine is a node"
-        raise ConfigInvalid([Problem("paths.dataDir", shown(config.paths.data_dir), accepted, hint)])
-    node, store = ThisNode.of(host, config), store_of(host, config.paths.data_dir)
-    if purpose != "prepare":
-        check_token(node, store)
-        check_name(node, store, stored)
+    try:
+        if not check:  # in check mode secrets have not been created yet
+            check_secrets(document, known)
+        config = parse(document, purpose=purpose, pollable=watched is not None)
+        check_available(config, pollable=watched is not None)
+        if known.directory != config.paths.data_dir and (known.journal.entries() or stored):
+            accepted, hint = f"{known.directory}, or unbootstrap first to move it", "this machine is a node"
+            raise ConfigInvalid([Problem("paths.dataDir", shown(config.paths.data_dir), accepted, hint)])
+        node, store = ThisNode.of(host, config), store_of(host, config.paths.data_dir)
+        if purpose != "prepare":
+            check_token(node, store)
+            check_name(node, store, stored)
+        if review:
+            review(document)
+        artifacts_of(config, architecture())  # what can't be installed is refused before it is stored
+    except FlexNodeError as error:
+        if not check and known.applied_if_intact() is not None:
+            remember_refused(known, document, fetched.version, error, host.clock)
+        raise
     changed = not intact or stored is None or canonical(stored) != canonical(document)
-    if review:
-        review(document)
-    artifacts_of(config, architecture())  # a version that can't be installed is refused before it is stored
     proxy = asdict(proxies(config)) if config.proxy.http or config.proxy.https else {}
     return Obtained(
         node,
@@ -134,6 +135,16 @@ def obtain(
         replace(watched, proxy=proxy) if watched else None,
         fetched=True,
     )
+
+
+def remember_refused(
+    store: Store, document: Mapping[str, Any], version: str | None, error: FlexNodeError, clock: Clock
+) -> None:
+    """Keep a refused document beside the current one. One that was rolled back is kept instead: it blocks."""
+    if isinstance(error, StateNewer) or store.refused().get("blocks"):
+        return
+    reason = {"code": error.code, "message": " ".join(f"{error.what}: {error.why}".split())}
+    store.refuse(document, {**reason, "since": stamp(clock), "version": version})
 
 
 def store_config(host: Host, source: Source, overrides: Mapping[str, Any], **options: Any) -> Obtained:

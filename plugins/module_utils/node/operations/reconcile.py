@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -13,6 +13,7 @@ from ..components.every import COMPONENTS, wanted
 from ..components.kubelet import cluster_ca
 from ..config.available import check_available
 from ..config.model import NodeConfig
+from ..config.parse import parse
 from ..engine.fetch import Fetcher
 from ..engine.leftovers import clear_leftovers
 from ..engine.plan import Plan, Step, make_plan
@@ -22,7 +23,7 @@ from ..engine.records.record import Record
 from ..engine.records.state import Phase, Store
 from ..engine.restarts import Progress, silent
 from ..engine.transaction import Around, Gate, Timings, execute, nothing, prove
-from ..errors import FlexNodeError
+from ..errors import ConfigInvalid, FlexNodeError
 from ..machine.facts import check_platform, gather
 from ..machine.host import Host
 from ..net.http_client import HttpClient
@@ -32,6 +33,7 @@ from ..node_object.conditions import summary
 from ..node_object.gates import NodeReady, UnitsActive
 from ..node_object.labels import update_labels
 from ..node_object.taints import taint_changes
+from ..node_object.this_node import ThisNode
 from ..resources.retired import Retired
 from ..resources.units import Unit
 from ..sources.watched import Watched
@@ -41,10 +43,12 @@ from .newest_program import without_older_program
 from .obtain import Obtained
 from .other_owners import check_foreign
 from .outcome import Reconciled, outcome_of
-from .refusal import check_blocked, finish_rollback, reason_for, wait_for_previous
-from .update import check_downgrade, drain_first, drains, end_drain
+from .refusal import check_blocked, finish_previous, reason_for, settle_previous
+from .update import check_downgrade, drain_first, drains, end_drain, versions
 
 EVERYTHING = tuple(COMPONENTS)
+# A change of these decides over Ready, also without a restart: the kubelet has to report after it.
+PODS_NEED = frozenset(("system_config", "runtime", "kubernetes", "cni"))
 
 
 def reconcile(
@@ -62,7 +66,8 @@ def reconcile(
     """
     host, store = obtained.node.host, obtained.store
     if not check:
-        finish_rollback(host, store, progress)
+        finish_previous(host, store, progress)
+    held = store.transaction() is not None  # by an earlier run, whose change no gate has passed yet
     applied = store.applied_config()  # a generation that worked: the one to roll back to
     timings = Timings(host)
     try:
@@ -70,7 +75,7 @@ def reconcile(
             work = plan_node(obtained, components, applied, machine, check=check, retry=retry)
         run = Reconciled(work.plan, work.plan.sentences, timings.seconds, warnings=list(work.plan.left))
         run.outcome = outcome_of(work.plan, applied, obtained.document)
-        run.drains = work.runs_node and drains(applied, obtained.node.config, work.plan)
+        run.drains = work.runs_node and drains(store, applied, obtained.node.config, work.plan)
         if check:
             return run
         check_before_apply(work, obtained, applied)
@@ -83,8 +88,10 @@ def reconcile(
     record = (
         JoinRecord.of(obtained.node, store, had_certificate=work.has_certificate) if work.runs_node else None
     )
+    # What works now is what can drain and uncordon: the new configuration may name another server.
+    present = present_node(obtained, applied)
     around = Around(
-        fetched=(lambda: drain_first(obtained.node, store, progress)) if run.drains else nothing,
+        fetched=(lambda: drain_first(present, store, progress)) if run.drains else nothing,
         starting=record.kubelet_starts if record else nothing,
         returns=applied is not None and (applied != obtained.document or work.plan.replaces_program),
         source=previous_source,
@@ -93,24 +100,30 @@ def reconcile(
     try:
         apply(work, obtained, record, timings, progress, around)
         if record:
-            run.actions += settle_node(obtained, applied, record)
+            settle_node(obtained, applied, record, run)
     except FlexNodeError as error:
         if record:
-            works = False
-            if error.rolled_back and applied is not None:
-                works = wait_for_previous(error, host, applied, progress)
-            elif applied is not None and not error.at_gate and store.transaction() is None:
-                # It failed before the first change.
-                store.returned(Record(source=previous_source, reason=around.reason(error, False)))
-                works = True
-            end_drain(obtained.node, store, error)
-            record.failed(error, works=works)
+            try:
+                works = False
+                if error.rolled_back and applied is not None:
+                    works = settle_previous(error, host, store, applied, progress)
+                elif applied is not None and not error.at_gate and store.transaction() is None:
+                    # It failed before the first change.
+                    store.returned(Record(source=previous_source, reason=around.reason(error, False)))
+                    works = True
+                end_drain(present, store, error)
+                record.failed(error, works=works)
+            except (
+                FlexNodeError
+            ) as second:  # a full disk, for example: the first error is the one that counts
+                error.add(f"this could not be recorded: {second.what}: {second.why}")
         raise
     if record:
-        commit(obtained, components, record, run)
-    tidy(work.plan, host, store)
-    store.finish()
-    prune_origins(host, store)
+        commit(obtained, components, record)
+    if record or applied is None or not held:  # a single component does not prove what another run changed
+        tidy(work.plan, host, store)
+        store.finish()
+        prune_origins(host, store)
     return run
 
 
@@ -149,7 +162,7 @@ def plan_node(
     retired: list[Retired] = []
     if runs_node:
         if not retry:
-            check_blocked(obtained, applied)
+            check_blocked(obtained)
         check_downgrade(obtained, applied)
         retired = rejected_certificate(node) if certificate_in_doubt(obtained) else []
         facts = replace(facts, joined=facts.joined and not retired)
@@ -200,10 +213,12 @@ def apply(
     """Execute the plan and pass the gates; an empty plan only has to pass them."""
     node, store, host, plan = obtained.node, obtained.store, obtained.node.host, work.plan
     clear_leftovers(host, store)
-    store.journal.release(plan.settled)
     gates: list[Gate] = []
     if record:
-        gates = [UnitsActive(work.units), NodeReady(node, node.config.upgrade.gate_seconds, work.units)]
+        ready = NodeReady(node, node.config.upgrade.gate_seconds, work.units)
+        gates = [UnitsActive(work.units), ready]
+        if plan.touches(PODS_NEED):
+            around = replace(around, starting=also_noting(around.starting, ready.changed, host))
     if plan.changed:
         if record:
             record.begin()
@@ -216,30 +231,61 @@ def apply(
         # Without an unfinished transaction there is nothing to roll back.
         around = around if unproven else replace(around, returns=False)
         prove(gates, unproven or Record(), host, store, timings=timings, progress=progress, around=around)
+    store.journal.release(plan.settled)  # not before the gates: a rollback may bring these items back
 
 
-def settle_node(obtained: Obtained, applied: Mapping[str, Any] | None, record: JoinRecord) -> list[str]:
+def also_noting(starting: Callable[[], None], changed: list[float], host: Host) -> Callable[[], None]:
+    """The same, and note when all items were in place: a change without a restart needs a report, too."""
+
+    def noting() -> None:
+        starting()
+        changed.append(host.clock.now())
+
+    return noting
+
+
+def present_node(obtained: Obtained, applied: Mapping[str, Any] | None) -> ThisNode:
+    """The node as it works now; the new one before the first join, or if that document became invalid."""
+    try:
+        config = parse(applied, purpose="join", pollable=True) if applied else None
+    except ConfigInvalid:
+        config = None
+    return ThisNode.of(obtained.node.host, config) if config else obtained.node
+
+
+def settle_node(
+    obtained: Obtained, applied: Mapping[str, Any] | None, record: JoinRecord, run: Reconciled
+) -> None:
     """Bring the Node object up to date: its labels, its annotations, and whether it takes pods again."""
     node, store = obtained.node, obtained.store
-    labels = ((applied or {}).get("node") or {}).get("labels") or {}
-    done = update_labels(node, labels, obtained.version or store.config_version())
-    return done + end_drain(node, store, leaving=record.unfinished_leave)
-
-
-def commit(obtained: Obtained, components: Sequence[str], record: JoinRecord, run: Reconciled) -> None:
-    """The gates have passed: what was applied is the generation that the next run can roll back to."""
-    node, store = obtained.node, obtained.store
-    record.joined()
-    store.set_applied_config(obtained.document, store.config_version())
-    store.forget_refused()
-    if set(components) >= set(COMPONENTS) and (watched := Watched.of(store.source())):
-        store.set_source(replace(watched, settled=True).as_dict())
+    wanted_labels = sorted(node.config.node.labels)
+    labels = store.state().get("labels") or sorted(((applied or {}).get("node") or {}).get("labels") or {})
+    if not set(wanted_labels) <= set(labels):
+        # Before the act: labels of an update that is killed now must be removed one day, too.
+        store.note(labels=sorted({*labels, *wanted_labels}))
+    run.actions += update_labels(node, labels, obtained.version or store.config_version())
+    run.actions += end_drain(node, store, leaving=record.unfinished_leave)
     seen = node.read() or {}
     run.node = summary(node.name, seen)
     known = store.state().get("taints") or []
     run.taints, ours = taint_changes(node.config, known, seen)
     if ours != known:
         store.note(taints=ours or None)
+
+
+def commit(obtained: Obtained, components: Sequence[str], record: JoinRecord) -> None:
+    """The gates have passed: what was applied is the generation that the next run can roll back to."""
+    store = obtained.store
+    if done := Record.of(store.transaction()):
+        store.note(committed=done.id)  # first: from here on nothing returns to the generation before it
+    record.joined()
+    config = obtained.node.config
+    installed = {name: str(version) for name, version in versions(config).items()}
+    store.note(versions=installed, labels=sorted(config.node.labels) or None)
+    store.set_applied_config(obtained.document, store.config_version())
+    store.forget_refused()
+    if set(components) >= set(COMPONENTS) and (watched := Watched.of(store.source())):
+        store.set_source(replace(watched, settled=True).as_dict())
 
 
 def tidy(plan: Plan, host: Host, store: Store) -> None:

@@ -7,17 +7,19 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from ..components.services import SERVICES
 from ..config.document import canonical
 from ..config.parse import parse
 from ..engine.records.record import Record, Stage
-from ..engine.records.state import Store
+from ..engine.records.state import Phase, Store
 from ..engine.restarts import Progress
 from ..engine.rollback import roll_back
 from ..engine.transaction import Reason
-from ..errors import Blocked, FlexNodeError, RollbackIncomplete
+from ..errors import Blocked, DiskFull, FlexNodeError, ReadOnlyTarget, RollbackIncomplete, TokenRefused
+from ..identity.errors import TokenSourceUnreachable
 from ..machine.clock import stamp
 from ..machine.host import Host
 from ..machine.program import sources
@@ -25,7 +27,10 @@ from ..node_object.gates import NodeReady
 from ..node_object.this_node import ThisNode
 from ..resources.program import digest_of
 from .obtain import Obtained
+from .update import end_drain
 
+# Another try with the same document may well succeed.
+NOT_THE_DOCUMENT = (DiskFull, ReadOnlyTarget, TokenRefused, TokenSourceUnreachable)
 PREVIOUS_SECONDS = 60.0  # that the previous generation may take to be Ready again
 
 
@@ -46,16 +51,16 @@ def reason_for(obtained: Obtained) -> Reason:
             "since": stamp(obtained.node.host.clock),
             "version": obtained.version,
             "fingerprint": fingerprint(obtained.document),
-            "blocks": blocks,
+            "blocks": blocks and not isinstance(error, NOT_THE_DOCUMENT),
         }
 
     return reason
 
 
-def check_blocked(obtained: Obtained, applied: Mapping[str, Any] | None) -> None:
+def check_blocked(obtained: Obtained) -> None:
     """Refuse a configuration that was rolled back, until it changes or someone says retry."""
     refused = obtained.store.refused()
-    if not refused.get("blocks") or applied is None or applied == obtained.document:
+    if not refused.get("blocks"):
         return
     if refused["fingerprint"] == fingerprint(obtained.document):
         raise Blocked(
@@ -65,9 +70,13 @@ def check_blocked(obtained: Obtained, applied: Mapping[str, Any] | None) -> None
         )
 
 
-def finish_rollback(host: Host, store: Store, progress: Progress) -> None:
-    """Complete a rollback that was interrupted."""
+def finish_previous(host: Host, store: Store, progress: Progress) -> None:
+    """Complete what an interrupted run left: a commit, or a rollback and its uncordon."""
     record = Record.of(store.transaction())
+    if record and record.id and record.id == store.state().get("committed"):
+        # Its gates have passed: it is the generation to return to, not the one before it.
+        store.finish() if not record.restarts else store.begin(replace(record, before={}, id="").as_dict())
+        return
     if record is None or record.stage is not Stage.ROLLING_BACK:
         return
     progress("completing an interrupted rollback")
@@ -79,20 +88,29 @@ def finish_rollback(host: Host, store: Store, progress: Progress) -> None:
             f"{record.reason.get('message')}",
         )
     store.returned(record)
+    if (applied := store.applied_if_intact()) is not None:
+        error = FlexNodeError("an interrupted rollback was completed")
+        settle_previous(error, host, store, applied, progress)
 
 
-def wait_for_previous(
-    error: FlexNodeError, host: Host, applied: Mapping[str, Any], progress: Progress
+def settle_previous(
+    error: FlexNodeError, host: Host, store: Store, applied: Mapping[str, Any], progress: Progress
 ) -> bool:
-    """After a rollback: whether the Node is Ready with the previous generation; the error says so too."""
+    """After a rollback: whether the Node is Ready with the previous generation; the error says so too.
+
+    Then it takes pods again, if this collection had cordoned it.
+    """
     progress("waiting for Node Ready with the previous configuration")
     try:
         node = ThisNode.of(host, parse(applied, purpose="join", pollable=True))
         NodeReady(node, PREVIOUS_SECONDS, SERVICES).pass_(host)
+        end_drain(node, store, error)
     except FlexNodeError as second:
         error.add(
             f"the Node is not Ready with the previous configuration either: {second.what}: {second.why}"
         )
+        store.enter(Phase.NODE_FAILED, code=second.code, message=second.what)
         return False
     error.add("the Node is Ready with the previous configuration")
+    store.enter(Phase.NODE_JOINED)
     return True

@@ -14,7 +14,7 @@ from ..config.types.values import Version
 from ..engine.plan import Plan
 from ..engine.records.state import Store
 from ..engine.restarts import Progress
-from ..errors import Downgrade, FlexNodeError, NotDrained, counted
+from ..errors import ConfigInvalid, Downgrade, FlexNodeError, NotDrained, counted
 from ..machine.layout import CONTAINERD, KUBELET
 from ..node_object.drain import drain, uncordon
 from ..node_object.this_node import ThisNode
@@ -38,8 +38,8 @@ def check_downgrade(obtained: Obtained, applied: Mapping[str, Any] | None) -> No
     config = obtained.node.config
     if applied is None or config.upgrade.allow_downgrade:
         return
-    installed, asked = versions(applied_config(applied)), versions(config)
-    for name in asked:
+    installed, asked = installed_versions(obtained.store, applied), versions(config)
+    for name in installed:
         named = bool((obtained.document.get(name) or {}).get("version"))
         if asked[name] < installed[name] and not (named and name in OWN_CHOICE):
             fix = "" if name not in OWN_CHOICE else f"set {name}.version to the version that you want"
@@ -53,20 +53,26 @@ def check_downgrade(obtained: Obtained, applied: Mapping[str, Any] | None) -> No
             )
 
 
-def applied_config(applied: Mapping[str, Any]) -> NodeConfig:
-    """The configuration that was applied last."""
-    return parse(applied, purpose="prepare", pollable=True)
+def installed_versions(store: Store, applied: Mapping[str, Any]) -> dict[str, Version]:
+    """The versions that were applied last. The document alone does not say: defaults differ by release."""
+    if noted := store.state().get("versions"):
+        return {name: Version.parse(version) for name, version in noted.items()}
+    try:
+        return versions(parse(applied, purpose="prepare", pollable=True))
+    except ConfigInvalid:  # this release does not accept it any more
+        return {}
 
 
-def drains(applied: Mapping[str, Any] | None, config: NodeConfig, plan: Plan) -> bool:
+def drains(store: Store, applied: Mapping[str, Any] | None, config: NodeConfig, plan: Plan) -> bool:
     """Whether pods leave before this plan is applied, by upgrade.drain; for a new containerd major always."""
     if applied is None or not (plan.restarts_unit(KUBELET) or plan.restarts_unit(CONTAINERD)):
         return False
-    before = applied_config(applied)
-    if before.containerd.version.major != config.containerd.version.major:
+    asked = versions(config)
+    before = {**asked, **installed_versions(store, applied)}
+    if before["containerd"].major != asked["containerd"].major:
         return True
     if config.upgrade.drain == "minor":
-        return before.kubernetes.version.line != config.kubernetes.version.line
+        return before["kubernetes"].line != asked["kubernetes"].line
     return config.upgrade.drain == "always"
 
 

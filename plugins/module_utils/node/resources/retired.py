@@ -55,5 +55,5 @@ class Retired:
 
     @classmethod
     def restore(cls, host: Host, name: str, origin: Origin, vault: Vault) -> list[str]:
-        """Restore the link, when the kubelet did not get a new certificate."""
-        return restore_path(host, name, origin, vault)
+        """Restore the link, unless the kubelet got a new certificate: the old one is rejected."""
+        return [] if host.exists(name) else restore_path(host, name, origin, vault)

@@ -65,6 +65,20 @@ class Stored:
 
 
 @dataclass(frozen=True, slots=True)
+class Refused(Stored):
+    """The document that was rolled back, to be tried again."""
+
+    def fetch(self) -> Fetched:
+        """Read it, secrets included; the stored one if none was rolled back."""
+        refused = self.store.refused()
+        return (
+            Fetched(refused["document"], refused.get("version"))
+            if refused.get("blocks")
+            else Stored.fetch(self)
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class Seen:
     """What a poll found at the URL that this machine follows."""
 

@@ -59,6 +59,7 @@ def api(pki: Pki) -> Iterator[FakeApi]:
 def gate(
     api: FakeApi, pki: Pki, machine: Machine, cni_mode: str = "none", seconds: float = 1, azure: str = ""
 ) -> NodeReady:
+    api.now = machine.clock.now
     ca = b64encode(pki.ca_pem.encode()).decode()
     document = joining(
         {
@@ -237,7 +238,6 @@ def test_processes_must_have_run_for_five_seconds(api: FakeApi, pki: Pki, machin
     waits = gate(api, pki, machine, seconds=30)
     waits.pass_(machine.host)
     assert 5 <= machine.clock.time - begun < 6.5
-    assert waits.first_ready == [begun]
     again = machine.clock.time
     gate(api, pki, machine).pass_(machine.host)  # a process that runs already is not waited for
     assert machine.clock.time == again

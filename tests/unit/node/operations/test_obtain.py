@@ -124,6 +124,8 @@ def test_a_node_keeps_its_name(site: Site, ready: bool) -> None:
             ConfigInvalid, match=r"this machine is Node edge-1\. Set edge-1, or unbootstrap first"
         ):
             store_config(host, Inline(site.document), other, check=check)
+    assert bool(site.machine.store.refused()) is ready, "a node keeps it beside, with the reason"
+    site.machine.store.forget_refused()
     assert site.machine.snapshot("/var") == before
     assert store_config(host, Inline(site.document), {"agent": {"nodeName": "edge-1"}}).changed
     assert store_config(host, Inline(site.document), other, purpose="prepare").changed

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import enum
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -25,6 +26,7 @@ class Stage(enum.Enum):
 class Record:
     """One transaction. It is kept until the gates have passed, or the previous generation is back."""
 
+    id: str = ""  # names it in state.json once it is committed
     stage: Stage = Stage.APPLYING
     before: Mapping[str, Origin] = field(default_factory=dict)  # the previous generation, in applied order
     restarts: tuple[str, ...] = ()  # units that must still restart
@@ -34,12 +36,18 @@ class Record:
     reason: Mapping[str, Any] = field(default_factory=dict)  # why it is rolled back
 
     @classmethod
+    def new(cls, source: Mapping[str, Any] | None) -> Record:
+        """A transaction that begins now."""
+        return cls(os.urandom(6).hex(), source=source)
+
+    @classmethod
     def of(cls, stored: Mapping[str, Any] | None) -> Record | None:
         """From transaction.json; None: there is no unfinished transaction."""
         if stored is None:
             return None
         restarts = tuple(stored.get("restarts", ()))
         return cls(
+            stored.get("id", ""),
             Stage(stored.get("stage", Stage.APPLYING.value)),
             {item["key"]: item["origin"] for item in stored.get("generation", ())},
             restarts,
@@ -52,6 +60,7 @@ class Record:
     def as_dict(self) -> dict[str, Any]:
         """For transaction.json. The generation is a list: its order counts."""
         return {
+            "id": self.id,
             "stage": self.stage.value,
             "generation": [{"key": key, "origin": origin} for key, origin in self.before.items()],
             "restarts": self.restarts,

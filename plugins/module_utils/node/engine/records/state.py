@@ -36,6 +36,9 @@ KEPT = (
     "join",
     "monitoring",
     "appliedVersion",
+    "labels",
+    "versions",
+    "committed",
     "cordoned",
     "taints",
 )  # keys of state.json: a new phase keeps them
@@ -195,18 +198,22 @@ class Store:
     def finish(self) -> None:
         """Remove the record: the transaction is complete."""
         self._host.remove(self._path("transaction.json"))
+        if self.state().get("committed"):
+            self.note(committed=None)
 
     def returned(self, record: Record) -> None:
         """The previous generation is back: so are its document and its source. The record goes last.
 
         A crash in between is harmless: the next run rolls back again, and comes here again.
         """
-        applied, refused = self.applied_if_intact(), self.current_config()
-        if applied is not None and refused != applied:
-            if refused is not None:
+        applied, (refused, _intact) = self.applied_if_intact(), self.remembered()
+        if applied is not None:
+            known = self.refused().get("fingerprint", "") == record.reason.get("fingerprint")
+            if refused is not None and not known and (refused != applied or record.reason.get("blocks")):
                 self.refuse(refused, record.reason)
-            self.set_current_config(applied, self.state().get("appliedVersion"))
-            self.set_source(record.source)
+            if refused != applied:
+                self.set_source(record.source)
+                self.set_current_config(applied, self.state().get("appliedVersion"))
         self.finish()
 
     # -- files ---------------------------------------------------------------------------------------------
