@@ -7,21 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 from ..config.document import loads
 from ..engine.records.state import Store
-from ..errors import (
-    ApiUnreachable,
-    ArtifactTruncated,
-    ArtifactUnreachable,
-    ConfigUnreachable,
-    DiskFull,
-    FlexNodeError,
-    NotDrained,
-    RollbackIncomplete,
-    VersionSkew,
-)
-from ..identity.errors import TokenSourceUnreachable
+from ..errors import FlexNodeError
 from ..machine.clock import stamp
 from ..machine.host import Host
 from ..net.http_client import shown
@@ -29,22 +19,11 @@ from ..operations.leave import leave
 from ..operations.obtain import obtain, stored_config
 from ..operations.outcome import taint_warnings
 from ..operations.reconcile import EVERYTHING, reconcile
+from ..operations.refusal import TRANSIENT
 from ..sources.source import Seen, is_tombstone
 from ..sources.watched import LONGEST, Blocked, News, Watched
 
 Say = Callable[[str], None]
-# Transient failures (network, mirror, full disk, pods that stay): another document would not help.
-TRANSIENT = (
-    ApiUnreachable,
-    ArtifactTruncated,
-    ArtifactUnreachable,
-    ConfigUnreachable,
-    DiskFull,
-    NotDrained,
-    RollbackIncomplete,
-    TokenSourceUnreachable,
-    VersionSkew,
-)
 FIRST_PAUSE = 60.0  # seconds before the first retry after a transient failure; doubled each time
 DRAIN_SECONDS = 60.0
 NOT_FOLLOWED = 3  # exit status: the new document was refused, or failed
@@ -65,8 +44,7 @@ def follow(host: Host, store: Store, watched: Watched, news: News, say: Say) -> 
         blocked = blocked_by(error, watched, host.clock.now())
         settled = blocked.retry_at is None
         store.set_source(replace(watched, settled=settled, blocked=blocked).as_dict())
-        failure = {"ok": False, "code": error.code, "message": blocked.message, "since": stamp(host.clock)}
-        store.set_monitoring(failure)
+        store.set_monitoring(failed_with(error, blocked, host))
         say(f"{error}\nconfiguration {watched.version or 'without a version'} is not applied")
         return NOT_FOLLOWED
     current = Watched.of(store.source()) or watched  # reconcile has stored it as settled
@@ -85,9 +63,11 @@ def finish(host: Host, store: Store, watched: Watched, say: Say) -> int:
     except FlexNodeError as error:
         blocked = blocked_by(error, watched, host.clock.now())
         store.set_source(replace(Watched.of(store.source()) or watched, blocked=blocked).as_dict())
+        store.set_monitoring(failed_with(error, blocked, host))
         say(str(error))
         return NOT_FOLLOWED
     store.set_source(replace(Watched.of(store.source()) or watched, blocked=None).as_dict())
+    store.set_monitoring({})
     say(f"an interrupted change is complete: {run.summary}")
     return 0
 
@@ -97,6 +77,11 @@ def heal(store: Store) -> None:
     document, intact = store.remembered()
     if not intact and document is not None:
         store.set_current_config(document, store.state().get("appliedVersion"))
+
+
+def failed_with(error: FlexNodeError, blocked: Blocked, host: Host) -> dict[str, Any]:
+    """What the status says of monitoring."""
+    return {"ok": False, "code": error.code, "message": blocked.message, "since": stamp(host.clock)}
 
 
 def blocked_by(error: FlexNodeError, watched: Watched, now: float) -> Blocked:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from ..errors import CommandFailed, NotRoot
 from .clock import Clock, SystemClock
-from .disk import copy, discard, explained, free_space, sync, sync_below, sync_names
+from .disk import copy, discard, explained, free_space, sync_below, sync_names
 
 if TYPE_CHECKING:
     from .command import Completed, Runner
@@ -272,7 +272,7 @@ class Host:
     def sync_directory(self, path: str) -> None:
         """Wait until the entries of a directory are on the disk: what was created or renamed in it."""
         with explained(path):
-            sync(self.path(path))
+            sync_names(self.path(path))
 
     def sync_tree(self, path: str) -> None:
         """Wait until every file and directory below a directory is on the disk."""

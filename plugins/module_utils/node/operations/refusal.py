@@ -18,7 +18,20 @@ from ..engine.records.state import Phase, Store
 from ..engine.restarts import Progress
 from ..engine.rollback import roll_back
 from ..engine.transaction import Reason
-from ..errors import Blocked, DiskFull, FlexNodeError, ReadOnlyTarget, RollbackIncomplete, TokenRefused
+from ..errors import (
+    ApiUnreachable,
+    ArtifactTruncated,
+    ArtifactUnreachable,
+    Blocked,
+    ConfigUnreachable,
+    DiskFull,
+    FlexNodeError,
+    NotDrained,
+    ReadOnlyTarget,
+    RollbackIncomplete,
+    TokenRefused,
+    VersionSkew,
+)
 from ..identity.errors import TokenSourceUnreachable
 from ..machine.clock import stamp
 from ..machine.host import Host
@@ -29,8 +42,19 @@ from ..resources.program import digest_of
 from .obtain import Obtained
 from .update import end_drain
 
-# Another try with the same document may well succeed.
-NOT_THE_DOCUMENT = (DiskFull, ReadOnlyTarget, TokenRefused, TokenSourceUnreachable)
+# Transient failures (network, mirror, disk, pods that stay): another try may help, another document would not.
+TRANSIENT = (
+    ApiUnreachable,
+    ArtifactTruncated,
+    ArtifactUnreachable,
+    ConfigUnreachable,
+    DiskFull,
+    NotDrained,
+    RollbackIncomplete,
+    TokenSourceUnreachable,
+    VersionSkew,
+)
+NOT_THE_DOCUMENT = (*TRANSIENT, ReadOnlyTarget, TokenRefused)
 PREVIOUS_SECONDS = 60.0  # that the previous generation may take to be Ready again
 
 

@@ -50,6 +50,7 @@ def test_a_join_ends_with_a_ready_node_and_a_second_one_changes_nothing(site: Si
     assert site.machine.store.state() == {
         "phase": "NodeJoined",
         "join": {"token": "fedcba", "outcome": "joined"},
+        "labels": ["site"],
         "versions": {"cni": "1.9.1", "containerd": "2.3.4", "kubernetes": "1.34.4", "runc": "1.4.3"},
     }
     assert site.machine.commands.times("systemctl", "restart") == 1
