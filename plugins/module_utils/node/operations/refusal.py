@@ -42,7 +42,7 @@ from ..resources.program import digest_of
 from .obtain import Obtained
 from .update import end_drain
 
-# Transient failures (network, mirror, disk, pods that stay): another try may help, another document would not.
+# Transient failures (network, mirror, disk, pods that stay): another try may help, no other document would.
 TRANSIENT = (
     ApiUnreachable,
     ArtifactTruncated,
