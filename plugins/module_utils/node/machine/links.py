@@ -14,7 +14,8 @@ from .removal import DIRECTORY, empty_directory
 
 def real_path(host: Host, path: str) -> str:
     """The path without links, as the kernel lists it in its table of mounts."""
-    return os.path.realpath(host.path(path)).removeprefix(os.path.realpath(host.path("")))
+    root = os.path.realpath(host.path("/")).rstrip("/")
+    return os.path.realpath(host.path(path)).removeprefix(root)
 
 
 def empty_behind(host: Host, link: str, keep: frozenset[str]) -> list[str]:
