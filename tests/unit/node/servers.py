@@ -8,6 +8,7 @@ from __future__ import annotations
 import datetime
 import ipaddress
 import json
+import socketserver
 import ssl
 import threading
 from collections.abc import Callable, Iterator, Mapping
@@ -182,4 +183,20 @@ def serving(
     finally:
         listener.shutdown()
         listener.server_close()
+        thread.join()
+
+
+@contextmanager
+def hanging_up() -> Iterator[str]:
+    """The address of a server that closes every connection in the middle of the TLS handshake."""
+
+    class Hello(socketserver.BaseRequestHandler):
+        def handle(self) -> None:
+            self.request.recv(65536)
+
+    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Hello) as listener:
+        thread = threading.Thread(target=listener.serve_forever, args=(0.01,), daemon=True)
+        thread.start()
+        yield f"https://127.0.0.1:{listener.server_address[1]}"
+        listener.shutdown()
         thread.join()

@@ -47,6 +47,10 @@ VERSIONS = {
     "containerd": "2.3.4",
     "cni-plugins": "1.9.1",
 }
+MORE = {"node": {"maxPods": 50}}
+SHORT = {"upgrade": {"gateSeconds": 10}}
+DRAINED = {**MORE, "upgrade": {"drain": "always", "drainSeconds": 30}}
+CONFIG = "/etc/default/kubeletconfig.json"
 
 
 def catalogue() -> dict[str, Any]:
@@ -123,6 +127,44 @@ class Site:
         self.machine.put(IDENTITY, pki.client.read_bytes(), 0o600)
         kubelet_writes_kubeconfig(self.machine)
         self.api.nodes.setdefault("edge-1", a_node(labels=registered_labels(self.machine)))
+
+
+def also(version: str, of: str = "kubernetes") -> dict[str, Any]:
+    """A document that wants another version, of which the mirror has a file."""
+    digests = catalogue()
+    names = ("kubelet", "kubectl", "kubeadm") if of == "kubernetes" else (of,)
+    for name in names:
+        digests[name][version] = digests[name][VERSIONS[name]]
+    return {of: {"version": version}, "mirror": {"catalogue": digests}}
+
+
+def exits_from_now_on(site: Site) -> None:
+    """The kubelet exits a second after each start; systemd starts it again."""
+    commands, clock = site.machine.commands, site.machine.clock
+    commands.logs[KUBELET] = "E1115 failed to parse eviction threshold\n"
+
+    def starts() -> None:
+        bad = '"maxPods": 50' in site.machine.text(CONFIG)
+        began = clock.time
+
+        def passes() -> None:
+            commands.started[KUBELET] = clock.time
+            commands.restarts[KUBELET] = int(clock.time - began)
+
+        clock.then = passes if bad else lambda: None
+        if not bad:
+            commands.restarts[KUBELET] = 0
+
+    commands.on_start[KUBELET] = starts
+
+
+class Killed(BaseException):
+    """kill -9: nothing catches it."""
+
+
+def killed(*_arguments: Any) -> None:
+    """In place of a step that is never reached."""
+    raise Killed
 
 
 @contextmanager

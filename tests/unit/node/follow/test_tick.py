@@ -18,9 +18,21 @@ import pytest
 from ansible_collections.aks.flexnode.plugins.module_utils.node.cli import main
 from ansible_collections.aks.flexnode.plugins.module_utils.node.config.document import merge
 from ansible_collections.aks.flexnode.plugins.module_utils.node.engine.lease import held
-from ansible_collections.aks.flexnode.plugins.module_utils.node.engine.records.state import DATA_DIR, Phase
-from ansible_collections.aks.flexnode.plugins.module_utils.node.errors import ConfigInvalid, NotAvailable
+from ansible_collections.aks.flexnode.plugins.module_utils.node.engine.records.record import Stage
+from ansible_collections.aks.flexnode.plugins.module_utils.node.engine.records.state import (
+    DATA_DIR,
+    Phase,
+    Store,
+)
+from ansible_collections.aks.flexnode.plugins.module_utils.node.engine.rollback import RESTORE
+from ansible_collections.aks.flexnode.plugins.module_utils.node.errors import (
+    Blocked,
+    ConfigInvalid,
+    DiskFull,
+    NotAvailable,
+)
 from ansible_collections.aks.flexnode.plugins.module_utils.node.machine.clock import stamp
+from ansible_collections.aks.flexnode.plugins.module_utils.node.machine.host import Host
 from ansible_collections.aks.flexnode.plugins.module_utils.node.machine.program import COMMAND
 from ansible_collections.aks.flexnode.plugins.module_utils.node.net.http_client import HttpClient
 from ansible_collections.aks.flexnode.plugins.module_utils.node.operations.leave import leave
@@ -36,10 +48,21 @@ from ansible_collections.aks.flexnode.plugins.module_utils.node.operations.statu
 from ansible_collections.aks.flexnode.plugins.module_utils.node.secret import REDACTED
 from ansible_collections.aks.flexnode.plugins.module_utils.node.sources.source import Inline, Stored, Url
 from tests.faults.dying import DyingHost, Watch
-from tests.unit.node.fake_api import a_node
+from tests.unit.node.fake_api import a_node, a_pod
 from tests.unit.node.fakes import Machine
 from tests.unit.node.servers import Answer, Pki, Request, Server, serving
-from tests.unit.node.sites import KUBELET, TOKEN, Site, a_site
+from tests.unit.node.sites import (
+    CONFIG,
+    DRAINED,
+    KUBELET,
+    MORE,
+    SHORT,
+    TOKEN,
+    Killed,
+    Site,
+    a_site,
+    exits_from_now_on,
+)
 
 TIMER = "aks-flex-node-poll.timer"
 UNITS = "/etc/systemd/system"
@@ -553,6 +576,84 @@ def test_a_cut_line_in_the_middle_holds_and_is_completed_later(joined: Followed)
     assert joined.machine.store.state()["phase"] == "NodeJoined"
 
 
+def later(joined: Followed) -> int:
+    """The first look after a pause."""
+    joined.machine.clock.time += 61
+    return joined.poll()
+
+
+def test_pods_that_did_not_leave_are_asked_again_later(joined: Followed) -> None:
+    joined.site.api.pods, joined.site.api.protected = [a_pod("web")], {"web"}
+    joined.blob.publish(DRAINED)
+    assert joined.poll() == 3
+    assert '"maxPods": 110' in joined.machine.text(CONFIG)
+    joined.site.api.protected = set()
+    assert later(joined) == 0
+    assert '"maxPods": 50' in joined.machine.text(CONFIG)
+
+
+def test_a_rollback_on_a_full_disk_is_completed_by_a_later_look(
+    joined: Followed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(_host: Host, name: str, *_: object) -> list[str]:
+        raise DiskFull("no space left on the disk", where=name)
+
+    exits_from_now_on(joined.site)
+    joined.blob.publish(MORE)
+    with monkeypatch.context() as patched:
+        patched.setitem(RESTORE, "file", full)
+        assert joined.poll() == 3
+    assert (joined.machine.store.transaction() or {})["stage"] == Stage.ROLLING_BACK.value
+    later(joined)
+    assert joined.machine.store.transaction() is None
+    assert '"maxPods": 110' in joined.machine.text(CONFIG)
+
+
+@pytest.mark.parametrize("answer", [None, Answer(status=503)], ids=["invalid", "away"])
+def test_a_held_update_is_completed_whatever_the_address_gives_meanwhile(
+    joined: Followed, answer: Answer | None
+) -> None:
+    """The line is back, and the Node is not Ready with what was held: it is rolled back."""
+    api, starts = joined.site.api, joined.machine.commands.on_start
+    starts[KUBELET] = lambda: api.refuse.update({"GET": 503})
+    joined.blob.publish(MORE, SHORT)
+    assert joined.poll() == 3
+    assert (joined.machine.store.transaction() or {})["stage"] == Stage.PROVING.value
+    api.refuse.clear()
+    api.nodes["edge-1"] = a_node(ready=False)
+    starts[KUBELET] = lambda: api.nodes.update({"edge-1": a_node()})
+    joined.blob.publish({"node": {"maxPods": -1}})
+    joined.blob.answer = answer
+    later(joined)
+    assert joined.machine.store.transaction() is None
+    assert '"maxPods": 110' in joined.machine.text(CONFIG)
+
+
+def test_a_rollback_that_was_killed_goes_back_to_the_address_too(
+    joined: Followed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was pushed had no address to follow, and did not work."""
+    store = joined.machine.store
+    put = Store.set_source
+
+    def dies(self: Store, source: dict[str, Any] | None) -> None:
+        if (self.transaction() or {}).get("stage") == Stage.ROLLING_BACK.value:
+            raise Killed
+        put(self, source)
+
+    exits_from_now_on(joined.site)
+    with monkeypatch.context() as patched:
+        patched.setattr(Store, "set_source", dies)
+        with pytest.raises(Killed):
+            joined.site.join(MORE)
+    assert store.source() is None
+    with pytest.raises(Blocked):
+        joined.site.join(MORE)
+    assert store.transaction() is None
+    assert store.current_config() == store.applied_config()
+    assert store.source() is not None
+
+
 # -- the end -----------------------------------------------------------------------------------------------
 
 
@@ -565,10 +666,6 @@ def test_a_tombstone_takes_the_node_away(node: Followed, capsys: Captured) -> No
     assert node.machine.snapshot("/etc", "/opt", "/usr") == before
     assert (node.site.api.nodes, node.machine.path(DATA_DIR).exists()) == ({}, False)
     assert node.machine.commands.units[TIMER] == "inactive"
-
-
-class Killed(BaseException):
-    """kill -9: nothing catches it."""
 
 
 def killed_while_leaving(joined: Followed, at: int) -> bool:

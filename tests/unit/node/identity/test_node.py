@@ -16,7 +16,11 @@ from urllib.parse import parse_qsl
 import pytest
 
 from ansible_collections.aks.flexnode.plugins.module_utils.node.cli import main
-from ansible_collections.aks.flexnode.plugins.module_utils.node.errors import Forbidden, NodeNotReady
+from ansible_collections.aks.flexnode.plugins.module_utils.node.errors import (
+    ApiUnreachable,
+    Forbidden,
+    NodeNotReady,
+)
 from ansible_collections.aks.flexnode.plugins.module_utils.node.identity.errors import IdentityRefused
 from ansible_collections.aks.flexnode.plugins.module_utils.node.node_object.kubelet_log import (
     explained_log,
@@ -28,7 +32,7 @@ from tests.unit.node.config.test_samples import CLIENT, TENANT
 from tests.unit.node.fake_api import a_node
 from tests.unit.node.fakes import Machine
 from tests.unit.node.servers import Answer, Pki, Request, Server, answer_json, serving
-from tests.unit.node.sites import Site, a_site
+from tests.unit.node.sites import CONFIG, MORE, SHORT, Site, a_site
 
 KUBELET = "kubelet.service"
 DIRECTORY = "/var/lib/kubelet"
@@ -41,9 +45,12 @@ class Entra:
     """Gives tokens for one secret."""
 
     secret: str = FIRST
+    away: bool = False
     asked: list[str] = field(default_factory=list)
 
     def __call__(self, request: Request) -> Answer:
+        if self.away:
+            return answer_json({"error": "temporarily_unavailable"}, 503)
         form = dict(parse_qsl(request.body.decode()))
         self.asked.append(form["client_secret"])
         if form["client_secret"] != self.secret:
@@ -165,6 +172,25 @@ def test_from_certificate_to_token_and_back(edge: Edge, pki: Pki) -> None:
     edge.site.machine.commands.on_start[KUBELET] = starts
     assert edge.join("certificate").changed
     assert not edge.site.machine.path(f"{DIRECTORY}/token-kubeconfig").exists()
+
+
+def test_a_held_update_stays_in_place_while_nobody_gives_tokens(edge: Edge) -> None:
+    """The line is cut for the API server, the machine restarts, and the line is cut for Entra too."""
+    edge.join("token")
+    machine = edge.site.machine
+    update: dict[str, Any] = {**MORE, **SHORT}
+    machine.clock.then = lambda: edge.site.api.refuse.update({"GET": 503})
+    with pytest.raises(ApiUnreachable, match="stays in place"):
+        edge.join("token", **update)
+    machine.host.remove_tree("/run/aks-flex-node")
+    edge.entra.away = True
+    with pytest.raises(ApiUnreachable, match=r"Entra ID .* stays in place"):
+        edge.join("token", **update)
+    assert '"maxPods": 50' in machine.text(CONFIG)
+    edge.entra.away, machine.clock.then = False, lambda: None
+    edge.site.api.refuse.clear()
+    edge.join("token", **update)
+    assert machine.store.transaction() is None
 
 
 def test_leaving_forgets_the_tokens(edge: Edge) -> None:

@@ -29,7 +29,7 @@ from ansible_collections.aks.flexnode.plugins.module_utils.node.node_object.cond
 )
 from tests.unit.node.fake_api import FakeApi, a_node, a_pod
 from tests.unit.node.fakes import FakeClock
-from tests.unit.node.servers import Answer, Pki, serving
+from tests.unit.node.servers import Answer, Pki, hanging_up, serving
 
 WANTED = {
     "state": "present",
@@ -109,6 +109,11 @@ def test_an_api_server_of_another_ca(api: FakeApi, tmp_path_factory: pytest.Temp
     other = Pki.make(tmp_path_factory.mktemp("other"))
     with pytest.raises(CaMismatch, match="not trusted"):
         KubeClient(api.server.url, other.ca_pem, clock=FakeClock()).node("edge-1")
+
+
+def test_a_line_cut_in_the_handshake_is_no_other_ca(pki: Pki) -> None:
+    with hanging_up() as url, pytest.raises(ApiUnreachable):
+        KubeClient(url, pki.ca_pem, clock=FakeClock()).node("edge-1")
 
 
 def test_something_else_that_answers(pki: Pki) -> None:

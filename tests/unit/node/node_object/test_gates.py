@@ -47,6 +47,7 @@ REFUSED = 'E1115 err="dial tcp 10.0.0.1:443: connect: connection refused"'
 PROBE = 'I1115 prober.go:120] "Probe failed" output="dial tcp 10.244.0.2:8181: connect: connection refused"'
 NO_NETWORK = 'E1115 err="dial tcp 10.0.0.1:443: connect: network is unreachable"'
 NO_NAME = 'E1115 err="dial tcp: lookup api.example on 10.0.0.53:53: no such host"'
+NO_IMAGE = 'E1115 "PullImage from image service failed" err="x509: certificate signed by unknown authority"'
 NOISE = "I1115 server.go:415] Starting to listen"
 
 
@@ -204,6 +205,26 @@ def test_a_report_after_the_restart_is_evidence(api: FakeApi, pki: Pki, machine:
     gate(api, pki, machine, seconds=30).pass_(machine.host)
 
 
+def test_a_change_that_no_process_start_shows_needs_a_report_from_after_it(
+    api: FakeApi, pki: Pki, machine: Machine
+) -> None:
+    certified(machine, pki)
+    api.nodes["edge-1"] = a_node(beat=at(machine, -3))
+    waits = replace(gate(api, pki, machine, seconds=30), changed=[machine.clock.now()])
+    with pytest.raises(NodeNotReady, match="has not reported since"):
+        waits.pass_(machine.host)
+    api.nodes["edge-1"] = a_node(beat=at(machine, 0))
+    waits.pass_(machine.host)
+
+
+def test_a_report_from_the_future_is_no_evidence(api: FakeApi, pki: Pki, machine: Machine) -> None:
+    """The kubelet before reported, then the clock was set back, and the new kubelet hangs."""
+    api.nodes["edge-1"] = a_node(beat=at(machine, 600))
+    started(machine, pki)
+    with pytest.raises(NodeNotReady, match="has not reported since"):
+        gate(api, pki, machine, seconds=30).pass_(machine.host)
+
+
 def test_the_report_is_younger_than_the_runtime_too(api: FakeApi, pki: Pki, machine: Machine) -> None:
     started(machine, pki)
     machine.clock.sleep(60)
@@ -348,6 +369,7 @@ def test_a_wrong_ca_of_our_own_ends_the_wait(
         (NO_NAME, ApiUnreachable, "dial tcp: lookup api.example on 10.0.0.53:53: no such host"),
         (f"{NO_ROUTE}\n{PROBE}", ApiUnreachable, "dial tcp 10.0.0.1:443: connect: no route to host"),
         (PROBE, None, ""),
+        (NO_IMAGE, None, ""),
         (f"{REFUSED}\n{UNAUTHORIZED}", TokenRefused, "it is unknown, expired or was deleted"),
         (NOISE, None, ""),
         ("", None, ""),
@@ -371,6 +393,34 @@ def test_a_kubelet_that_does_not_get_through_is_no_cut_line(api: FakeApi, pki: P
     machine.commands.logs[KUBELET] = REFUSED
     with pytest.raises(NodeNotReady, match="connection refused"):
         gate(api, pki, machine, seconds=15).pass_(machine.host)
+
+
+def test_a_line_that_is_back_in_the_last_second_leaves_time_for_a_report(
+    api: FakeApi, pki: Pki, machine: Machine
+) -> None:
+    api.nodes["edge-1"] = a_node(beat=at(machine, -3))
+    api.refuse["GET"] = 503
+    started(machine, pki)
+    begun = machine.clock.time
+
+    def passes() -> None:
+        if machine.clock.time - begun > 9:
+            api.refuse.clear()
+        if machine.clock.time - begun > 14:
+            api.nodes["edge-1"] = a_node()
+
+    machine.clock.then = passes
+    gate(api, pki, machine, seconds=10).pass_(machine.host)
+    assert machine.clock.time - begun > 14
+
+
+def test_one_restart_does_not_decide_while_the_line_is_cut(api: FakeApi, pki: Pki, machine: Machine) -> None:
+    api.refuse["GET"] = 503
+    started(machine, pki)
+    machine.commands.logs[KUBELET] = "E1115 out of order\n"
+    machine.clock.then = lambda: machine.commands.restarts.update({KUBELET: 1})
+    with pytest.raises(ApiUnreachable):
+        gate(api, pki, machine, seconds=30).pass_(machine.host)
 
 
 def test_a_kubelet_that_was_restarted_and_is_not_ready_in_time_is_quoted(

@@ -18,6 +18,7 @@ from ansible_collections.aks.flexnode.plugins.module_utils.node.errors import (
     FlexNodeError,
     ForeignRuntime,
     NodeNotReady,
+    TokenRefused,
     UnsupportedPlatform,
     VersionSkew,
 )
@@ -160,6 +161,37 @@ def test_a_document_of_another_cluster_by_mistake_costs_no_certificate(site: Sit
     site.api.refuse = {}
     site.join()
     assert site.machine.path(IDENTITY).read_bytes() == good
+
+
+def test_a_rollback_keeps_the_certificate_of_the_new_ca(site: Site, pki: Pki) -> None:
+    """The update fails for another reason, and the token that brought the certificate is used up."""
+    site.join()
+    new = rotated(site, pki)
+    signed = pki.client.read_bytes() + b"# by the new CA\n"
+
+    def starts() -> None:
+        if not site.machine.path(IDENTITY).exists():
+            site.machine.put(IDENTITY, signed, 0o600)
+            site.api.refuse = {}
+            site.api.nodes["edge-1"] = a_node(ready=False)
+
+    site.machine.commands.on_start[KUBELET] = starts
+    with pytest.raises(NodeNotReady) as caught:
+        site.join(new, NEW_TOKEN, {"upgrade": {"gateSeconds": 30}})
+    assert caught.value.rolled_back
+    assert site.machine.path(IDENTITY).read_bytes() == signed
+
+
+def test_a_new_token_lifts_the_block_of_an_expired_one(site: Site, pki: Pki) -> None:
+    site.join()
+    new = rotated(site, pki)
+    starts = site.machine.commands.on_start.pop(KUBELET)
+    site.machine.commands.logs[KUBELET] = "E1115 cannot create certificate signing request: Unauthorized\n"
+    with pytest.raises(TokenRefused):
+        site.join(new, {"azure": {"bootstrapToken": {"token": "expire.0123456789abcdef"}}})
+    site.machine.commands.on_start[KUBELET] = starts
+    site.machine.commands.logs.clear()
+    assert site.join(new, NEW_TOKEN).node["ready"]
 
 
 def test_a_certificate_of_another_owners_kubelet_is_not_touched(site: Site, pki: Pki) -> None:

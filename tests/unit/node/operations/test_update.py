@@ -6,14 +6,14 @@
 from __future__ import annotations
 
 import json
+import time
 from typing import Any
 
 import pytest
 
-from ansible_collections.aks.flexnode.plugins.module_utils.node.engine.records.record import Record, Stage
+from ansible_collections.aks.flexnode.plugins.module_utils.node.cli import main
 from ansible_collections.aks.flexnode.plugins.module_utils.node.engine.records.state import DATA_DIR
 from ansible_collections.aks.flexnode.plugins.module_utils.node.errors import (
-    ApiUnreachable,
     Blocked,
     ConfigInvalid,
     Downgrade,
@@ -26,45 +26,23 @@ from ansible_collections.aks.flexnode.plugins.module_utils.node.errors import (
     UnitFailed,
     VersionSkew,
 )
+from ansible_collections.aks.flexnode.plugins.module_utils.node.operations.join_record import JoinRecord
 from ansible_collections.aks.flexnode.plugins.module_utils.node.operations.leave import leave
 from ansible_collections.aks.flexnode.plugins.module_utils.node.operations.status import status_of
 from tests.unit.node.fake_api import a_node, a_pod
 from tests.unit.node.servers import Pki
-from tests.unit.node.sites import KUBELET, VERSIONS, Site, catalogue
-
-MORE = {"node": {"maxPods": 50}}
-SHORT = {"upgrade": {"gateSeconds": 10}}
-CONFIG = "/etc/default/kubeletconfig.json"
-
-
-def also(version: str, of: str = "kubernetes") -> dict[str, Any]:
-    """A document that wants another version, of which the mirror has a file."""
-    digests = catalogue()
-    names = ("kubelet", "kubectl", "kubeadm") if of == "kubernetes" else (of,)
-    for name in names:
-        digests[name][version] = digests[name][VERSIONS[name]]
-    return {of: {"version": version}, "mirror": {"catalogue": digests}}
-
-
-def exits_from_now_on(site: Site) -> None:
-    """The kubelet exits a second after each start; systemd starts it again."""
-    commands, clock = site.machine.commands, site.machine.clock
-    commands.logs[KUBELET] = "E1115 failed to parse eviction threshold\n"
-
-    def starts() -> None:
-        bad = '"maxPods": 50' in site.machine.text(CONFIG)
-        began = clock.time
-
-        def passes() -> None:
-            commands.started[KUBELET] = clock.time
-            commands.restarts[KUBELET] = int(clock.time - began)
-
-        clock.then = passes if bad else lambda: None
-        if not bad:
-            commands.restarts[KUBELET] = 0
-
-    commands.on_start[KUBELET] = starts
-
+from tests.unit.node.sites import (
+    CONFIG,
+    DRAINED,
+    KUBELET,
+    MORE,
+    SHORT,
+    Killed,
+    Site,
+    also,
+    exits_from_now_on,
+    killed,
+)
 
 # -- rollback ----------------------------------------------------------------------------------------------
 
@@ -107,60 +85,6 @@ def test_another_document_than_the_blocked_one_is_tried(site: Site) -> None:
     assert site.machine.store.refused() == {}
 
 
-def test_a_cut_line_holds_and_the_next_run_finishes(site: Site) -> None:
-    site.join()
-    before = site.machine.snapshot("/etc", "/usr")
-    site.machine.commands.on_start[KUBELET] = lambda: site.api.refuse.update({"GET": 503})
-    with pytest.raises(ApiUnreachable, match="stays in place"):
-        site.join(MORE, SHORT)
-    store = site.machine.store
-    record = Record.of(store.transaction())
-    assert record is not None
-    assert record.stage is Stage.PROVING
-    assert '"maxPods": 50' in site.machine.text(CONFIG)
-    site.api.refuse.clear()
-    site.api.nodes["edge-1"] = a_node(ready=False)  # the line is back, and the node is not well
-    site.machine.commands.on_start[KUBELET] = lambda: site.api.nodes.update({"edge-1": a_node()})
-    with pytest.raises(NodeNotReady, match="rolled back"):
-        site.join(MORE, SHORT)
-    assert site.machine.snapshot("/etc", "/usr") == before
-    assert store.transaction() is None
-
-
-def test_a_cut_line_holds_and_the_next_run_commits(site: Site) -> None:
-    site.join()
-    site.machine.commands.on_start[KUBELET] = lambda: site.api.refuse.update({"GET": 503})
-    with pytest.raises(ApiUnreachable):
-        site.join(MORE, SHORT)
-    site.api.refuse.clear()
-    run = site.join(MORE, SHORT)
-    assert run.actions == []
-    store = site.machine.store
-    assert store.transaction() is None
-    assert (store.applied_config() or {})["node"]["maxPods"] == 50
-
-
-def test_a_rollback_that_was_killed_is_completed_by_the_next_run(site: Site) -> None:
-    site.join()
-    before = site.machine.snapshot("/etc", "/usr")
-    exits_from_now_on(site)
-
-    class Killed(BaseException):
-        pass
-
-    def progress(sentence: str) -> None:
-        if "rolling back" in sentence or (sentence.startswith("start ") and site.machine.store.transaction()):
-            record = Record.of(site.machine.store.transaction())
-            if record and record.stage is Stage.ROLLING_BACK:
-                raise Killed
-
-    with pytest.raises(Killed):
-        site.join(MORE, progress=progress)
-    assert site.join().summary == "unchanged"
-    assert site.machine.snapshot("/etc", "/usr") == before
-    assert site.machine.store.transaction() is None
-
-
 def test_a_rollback_that_can_not_be_completed_is_an_error(site: Site) -> None:
     site.join()
     exits_from_now_on(site)
@@ -182,6 +106,29 @@ def test_a_rollback_that_can_not_be_completed_is_an_error(site: Site) -> None:
     assert '"maxPods": 110' in site.machine.text(CONFIG)
 
 
+def test_the_command_retries_what_was_rolled_back(site: Site) -> None:
+    site.join()
+    exits_from_now_on(site)
+    with pytest.raises(UnitFailed):
+        site.join(MORE)
+    site.machine.commands.on_start.clear()  # the cause is mended
+    assert main(["update", "--retry"], site.machine.host) == 0
+    assert '"maxPods": 50' in site.machine.text(CONFIG)
+    assert site.machine.store.refused() == {}
+
+
+@pytest.mark.parametrize("change", [{"cni": {"mode": "none"}}, also("1.4.4", "runc")], ids=["cni", "runc"])
+def test_a_change_without_a_restart_needs_a_report_from_after_it(site: Site, change: dict[str, Any]) -> None:
+    bridge = {"cni": {"mode": "bridge", "podCIDR": "10.9.0.0/24"}}
+    site.join(bridge)
+    site.machine.clock.time += 3600
+    reported = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(site.machine.clock.time - 3))
+    site.api.nodes["edge-1"] = a_node(beat=reported)
+    with pytest.raises(NodeNotReady, match="has not reported since") as caught:
+        site.join({"cni": {"podCIDR": None}} if "cni" in change else bridge, change, SHORT)
+    assert caught.value.rolled_back
+
+
 def test_a_repair_is_not_rolled_back_to_the_damage(site: Site) -> None:
     site.join()
     site.machine.put(CONFIG, "{}", 0o600)
@@ -197,6 +144,7 @@ REFUSALS: list[tuple[dict[str, Any], type[FlexNodeError]]] = [
     ({"containerd": {"version": "2.9.9"}}, NotInCatalogue),
     (also("1.36.1"), VersionSkew),
     (also("1.33.1"), Downgrade),
+    ({"node": {"maxPods": -1}}, ConfigInvalid),
 ]
 
 
@@ -210,6 +158,7 @@ def test_a_refused_document_does_not_replace_the_working_one(
         site.join(change)
     store = site.machine.store
     assert store.current_config() == store.applied_config()
+    assert store.refused()["code"] == error.code, "it is kept beside, with the reason"
     assert site.machine.snapshot("/etc", "/usr", "/opt") == before
     assert site.machine.commands.changing() == calls
     assert status_of(site.machine.host, "x86_64")["node"]["status"] == "Ready"
@@ -226,6 +175,35 @@ def test_a_downgrade_must_be_allowed(site: Site) -> None:
         site.join(also("1.34.3"))
     run = site.join(also("1.34.3"), {"upgrade": {"allowDowngrade": True}})
     assert "kubernetes 1.34.4 -> 1.34.3" in run.summary
+
+
+def applied_by_a_release_with(site: Site, containerd: str) -> None:
+    """As another release leaves the node: the document names no version, and its default is another one."""
+    state = site.machine.store.state()
+    site.machine.store.note(versions={**state["versions"], "containerd": containerd})
+
+
+def test_the_older_default_of_another_release_is_a_downgrade(site: Site) -> None:
+    site.join()
+    applied_by_a_release_with(site, containerd="2.9.9")
+    with pytest.raises(Downgrade, match=r"2\.3\.4 is older than the installed 2\.9\.9"):
+        site.join(check=True)
+
+
+def test_a_new_major_of_containerd_by_default_drains(site: Site) -> None:
+    site.join()
+    applied_by_a_release_with(site, containerd="1.7.32")
+    assert site.join(MORE, check=True).drains
+
+
+def test_a_node_whose_document_this_release_refuses_takes_a_better_one(site: Site) -> None:
+    site.join()
+    for name in ("applied-config.json", "current-config.json"):
+        old = json.loads(site.machine.text(f"{DATA_DIR}/{name}"))
+        old["containerd"] = {"metricsAddress": "::1:10257"}
+        site.machine.put(f"{DATA_DIR}/{name}", json.dumps(old), 0o600)
+    run = site.join({"containerd": {"metricsAddress": "127.0.0.1:10257"}})
+    assert run.outcome.kind == "updated"
 
 
 # -- what happened, in words -------------------------------------------------------------------------------
@@ -250,6 +228,20 @@ def test_labels_and_taints_never_restart_the_kubelet(site: Site, change: dict[st
     assert site.machine.commands.times("systemctl", "restart") == restarts
 
 
+def test_labels_of_an_update_that_was_killed_are_removed_by_the_next(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    site.join()
+    with monkeypatch.context() as patched:
+        patched.setattr(JoinRecord, "joined", killed)
+        with pytest.raises(Killed):
+            site.join({"node": {"labels": {"rack": "7"}}})
+    assert site.api.nodes["edge-1"]["metadata"]["labels"]["rack"] == "7"
+    site.join({"node": {"labels": {"row": "2"}}})
+    labels = site.api.nodes["edge-1"]["metadata"]["labels"]
+    assert (labels.get("rack"), labels["row"]) == (None, "2")
+
+
 def test_taints_that_only_the_controller_can_change_are_returned_until_they_are_changed(site: Site) -> None:
     taint = {"key": "dedicated", "value": "edge", "effect": "NoSchedule"}
     site.join()
@@ -266,10 +258,6 @@ def test_taints_that_only_the_controller_can_change_are_returned_until_they_are_
 # -- drain -------------------------------------------------------------------------------------------------
 
 
-def always(site: Site) -> dict[str, Any]:
-    return {**MORE, "upgrade": {"drain": "always", "drainSeconds": 30}}
-
-
 def test_pods_leave_after_the_fetch_and_before_the_change(site: Site) -> None:
     site.join()
     site.api.pods = [a_pod("web")]
@@ -278,7 +266,7 @@ def test_pods_leave_after_the_fetch_and_before_the_change(site: Site) -> None:
         bool(site.api.nodes["edge-1"]["spec"].get("unschedulable")) and not site.api.pods
     )
     told: list[str] = []
-    run = site.join(always(site), progress=told.append)
+    run = site.join(DRAINED, progress=told.append)
     assert run.drains
     assert seen == [True]
     assert not site.api.nodes["edge-1"]["spec"].get("unschedulable")
@@ -289,7 +277,7 @@ def test_pods_leave_after_the_fetch_and_before_the_change(site: Site) -> None:
 def test_a_node_that_someone_else_cordoned_stays_so(site: Site) -> None:
     site.join()
     site.api.nodes["edge-1"]["spec"]["unschedulable"] = True
-    site.join(always(site))
+    site.join(DRAINED)
     assert site.api.nodes["edge-1"]["spec"]["unschedulable"] is True
 
 
@@ -298,7 +286,7 @@ def test_pods_that_do_not_leave_end_the_update_before_anything_stops(site: Site)
     site.api.pods, site.api.protected = [a_pod("web")], {"web"}
     before, calls = site.machine.snapshot("/etc", "/usr"), site.machine.commands.changing()
     with pytest.raises(NotDrained, match="default/web"):
-        site.join(always(site))
+        site.join(DRAINED)
     assert site.machine.snapshot("/etc", "/usr") == before
     assert site.machine.commands.changing() == calls
     assert not site.api.nodes["edge-1"]["spec"].get("unschedulable")
@@ -311,7 +299,7 @@ def test_the_node_takes_pods_again_after_a_rollback(site: Site) -> None:
     site.join()
     exits_from_now_on(site)
     with pytest.raises(UnitFailed):
-        site.join(always(site))
+        site.join(DRAINED)
     assert not site.api.nodes["edge-1"]["spec"].get("unschedulable")
     assert "cordoned" not in site.machine.store.state()
 
@@ -385,13 +373,6 @@ def test_state_without_a_version_is_migrated(site: Site) -> None:
     assert '"schema": 2' in site.machine.text(f"{DATA_DIR}/journal")
 
 
-def test_an_invalid_document_is_refused_before_it_is_stored(site: Site) -> None:
-    site.join()
-    with pytest.raises(ConfigInvalid):
-        site.join({"node": {"maxPods": -1}})
-    assert site.machine.store.current_config() == site.machine.store.applied_config()
-
-
 def test_every_change_is_in_the_diff_and_no_secret(site: Site) -> None:
     site.join()
     overrides = {"kubelet": {"configOverrides": {"staticPodURLHeader": {"Authorization": ["Bearer s3cret"]}}}}
@@ -405,10 +386,12 @@ def test_every_change_is_in_the_diff_and_no_secret(site: Site) -> None:
 def test_the_previous_version_is_kept_and_no_older_one(site: Site, pki: Pki) -> None:
     site.api.version = "v1.35.9"
     for version in ("1.34.4", "1.34.5", "1.34.6"):
-        site.machine.commands.on_start[KUBELET] = lambda version=version: (
-            site.kubelet_starts(pki),
-            site.api.nodes.update({"edge-1": a_node(version=version)}),
-        )
+
+        def starts(version: str = version) -> None:
+            site.kubelet_starts(pki)
+            site.api.nodes["edge-1"] = a_node(version=version)
+
+        site.machine.commands.on_start[KUBELET] = starts
         site.join(also(version))
     versions = [path.name for path in site.machine.path("/opt/aks-flex-node/versions/kubelet").iterdir()]
     assert sorted(name.partition("-")[0] for name in versions) == ["1.34.5", "1.34.6"]
