@@ -5,13 +5,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from ..config.model import NodeConfig
 from ..config.parse import parse
 from ..config.types.setting import Purpose
 from ..engine.prune import clear_staging
+from ..engine.records.journal import Entry
 from ..engine.records.state import Phase, Store, store_of
 from ..engine.restarts import Progress, silent
 from ..engine.restore_host import Restored, restore_host
@@ -22,6 +23,7 @@ from ..machine.layout import CONTAINERD, KUBELET, UNIT_DIR
 from ..machine.links import real_path
 from ..node_object.drain import drain
 from ..node_object.this_node import ThisNode
+from ..resources.paths import path_mark
 from ..resources.units import RUNNING, unit_states
 from .runtime_users import (
     DATA,
@@ -97,7 +99,7 @@ def leave(host: Host, *, drain_seconds: float = 60, check: bool = False, progres
         if store.applied_if_intact() and not again and not node.has_credential:
             report.node_remains = "the kubelet has no certificate to delete it with"
     users = RuntimeUsers()
-    if journaled & {f"unit:{CONTAINERD}", f"file:{UNIT_DIR}/{CONTAINERD}"}:
+    if f"unit:{CONTAINERD}" in journaled or has_our_containerd(host, entries):
         if not older_than_join(entries):
             users = runtime_users(host)
         act("stop all pods", lambda: stop_pods(host))
@@ -117,6 +119,12 @@ def leave(host: Host, *, drain_seconds: float = 60, check: bool = False, progres
     if not any(item.outcome == "failed" for item in report.items):  # otherwise the next run needs the journal
         report.remains += store.forget()
     return report
+
+
+def has_our_containerd(host: Host, entries: Sequence[Entry]) -> bool:
+    """Whether the unit file of containerd is ours now: a run may have been killed before it replaced it."""
+    unit_file = f"file:{UNIT_DIR}/{CONTAINERD}"
+    return any(entry.key == unit_file and path_mark(host, entry.name) in entry.marks for entry in entries)
 
 
 def was_leaving(store: Store, report: Left, progress: Progress) -> bool:
