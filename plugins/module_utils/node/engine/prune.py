@@ -69,6 +69,22 @@ def prune(host: Host, store: Store, keep: Iterable[str]) -> list[str]:
     return removed
 
 
+def discard_new(host: Host, store: Store, generation: Mapping[str, Origin]) -> None:
+    """Remove versions that a transaction installed and that nothing uses: it was rolled back, or replaced.
+
+    generation: the one before that transaction; its keys name what the transaction changed.
+    """
+    links = [entry.name for entry in store.journal.entries() if entry.kind == "link"]
+    used = versions_behind(host, links)
+    unused = []
+    for key in generation:
+        kind, _colon, name = key.partition(":")
+        resource = KINDS.get(kind)
+        if resource and resource.content_addressed and name not in used and not host.remove_tree(name):
+            unused.append(key)
+    store.journal.release(unused)
+
+
 def clear_staging(host: Host, keep: Collection[str] = ()) -> None:
     """Remove versions that are unpacked but not in place, except those that are still needed."""
     for name in _directories(host, VERSIONS_DIR):

@@ -18,6 +18,7 @@ from ..resources.tree import Tree
 from ..resources.units import Unit
 from .orphans import Orphan
 from .plan import Plan
+from .prune import discard_new
 from .records.record import Record, Stage
 from .records.state import Store
 from .restarts import Progress, reload_and_restart, restart_order, running_units, silent
@@ -185,6 +186,7 @@ def undo(record: Record, error: FlexNodeError, host: Host, store: Store, progres
     failures = roll_back(record, host, store, progress)
     if not failures:
         try:
+            discard_new(host, store, record.before)
             store.returned(record)
         except FlexNodeError as second:
             failures.append(f"{second.what}: {second.why}")

@@ -17,7 +17,7 @@ from ..config.parse import parse
 from ..engine.fetch import Fetcher
 from ..engine.leftovers import clear_leftovers
 from ..engine.plan import Plan, Step, make_plan
-from ..engine.prune import clear_staging, prune, versions_before
+from ..engine.prune import clear_staging, discard_new, prune, versions_before
 from ..engine.records.origins import prune_origins
 from ..engine.records.record import Record
 from ..engine.records.state import Phase, Store
@@ -294,6 +294,7 @@ def tidy(plan: Plan, host: Host, store: Store) -> None:
     if done and plan.versions:  # without a new version the previous one stays the previous one
         prune(host, store, versions_before(done.before))
     else:
+        discard_new(host, store, done.before if done else {})
         clear_staging(host)
 
 

@@ -13,6 +13,7 @@ from typing import Any
 from ..components.services import SERVICES
 from ..config.document import canonical
 from ..config.parse import parse
+from ..engine.prune import discard_new
 from ..engine.records.record import Record, Stage
 from ..engine.records.state import Phase, Store
 from ..engine.restarts import Progress
@@ -111,6 +112,7 @@ def finish_previous(host: Host, store: Store, progress: Progress) -> None:
             why=f"{'; '.join(failures)}; it is rolled back because of {record.reason.get('code')}: "
             f"{record.reason.get('message')}",
         )
+    discard_new(host, store, record.before)
     store.returned(record)
     if (applied := store.applied_if_intact()) is not None:
         error = FlexNodeError("an interrupted rollback was completed")
