@@ -13,6 +13,7 @@ from typing import Any
 from ..components.services import SERVICES
 from ..config.document import canonical
 from ..config.parse import parse
+from ..engine.leftovers import clear_leftovers
 from ..engine.prune import discard_new
 from ..engine.records.record import Record, Stage
 from ..engine.records.state import Phase, Store
@@ -105,6 +106,7 @@ def finish_previous(host: Host, store: Store, progress: Progress) -> None:
     if record is None or record.stage is not Stage.ROLLING_BACK:
         return
     progress("completing an interrupted rollback")
+    clear_leftovers(host, store)
     if failures := roll_back(record, host, store, progress):
         raise RollbackIncomplete(
             "the previous generation can't be restored",

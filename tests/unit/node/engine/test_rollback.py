@@ -31,9 +31,10 @@ from ansible_collections.aks.flexnode.plugins.module_utils.node.errors import (
     NodeNotReady,
 )
 from ansible_collections.aks.flexnode.plugins.module_utils.node.machine.host import Host
+from ansible_collections.aks.flexnode.plugins.module_utils.node.machine.layout import AGENT_DIR
 from ansible_collections.aks.flexnode.plugins.module_utils.node.resources.base import Resource
 from ansible_collections.aks.flexnode.plugins.module_utils.node.resources.kernel import KernelModule, Sysctl
-from ansible_collections.aks.flexnode.plugins.module_utils.node.resources.paths import Directory, File
+from ansible_collections.aks.flexnode.plugins.module_utils.node.resources.paths import Directory, File, Link
 from ansible_collections.aks.flexnode.plugins.module_utils.node.resources.program import Program
 from ansible_collections.aks.flexnode.plugins.module_utils.node.resources.units import Unit
 from tests.unit.node.engine.an_app import (
@@ -185,13 +186,14 @@ def test_a_rollback_goes_on_past_an_item_that_fails_and_both_errors_are_told(
     assert machine.text("/etc/app/config") == "one"
 
 
-def test_a_repaired_program_and_a_new_tree_stay(machine: Machine, host: Host) -> None:
-    """Their paths contain their digest. A rollback that removed them would stop the kubelet's exec plugin."""
-    program = Program("/opt/agent", {"run": b"x"}, "run")
-    run(machine, [*an_app("one"), program])
+def test_a_repaired_program_stays(machine: Machine, host: Host) -> None:
+    """Its path contains its digest. A rollback that removed it would stop the kubelet's exec plugin."""
+    program = Program(AGENT_DIR, {"run": b"x"}, "run")
+    link = Link("/usr/bin/run", f"{program.path}/run")
+    run(machine, [*an_app("one"), program, link])
     machine.path(f"{program.path}/run").write_bytes(b"damaged")
     with pytest.raises(NodeNotReady):
-        run(machine, [*an_app("two"), program], [Watching(refuse)], around=RETURNS)
+        run(machine, [*an_app("two"), program, link], [Watching(refuse)], around=RETURNS)
     assert machine.path(f"{program.path}/run").read_bytes() == b"x"
 
 
