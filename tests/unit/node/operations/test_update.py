@@ -89,10 +89,11 @@ def test_a_rollback_that_can_not_be_completed_is_an_error(site: Site) -> None:
     site.join()
     exits_from_now_on(site)
 
+    kept, lost = site.machine.path(f"{DATA_DIR}/origins"), site.machine.path("/lost")
+
     def loses_what_was_kept(sentence: str) -> None:
         if "rolling back" in sentence:
-            for file in site.machine.path(f"{DATA_DIR}/origins").iterdir():
-                file.rename(f"{file}.lost")
+            kept.rename(lost)
 
     with pytest.raises(UnitFailed, match="eviction threshold") as caught:
         site.join(MORE, progress=loses_what_was_kept)
@@ -100,8 +101,7 @@ def test_a_rollback_that_can_not_be_completed_is_an_error(site: Site) -> None:
     assert caught.value.changed
     with pytest.raises(RollbackIncomplete, match="eviction threshold"):
         site.join()
-    for file in site.machine.path(f"{DATA_DIR}/origins").iterdir():
-        file.rename(str(file).removesuffix(".lost"))
+    lost.rename(kept)
     assert site.join().summary == "unchanged"
     assert '"maxPods": 110' in site.machine.text(CONFIG)
 
