@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import enum
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -36,9 +35,9 @@ class Record:
     reason: Mapping[str, Any] = field(default_factory=dict)  # why it is rolled back
 
     @classmethod
-    def new(cls, source: Mapping[str, Any] | None) -> Record:
-        """A transaction that begins now."""
-        return cls(os.urandom(6).hex(), source=source)
+    def new(cls, source: Mapping[str, Any] | None, now: float) -> Record:
+        """A transaction that begins now; its time names it."""
+        return cls(f"{now:.6f}", source=source)
 
     @classmethod
     def of(cls, stored: Mapping[str, Any] | None) -> Record | None:
