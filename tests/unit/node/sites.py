@@ -14,6 +14,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+import pytest
+
 from ansible_collections.aks.flexnode.plugins.module_utils.node.components.cni import PLUGINS
 from ansible_collections.aks.flexnode.plugins.module_utils.node.config.document import merge
 from ansible_collections.aks.flexnode.plugins.module_utils.node.operations.obtain import obtain
@@ -162,9 +164,17 @@ class Killed(BaseException):
     """kill -9: nothing catches it."""
 
 
-def killed(*_arguments: Any) -> None:
-    """In place of a step that is never reached."""
-    raise Killed
+@contextmanager
+def killed_at(monkeypatch: pytest.MonkeyPatch, owner: type, method: str) -> Iterator[None]:
+    """The process dies at the first call of a method."""
+
+    def dies(*_arguments: Any) -> None:
+        raise Killed
+
+    with monkeypatch.context() as patched:
+        patched.setattr(owner, method, dies)
+        with pytest.raises(Killed):
+            yield
 
 
 @contextmanager

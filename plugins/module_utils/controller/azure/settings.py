@@ -110,7 +110,7 @@ def _layers(source: str, module: Layer, env: Layer, home: str) -> Sequence[Layer
 
 
 def _method(layers: Sequence[Layer]) -> str:
-    """How a service principal of these layers signs in; empty where there is nothing to sign in with."""
+    """How a service principal of these layers signs in; empty: they contain no credential."""
     for layer in layers:
         for name, method in PROOFS.items():
             if layer.get(name):

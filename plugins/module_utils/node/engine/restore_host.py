@@ -86,7 +86,7 @@ def _restored(
     keep: Mapping[str, str],
     progress: Progress,
 ) -> Restored | None:
-    """Restore one item; None: there is nothing to restore, or not now."""
+    """Restore one item; None: it has its original state, or its turn comes later."""
     if entry.kind not in KINDS:
         why = "this version does not know how to restore it; use the version that joined this machine"
         return Restored(entry.key, "failed", why)

@@ -169,7 +169,7 @@ def prove(
 def conclude(
     record: Record, error: FlexNodeError, host: Host, store: Store, progress: Progress, around: Around
 ) -> None:
-    """A gate failed. Roll back, unless there is nothing to return to or the gate was inconclusive."""
+    """A gate failed. Roll back, unless no generation worked before, or the gate was inconclusive."""
     error.at_gate, error.changed = True, bool(record.before)
     if not around.returns:
         return

@@ -83,40 +83,26 @@ def reconcile(
         if not check and applied is not None:
             obtained.refuse(error)
         raise
-    previous_source = store.source()
-    obtained.keep()
     record = (
         JoinRecord.of(obtained.node, store, had_certificate=work.has_certificate) if work.runs_node else None
     )
-    # What works now is what can drain and uncordon: the new configuration may name another server.
-    present = present_node(obtained, applied)
     around = Around(
-        fetched=(lambda: drain_first(present, store, progress)) if run.drains else nothing,
+        fetched=(lambda: drain_first(present_node(obtained, applied), store, progress))
+        if run.drains
+        else nothing,
         starting=record.kubelet_starts if record else nothing,
         returns=applied is not None and (applied != obtained.document or work.plan.replaces_program),
-        source=previous_source,
+        source=store.source(),
         reason=reason_for(obtained),
     )
+    obtained.keep()
     try:
         apply(work, obtained, record, timings, progress, around)
         if record:
             settle_node(obtained, applied, record, run)
     except FlexNodeError as error:
         if record:
-            try:
-                works = False
-                if error.rolled_back and applied is not None:
-                    works = settle_previous(error, host, store, applied, progress)
-                elif applied is not None and not error.at_gate and store.transaction() is None:
-                    # It failed before the first change.
-                    store.returned(Record(source=previous_source, reason=around.reason(error, False)))
-                    works = True
-                end_drain(present, store, error)
-                record.failed(error, works=works)
-            except (
-                FlexNodeError
-            ) as second:  # a full disk, for example: the first error is the one that counts
-                error.add(f"this could not be recorded: {second.what}: {second.why}")
+            settle_failure(error, obtained, applied, record, around, progress)
         raise
     if record:
         commit(obtained, components, record)
@@ -228,7 +214,7 @@ def apply(
     else:
         around.starting()
         unproven = Record.of(store.transaction())
-        # Without an unfinished transaction there is nothing to roll back.
+        # Only an unfinished transaction can be rolled back.
         around = around if unproven else replace(around, returns=False)
         prove(gates, unproven or Record(), host, store, timings=timings, progress=progress, around=around)
     store.journal.release(plan.settled)  # not before the gates: a rollback may bring these items back
@@ -245,12 +231,38 @@ def also_noting(starting: Callable[[], None], changed: list[float], host: Host) 
 
 
 def present_node(obtained: Obtained, applied: Mapping[str, Any] | None) -> ThisNode:
-    """The node as it works now; the new one before the first join, or if that document became invalid."""
+    """The node as it works now, for a drain: the new configuration may name another server.
+
+    Before the first join, or if this release refuses the applied document, the node of the new one.
+    """
     try:
         config = parse(applied, purpose="join", pollable=True) if applied else None
     except ConfigInvalid:
         config = None
     return ThisNode.of(obtained.node.host, config) if config else obtained.node
+
+
+def settle_failure(
+    error: FlexNodeError,
+    obtained: Obtained,
+    applied: Mapping[str, Any] | None,
+    record: JoinRecord,
+    around: Around,
+    progress: Progress,
+) -> None:
+    """Record a failed run, and leave the Node as it can be left; the error says what became of it."""
+    host, store, works = obtained.node.host, obtained.store, False
+    try:
+        if error.rolled_back and applied is not None:
+            works = settle_previous(error, host, store, applied, progress)
+        elif applied is not None and not error.at_gate and store.transaction() is None:
+            # It failed before the first change: the previous document is the current one again.
+            store.returned(Record(source=around.source, reason=around.reason(error, False)))
+            works = True
+        end_drain(present_node(obtained, applied), store, error)
+        record.failed(error, works=works)
+    except FlexNodeError as second:  # a full disk, for example: the first error is the one that counts
+        error.add(f"this could not be recorded: {second.what}: {second.why}")
 
 
 def settle_node(

@@ -101,7 +101,10 @@ def finish_previous(host: Host, store: Store, progress: Progress) -> None:
     record = Record.of(store.transaction())
     if record and record.id and record.id == store.state().get("committed"):
         # Its gates have passed: it is the generation to return to, not the one before it.
-        store.finish() if not record.restarts else store.begin(replace(record, before={}, id="").as_dict())
+        if record.restarts:
+            store.begin(replace(record, before={}, id="").as_dict())
+        else:
+            store.finish()
         return
     if record is None or record.stage is not Stage.ROLLING_BACK:
         return

@@ -38,7 +38,7 @@ from tests.unit.node.sites import (
     Killed,
     Site,
     exits_from_now_on,
-    killed,
+    killed_at,
 )
 
 FORTY = {"node": {"maxPods": 40}}
@@ -158,10 +158,8 @@ def test_an_update_that_was_killed_after_its_commit_is_the_one_to_return_to(
     site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     site.join()
-    with monkeypatch.context() as patched:
-        patched.setattr(Store, "finish", killed)
-        with pytest.raises(Killed):
-            site.join(FORTY)
+    with killed_at(monkeypatch, Store, "finish"):
+        site.join(FORTY)
     exits_from_now_on(site)
     with pytest.raises(UnitFailed, match="rolled back"):
         site.join(MORE)

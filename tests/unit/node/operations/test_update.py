@@ -37,11 +37,10 @@ from tests.unit.node.sites import (
     KUBELET,
     MORE,
     SHORT,
-    Killed,
     Site,
     also,
     exits_from_now_on,
-    killed,
+    killed_at,
 )
 
 # -- rollback ----------------------------------------------------------------------------------------------
@@ -232,10 +231,8 @@ def test_labels_of_an_update_that_was_killed_are_removed_by_the_next(
     site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     site.join()
-    with monkeypatch.context() as patched:
-        patched.setattr(JoinRecord, "joined", killed)
-        with pytest.raises(Killed):
-            site.join({"node": {"labels": {"rack": "7"}}})
+    with killed_at(monkeypatch, JoinRecord, "joined"):
+        site.join({"node": {"labels": {"rack": "7"}}})
     assert site.api.nodes["edge-1"]["metadata"]["labels"]["rack"] == "7"
     site.join({"node": {"labels": {"row": "2"}}})
     labels = site.api.nodes["edge-1"]["metadata"]["labels"]

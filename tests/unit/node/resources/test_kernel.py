@@ -257,7 +257,7 @@ def test_an_fstab_whose_link_was_changed_only_loses_our_notes(machine: Machine) 
 
 
 def test_an_fstab_that_is_a_link_to_a_file_of_another_user_is_not_written(machine: Machine) -> None:
-    place = machine.put("/home/user/fstab", "UUID=1 / ext4 defaults 0 1\n")
+    place = machine.put("/srv/edge/fstab", "UUID=1 / ext4 defaults 0 1\n")
     os.chown(place, 1000, 1000)
     machine.path("/etc").mkdir()
     machine.path("/etc/fstab").symlink_to(place)
