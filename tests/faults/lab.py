@@ -172,8 +172,9 @@ class World:
     def photo(self, *, times: bool = False) -> Photo:
         """Every file to the byte with mode and owner, the units, the Nodes."""
         nodes = copy.deepcopy(self.nodes)
-        for node in nodes.values():  # when a configuration was applied differs between any two runs
+        for node in nodes.values():  # when it was applied and how often it was written differ between runs
             node["metadata"].get("annotations", {}).pop(APPLIED_TIME, None)
+            node["metadata"].pop("resourceVersion", None)
         found: Photo = {"units": running(self.machine.commands.units), "nodes": nodes}
         root = str(self.machine.root)
         for directory, names, files in os.walk(root):
@@ -212,13 +213,15 @@ def seen(path: str, times: bool) -> tuple[Any, ...]:
 
 
 def differences(wanted: Photo, found: Photo) -> list[str]:
-    """What is not the same, one line each."""
+    """What is not the same, one line each, from shortly before the place where it begins."""
 
-    def shown(value: Any) -> str:
-        return "nothing" if value is None else str(value)[:300]
+    def line(found: Any, wanted: Any) -> str:
+        both = [str("nothing" if value is None else value) for value in (found, wanted)]
+        start = max(0, len(os.path.commonprefix(both)) - 40)
+        return " instead of ".join(text[start : start + 300] for text in both)
 
     return [
-        f"{key}: {shown(found.get(key))} instead of {shown(wanted.get(key))}"
+        f"{key}: {line(found.get(key), wanted.get(key))}"
         for key in sorted(wanted.keys() | found.keys())
         if wanted.get(key) != found.get(key)
     ]

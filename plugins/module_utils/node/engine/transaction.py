@@ -109,7 +109,7 @@ def execute(
         # Units that ran before the first join must run again after unbootstrap.
         store.journal.record([Unit(unit) for unit in (*restarts, *last)])
         reload = plan.reload or any(step.resource.name.startswith(UNIT_DIR) for step in plan.steps)
-        unproven = Record.of(store.transaction()) or Record.new(around.source, host.clock.now())
+        unproven = Record.of(store.transaction()) or Record(source=around.source)
         generation = previous_generation(plan, host, store.journal, unproven.before)
         record = replace(
             unproven, stage=Stage.APPLYING, before=generation, restarts=(*restarts, *last), reload=reload

@@ -19,7 +19,7 @@ from ..engine.leftovers import clear_leftovers
 from ..engine.plan import Plan, Step, make_plan
 from ..engine.prune import clear_staging, discard_new, prune, versions_before
 from ..engine.records.origins import prune_origins
-from ..engine.records.record import Record
+from ..engine.records.record import Record, Stage
 from ..engine.records.state import Phase, Store
 from ..engine.restarts import Progress, silent
 from ..engine.transaction import Around, Gate, Timings, execute, nothing, prove
@@ -289,7 +289,7 @@ def commit(obtained: Obtained, components: Sequence[str], record: JoinRecord) ->
     """The gates have passed: what was applied is the generation that the next run can roll back to."""
     store = obtained.store
     if done := Record.of(store.transaction()):
-        store.note(committed=done.id)  # first: from here on nothing returns to the generation before it
+        store.begin(replace(done, stage=Stage.COMMITTED).as_dict())  # first: from here on nothing returns
     record.joined()
     config = obtained.node.config
     installed = {name: str(version) for name, version in versions(config).items()}

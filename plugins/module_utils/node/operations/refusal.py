@@ -99,10 +99,10 @@ def check_blocked(obtained: Obtained) -> None:
 def finish_previous(host: Host, store: Store, progress: Progress) -> None:
     """Complete what an interrupted run left: a commit, or a rollback and its uncordon."""
     record = Record.of(store.transaction())
-    if record and record.id and record.id == store.state().get("committed"):
+    if record and record.stage is Stage.COMMITTED:
         # Its gates have passed: it is the generation to return to, not the one before it.
         if record.restarts:
-            store.begin(replace(record, before={}, id="").as_dict())
+            store.begin(replace(record, before={}, stage=Stage.APPLYING).as_dict())
         else:
             store.finish()
         return

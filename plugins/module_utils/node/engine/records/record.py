@@ -18,6 +18,7 @@ class Stage(enum.Enum):
 
     APPLYING = "applying"  # items are being changed: a mixture of two generations
     PROVING = "proving"  # all is in place, and units have been restarted; the gates have not passed yet
+    COMMITTED = "committed"  # the gates have passed: nothing returns to the generation before it
     ROLLING_BACK = "rolling back"
 
 
@@ -25,7 +26,6 @@ class Stage(enum.Enum):
 class Record:
     """One transaction. It is kept until the gates have passed, or the previous generation is back."""
 
-    id: str = ""  # names it in state.json once it is committed
     stage: Stage = Stage.APPLYING
     before: Mapping[str, Origin] = field(default_factory=dict)  # the previous generation, in applied order
     restarts: tuple[str, ...] = ()  # units that must still restart
@@ -35,18 +35,12 @@ class Record:
     reason: Mapping[str, Any] = field(default_factory=dict)  # why it is rolled back
 
     @classmethod
-    def new(cls, source: Mapping[str, Any] | None, now: float) -> Record:
-        """A transaction that begins now; its time names it."""
-        return cls(f"{now:.6f}", source=source)
-
-    @classmethod
     def of(cls, stored: Mapping[str, Any] | None) -> Record | None:
         """From transaction.json; None: there is no unfinished transaction."""
         if stored is None:
             return None
         restarts = tuple(stored.get("restarts", ()))
         return cls(
-            stored.get("id", ""),
             Stage(stored.get("stage", Stage.APPLYING.value)),
             {item["key"]: item["origin"] for item in stored.get("generation", ())},
             restarts,
@@ -59,7 +53,6 @@ class Record:
     def as_dict(self) -> dict[str, Any]:
         """For transaction.json. The generation is a list: its order counts."""
         return {
-            "id": self.id,
             "stage": self.stage.value,
             "generation": [{"key": key, "origin": origin} for key, origin in self.before.items()],
             "restarts": self.restarts,

@@ -38,7 +38,6 @@ KEPT = (
     "appliedVersion",
     "labels",
     "versions",
-    "committed",
     "cordoned",
     "taints",
 )  # keys of state.json: a new phase keeps them
@@ -198,8 +197,6 @@ class Store:
     def finish(self) -> None:
         """Remove the record: the transaction is complete."""
         self._host.remove(self._path("transaction.json"))
-        if self.state().get("committed"):
-            self.note(committed=None)
 
     def returned(self, record: Record) -> None:
         """The previous generation is back: so are its document and its source. The record goes last.
