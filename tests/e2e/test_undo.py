@@ -151,3 +151,28 @@ def test_mounted_directories_lose_nothing(bed: Testbed, machines: MachineMaker, 
     assert machine.read("/var/lib/kubelet/scratch/data") == "in memory only\n"
     assert "/var/lib/kubelet/scratch" in run.output
     assert "mounted" not in fleet.node_names(bed)
+
+
+def test_another_user_of_our_containerd_keeps_its_data(
+    bed: Testbed, machines: MachineMaker, tmp_path: Path
+) -> None:
+    """As nerdctl and docker do: a namespace of their own, with an image and a container that runs."""
+    (machine,) = machines(("shared", "debian12"))
+    inventory = inventory_of(bed, machine, tmp_path)
+    fleet.succeeded(fleet.play("bootstrap", inventory))
+    image, theirs = bed.registry.workload_image, ("ctr", "--namespace=default")
+    machine.run([*theirs, "images", "pull", "--hosts-dir=/etc/containerd/certs.d", image])
+    machine.run([*theirs, "run", "--detach", image, "theirs", "/bin/sleep", "4321"])
+    pid = machine.read("/run/containerd/io.containerd.runtime.v2.task/default/theirs/init.pid")
+
+    run = fleet.play("unbootstrap", inventory)
+
+    assert run.status != 0
+    assert "namespaces default" in run.output
+    assert "not stopped: default/theirs" in run.output
+    assert machine.read(f"/proc/{pid}/cmdline").split("\0")[:2] == ["/bin/sleep", "4321"]
+    assert "shared" not in fleet.node_names(bed)
+    # The next join finds the runtime's data, and the container in it.
+    fleet.succeeded(fleet.play("bootstrap", inventory))
+    assert "theirs" in machine.run([*theirs, "containers", "ls", "--quiet"]).stdout
+    assert "k8s.io" in machine.run(["ctr", "namespaces", "ls", "--quiet"]).stdout

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import time
 from collections.abc import Callable
@@ -12,14 +13,16 @@ from pathlib import Path
 
 import pytest
 
-from testbed import Fault, Testbed, versions
+from testbed import Testbed, versions
 from testbed.machine import Machine
 from testbed.playbooks import Play
 from tests.e2e import fleet, updating
 from tests.e2e.conftest import MachineMaker
+from tests.e2e.photograph import differences, photograph
 from tests.e2e.updating import CONTAINERD, KUBELET, Document, Group, changed, with_versions
 
 Joiner = Callable[..., Group]
+WITHOUT_SCHEMAS = "4d800d2354a0f4dbcc416fef6b96c25643ba7f30"  # the last commit before state had a schema
 
 
 @pytest.fixture
@@ -142,41 +145,6 @@ def test_minor_upgrade_drains_and_waits_for_a_disruption_budget(bed: Testbed, jo
     assert not before.keys() & after.keys()
 
 
-@pytest.mark.parametrize("phase", ["fetch", "gate"])
-def test_power_cut_in_the_middle_of_an_upgrade(bed: Testbed, joined: Joiner, phase: str) -> None:
-    """The machine comes back as a working node, old or new; the next run completes the upgrade."""
-    name = f"cut-in-{phase}"
-    group = joined(name, kubernetes=versions.KUBERNETES_OLD_PATCH)
-    (machine,) = group.machines
-    before = fleet.main_pids(machine)[KUBELET]
-    newer = with_versions(bed, group.document, kubernetes=versions.KUBERNETES)
-    served = len(bed.mirror.requests())
-    if phase == "fetch":
-        bed.mirror.fail(Fault("*/kubectl", delay=8))
-    with ThreadPoolExecutor(1) as pool:
-        running = pool.submit(group.play, "update", newer)
-        try:
-            if phase == "fetch":
-                fleet.eventually("the first download", lambda: len(bed.mirror.requests()) > served)
-            else:
-                fleet.eventually(
-                    "a new kubelet", lambda: fleet.main_pids(machine)[KUBELET] not in ("0", before)
-                )
-            machine.stop()
-        finally:
-            bed.mirror.heal()
-        machine.start()
-        assert running.result(timeout=180).status != 0
-    fleet.eventually("Node Ready", partial(updating.freshly_ready, bed, machine))
-    old_or_new = (versions.KUBERNETES_OLD_PATCH, versions.KUBERNETES)[phase == "gate"]
-    assert updating.running_version(machine, KUBELET) == old_or_new
-
-    updated(group, newer)
-    assert updating.running_version(machine, KUBELET) == versions.KUBERNETES
-    assert info(bed, name)["kubeletVersion"] == f"v{versions.KUBERNETES}"
-    assert updated(group, newer).changed(name) == 0
-
-
 def test_containerd_major_up_and_a_minor_back(bed: Testbed, joined: Joiner) -> None:
     name = "shipped"
     group = joined(name, containerd=versions.CONTAINERD_OLD)
@@ -191,6 +159,31 @@ def test_containerd_major_up_and_a_minor_back(bed: Testbed, joined: Joiner) -> N
         running = fleet.eventually("the pod", lambda: updating.containers(bed, "cargo"), 60)
         assert not first.keys() & running.keys(), "a new major of the runtime is drained"
         updating.run_pods(bed, updating.pod(bed, f"fresh-{version.replace('.', '-')}", name))
+
+
+def test_a_node_of_the_release_without_schemas(bed: Testbed, machines: MachineMaker, tmp_path: Path) -> None:
+    """Its state directory is understood: an update changes what changed, and the way back is exact.
+
+    The program comes from the repository's history: this test needs a clone that has it.
+    """
+    name = "veteran"
+    (machine,) = machines((name, "debian12"))
+    before = photograph(machine)
+    program = updating.program_of(WITHOUT_SCHEMAS, tmp_path)
+    document = fleet.join_document(bed)
+    document["cni"]["podCIDR"] = machine.pod_cidr
+    machine.copy_to(program, "/run/old.pyz")
+    machine.run(["tee", "/run/config.json"], input=json.dumps(document))
+    machine.run(["python3", "/run/old.pyz", "join", "--config", "/run/config.json"], timeout=300)
+    assert "schema" not in machine.read("/var/lib/aks-flex-node/state.json")
+
+    group = Group(bed, [machine], document, tmp_path / "hosts.yml")
+    updated(group, changed(document, node={"maxPods": 45}))
+    assert fleet.node(bed, name)["status"]["capacity"]["pods"] == "45"
+    assert '"schema": 2' in machine.read("/var/lib/aks-flex-node/state.json")
+    machine.run(["rm", "/run/old.pyz", "/run/config.json"])
+    fleet.succeeded(group.play("unbootstrap", document, "--limit", name))
+    assert differences(before, photograph(machine)) == []
 
 
 def test_a_bad_machine_stops_the_batches(bed: Testbed, joined: Joiner) -> None:

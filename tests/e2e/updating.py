@@ -6,6 +6,8 @@ from __future__ import annotations
 import copy
 import datetime
 import json
+import subprocess
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -14,7 +16,7 @@ from typing import Any
 
 from testbed import Testbed
 from testbed.machine import Machine
-from testbed.playbooks import Play
+from testbed.playbooks import ROOT, Play
 from tests.e2e import fleet
 
 CONTAINERD, KUBELET = "containerd.service", "kubelet.service"
@@ -104,6 +106,17 @@ def freshly_ready(bed: Testbed, machine: Machine) -> bool:
 def status(machine: Machine) -> str:
     """What `aks-flex-node status` shows."""
     return machine.run(["aks-flex-node", "status"], check=False).stdout
+
+
+def program_of(commit: str, directory: Path) -> Path:
+    """The command as one file, built from the sources of an earlier commit."""
+    sources = directory / "sources"
+    sources.mkdir()
+    packed = subprocess.run(["git", "-C", str(ROOT), "archive", commit], capture_output=True, check=True)
+    subprocess.run(["tar", "-x", "-C", str(sources)], input=packed.stdout, check=True)
+    subprocess.run([sys.executable, "-m", "scripts.build_agent"], cwd=sources, check=True)
+    (program,) = (sources / "dist").glob("*.pyz")
+    return program
 
 
 def pod(bed: Testbed, name: str, node: str) -> dict[str, Any]:

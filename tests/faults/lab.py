@@ -217,7 +217,8 @@ def differences(wanted: Photo, found: Photo) -> list[str]:
 
     def line(found: Any, wanted: Any) -> str:
         both = [str("nothing" if value is None else value) for value in (found, wanted)]
-        start = max(0, len(os.path.commonprefix(both)) - 40)
+        pairs = enumerate(zip(*both, strict=False))
+        start = max(0, next((place for place, (one, other) in pairs if one != other), 0) - 40)
         return " instead of ".join(text[start : start + 300] for text in both)
 
     return [
