@@ -15,7 +15,6 @@ from ..config.available import check_available
 from ..config.model import NodeConfig
 from ..config.parse import parse
 from ..engine.fetch import Fetcher
-from ..engine.leftovers import clear_leftovers
 from ..engine.plan import Plan, Step, make_plan
 from ..engine.prune import clear_staging, discard_new, prune, versions_before
 from ..engine.records.origins import prune_origins
@@ -198,7 +197,6 @@ def apply(
 ) -> None:
     """Execute the plan and pass the gates; an empty plan only has to pass them."""
     node, store, host, plan = obtained.node, obtained.store, obtained.node.host, work.plan
-    clear_leftovers(host, store)
     gates: list[Gate] = []
     if record:
         ready = NodeReady(node, node.config.upgrade.gate_seconds, work.units)

@@ -97,7 +97,8 @@ def check_blocked(obtained: Obtained) -> None:
 
 
 def finish_previous(host: Host, store: Store, progress: Progress) -> None:
-    """Complete what an interrupted run left: a commit, or a rollback and its uncordon."""
+    """Complete what an interrupted run left: half-written files, a commit, or a rollback and its uncordon."""
+    clear_leftovers(host, store)
     record = Record.of(store.transaction())
     if record and record.stage is Stage.COMMITTED:
         # Its gates have passed: it is the generation to return to, not the one before it.
@@ -109,7 +110,6 @@ def finish_previous(host: Host, store: Store, progress: Progress) -> None:
     if record is None or record.stage is not Stage.ROLLING_BACK:
         return
     progress("completing an interrupted rollback")
-    clear_leftovers(host, store)
     if failures := roll_back(record, host, store, progress):
         raise RollbackIncomplete(
             "the previous generation can't be restored",
