@@ -14,7 +14,6 @@ from ..machine.host import Host
 from ..machine.layout import APPLY_SERVICE
 from ..machine.program import COMMAND
 from .quick import check_due, looks_wrong
-from .record import DriftRecord
 
 Say = Callable[[str], None]
 
@@ -32,6 +31,7 @@ def watch_drift(host: Host, store: Store, say: Say, *, hand_over: bool, whole: b
     if not (wrong or whole or check_due(host, store)):
         return None
     from .check import check_drift  # the engine and the configuration's types: only for a check
+    from .record import DriftRecord
 
     drift = check_drift(host, store, host.clock.now())
     if hand_over and (drift.repairs or drift.unsure):
