@@ -24,7 +24,7 @@ def watch_drift(host: Host, store: Store, say: Say, *, hand_over: bool, whole: b
     whole: make the whole check now, whenever the last one was.
     """
     if store.transaction() is not None:  # completing that comes first
-        return None
+        return None if hand_over or store.source() else _complete(host, store, say)
     wrong = looks_wrong(host, store)
     if wrong and hand_over:
         return _hand_over(host, say, wrong)
@@ -46,6 +46,17 @@ def watch_drift(host: Host, store: Store, say: Say, *, hand_over: bool, whole: b
             return repair(host, store, drift, say)
         settle(host, store, drift, say)
     return None
+
+
+def _complete(host: Host, store: Store, say: Say) -> int:
+    """Complete an interrupted run on a machine that polls nothing: no poll would do it."""
+    from ..operations.obtain import stored_config
+    from ..operations.reconcile import EVERYTHING, reconcile
+
+    with held(host, new_operation(), f"{COMMAND} poll", patience=0):
+        run = reconcile(stored_config(host, pollable=True), EVERYTHING, progress=say)
+    say(f"an interrupted change is complete: {run.summary}")
+    return 0
 
 
 def _hand_over(host: Host, say: Say, why: str) -> int:
