@@ -83,7 +83,6 @@ NO_EFFECT = (
     "agent.logFile",
     "agent.logLevel",
     "azure.vpn.",
-    "drift.",
     "npd.",
     "paths.configDir",
     "paths.logDir",
@@ -101,8 +100,7 @@ REFUSED = (
 )
 # Fields that are not refused where something else is there.
 ONLY_WITH: Mapping[str, str] = {
-    "continuousMonitoring": "Only with a URL that stays valid: source `blob`, or a durable `url`. "
-    "Drift is reported, not repaired."
+    "continuousMonitoring": "Only with a URL that stays valid: source `blob`, or a durable `url`."
 }
 
 # What each item on a machine is for, by its name; a pattern gathers several in one row.

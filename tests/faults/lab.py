@@ -50,6 +50,7 @@ UNCOMPARED = (
     "run/aks-flex-node",
     "var/lib/aks-flex-node/journal",
     "var/lib/aks-flex-node/origins",
+    "var/lib/aks-flex-node/drift.json",  # a history: what was found, and when
 )
 MANIFEST = ".manifest.json"
 # The update takes these away again, with a file that stands where someone else had one (lived_in).
