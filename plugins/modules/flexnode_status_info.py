@@ -59,7 +59,7 @@ from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.aks.flexnode.plugins.module_utils.node import cli as _cli  # noqa: F401
 from ansible_collections.aks.flexnode.plugins.module_utils.node.errors import FlexNodeError
 from ansible_collections.aks.flexnode.plugins.module_utils.node.machine.host import Host, require_root
-from ansible_collections.aks.flexnode.plugins.module_utils.node.operations.status import in_words, status_of
+from ansible_collections.aks.flexnode.plugins.module_utils.node.status.document import in_words, status_of
 
 
 def main() -> None:

@@ -17,7 +17,7 @@ from ..identity.token import claims, exec_credential
 from ..machine.host import Host
 from ..machine.program import COMMAND, VERSION
 from ..operations.obtain import stored_document
-from ..operations.status import NOTHING, in_words, status_of
+from ..status.document import NOTHING, in_words, status_of
 from .output import show
 from .source import open_text
 

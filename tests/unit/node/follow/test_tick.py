@@ -44,9 +44,9 @@ from ansible_collections.aks.flexnode.plugins.module_utils.node.operations.recon
     EVERYTHING,
     reconcile,
 )
-from ansible_collections.aks.flexnode.plugins.module_utils.node.operations.status import status_of
 from ansible_collections.aks.flexnode.plugins.module_utils.node.secret import REDACTED
 from ansible_collections.aks.flexnode.plugins.module_utils.node.sources.source import Inline, Stored, Url
+from ansible_collections.aks.flexnode.plugins.module_utils.node.status.document import status_of
 from tests.faults.dying import DyingHost, Watch
 from tests.unit.node.fake_api import a_node, a_pod
 from tests.unit.node.fakes import Machine

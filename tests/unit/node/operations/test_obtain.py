@@ -33,9 +33,9 @@ from ansible_collections.aks.flexnode.plugins.module_utils.node.operations.recon
     EVERYTHING,
     reconcile,
 )
-from ansible_collections.aks.flexnode.plugins.module_utils.node.operations.status import status_of
 from ansible_collections.aks.flexnode.plugins.module_utils.node.secret import REDACTED
 from ansible_collections.aks.flexnode.plugins.module_utils.node.sources.source import Inline, Stored
+from ansible_collections.aks.flexnode.plugins.module_utils.node.status.document import status_of
 from tests.unit.node.fakes import Machine
 from tests.unit.node.sites import IDENTITY, KUBELET, TOKEN, Site
 

@@ -28,7 +28,7 @@ from ansible_collections.aks.flexnode.plugins.module_utils.node.errors import (
 )
 from ansible_collections.aks.flexnode.plugins.module_utils.node.operations.join_record import JoinRecord
 from ansible_collections.aks.flexnode.plugins.module_utils.node.operations.leave import leave
-from ansible_collections.aks.flexnode.plugins.module_utils.node.operations.status import status_of
+from ansible_collections.aks.flexnode.plugins.module_utils.node.status.document import status_of
 from tests.unit.node.fake_api import a_node, a_pod
 from tests.unit.node.servers import Pki
 from tests.unit.node.sites import (

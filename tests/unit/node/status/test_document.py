@@ -18,8 +18,8 @@ from ansible_collections.aks.flexnode.plugins.module_utils.node.errors import (
 from ansible_collections.aks.flexnode.plugins.module_utils.node.operations.obtain import (
     store_config,
 )
-from ansible_collections.aks.flexnode.plugins.module_utils.node.operations.status import in_words, status_of
 from ansible_collections.aks.flexnode.plugins.module_utils.node.sources.source import Inline
+from ansible_collections.aks.flexnode.plugins.module_utils.node.status.document import in_words, status_of
 from tests.unit.node.fake_api import a_node
 from tests.unit.node.fakes import Machine
 from tests.unit.node.sites import IDENTITY, KUBELET, TOKEN, Site
