@@ -35,7 +35,7 @@ LAYERS = {
     "procedures": "errors secret config machine net identity resources node_object engine",
     "sources": "errors config machine net engine",
     # What is known about a machine; then what can be done to it, and the ways in.
-    "status": "errors config machine net engine components node_object procedures sources",
+    "status": "errors config machine net resources engine components node_object procedures sources",
     "operations": "errors secret config machine net catalogue resources engine components node_object "
     "identity procedures sources status",
     "preflight": "errors secret config machine net catalogue resources engine components node_object "

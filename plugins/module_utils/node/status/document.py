@@ -5,86 +5,113 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
-from ..components.every import COMPONENTS, wanted
+from ..config.model import NodeConfig
 from ..config.parse import parse
-from ..engine.plan import make_plan
 from ..engine.records.state import Phase, Store, store_of
-from ..errors import FlexNodeError, counted
-from ..machine.clock import stamp
-from ..machine.facts import gather
+from ..errors import FlexNodeError
+from ..machine.certificates import validity
+from ..machine.clock import iso, stamp
 from ..machine.host import Host
-from ..net.http_client import shown
+from ..machine.layout import CONTAINERD, KUBELET
+from ..net.kube import Json
 from ..node_object.conditions import container_runtime, kubelet_version, ready_condition
 from ..node_object.this_node import ThisNode
 from ..procedures.arc.registration import query
-from ..sources.watched import Watched
+from ..resources.units import RUNNING, unit_states
+from .drift import drift_after_success, drift_now
+from .monitoring import monitoring_of
+from .reasons import Reason, reason_of
 
-NOTHING = "-"
-WELL = (Phase.NOT_STARTED.value, Phase.NODE_JOINED.value)  # phases that need no reason
+# A machine in one of these is a node, or was to become one: it has units and files that can differ.
+NODE_PHASES = frozenset(
+    phase.value for phase in (Phase.NODE_BOOTSTRAPPING, Phase.NODE_JOINED, Phase.NODE_FAILED, Phase.RESETTING)
+)
+
+
+@dataclass(slots=True)
+class Observed:
+    """The status document, and what its reports need besides."""
+
+    status: dict[str, Any]
+    this_node: ThisNode | None = None
+    node: Json | None = None  # as the API server returned it
 
 
 def status_of(host: Host, machine: str | None = None) -> dict[str, Any]:
     """Observe everything, change nothing. What can't be determined is reported as such."""
-    store = store_of(host)
+    return observe(host, store_of(host), machine=machine, attempts=2).status
+
+
+def observe(
+    host: Host,
+    store: Store,
+    *,
+    node: ThisNode | None = None,
+    attempts: int = 1,
+    applied_now: bool = False,
+    machine: str | None = None,
+) -> Observed:
+    """The status, with the Node as it was read.
+
+    node: this machine as a node, if the caller knows it. applied_now: the caller has just applied
+    everything, there is no need to observe it once more.
+    """
     state = store.state()
-    joined = store.applied_if_intact() is not None  # once, whatever its Node reports now
+    observed = Observed(_without_looking(host, store, state))
+    status, failure = observed.status, None
+    try:
+        if (document := store.current_config()) is not None:
+            joining = state["phase"] != Phase.NOT_STARTED.value
+            config = parse(document, purpose="join" if joining else "prepare", pollable=True)
+            _look_around(host, store, config, observed)
+            if state["phase"] in NODE_PHASES:
+                status["drift"] = (
+                    drift_after_success(host, store)
+                    if applied_now
+                    else drift_now(host, store, config, machine)
+                )
+                _look_at_node(host, node or ThisNode.of(host, config), observed, attempts)
+    except FlexNodeError as error:
+        failure = Reason(error.code, f"{error.what}: {error.why}" if error.why else error.what)
+    reason = reason_of(status, state, failure)
+    status |= {"reason": reason.code, "message": " ".join(reason.message.split())}
+    return observed
+
+
+def _without_looking(host: Host, store: Store, state: dict[str, Any]) -> dict[str, Any]:
+    """What the state files say."""
+    current, _intact = store.remembered()
+    applied = store.applied_if_intact()
     status: dict[str, Any] = {
         "arc": {"status": "NotConfigured"},
         "vpn": {"status": "NotConfigured"},
-        "node": {"status": "NotConfigured", "ready": False, "joined": joined},
-        "config": {"version": store.config_version(), "appliedVersion": None},
+        # joined: once, whatever its Node reports now
+        "node": {"status": "NotConfigured", "ready": False, "joined": applied is not None},
+        "config": {
+            "version": store.config_version(),
+            "appliedVersion": store.config_version() if current is not None and applied == current else None,
+        },
+        "versions": state.get("versions") or {},
         "drift": [],
         "phase": state["phase"],
-        "reason": state.get("code") or state["phase"],
-        "message": state.get("message", ""),
         "monitoring": monitoring_of(store),
         "timestamp": stamp(host.clock),
     }
     if refused := store.refused():
         status["config"]["refused"] = {
-            name: refused.get(name) for name in ("version", "code", "message", "since")
+            **{name: refused.get(name) for name in ("version", "code", "message", "since")},
+            "rolledBack": bool(refused.get("blocks")),
         }
-        what = "rolled back" if refused.get("blocks") else "refused"
-        message = f"the last configuration was {what}: {refused['message']}"
-        status |= {"reason": refused["code"], "message": message}
-    document = store.current_config()
-    if document is None:
-        return status
-    applied = store.applied_config()
-    status["config"]["appliedVersion"] = store.config_version() if applied == document else None
-    try:
-        _observe(host, store, document, status, machine)
-    except FlexNodeError as error:
-        status |= {"reason": error.code, "message": f"{error.what}: {error.why}"}
     return status
 
 
-def monitoring_of(store: Store) -> dict[str, Any]:
-    """How this machine follows its configuration: the URL, and the last error."""
-    watched = Watched.of(store.source())
-    if watched is None:
-        return {"status": "NotConfigured"}
-    failure, blocked = store.monitoring(), watched.blocked
-    return {
-        "status": "Blocked" if blocked else "Failing" if failure else "Ok",
-        "url": shown(watched.url),
-        "version": watched.version,
-        "blockedVersion": blocked.version if blocked else None,
-        **(failure or {"ok": True}),
-    }
-
-
-def _observe(
-    host: Host, store: Store, document: dict[str, Any], status: dict[str, Any], machine: str | None
-) -> None:
-    joining = store.state()["phase"] != Phase.NOT_STARTED.value
-    config = parse(document, purpose="join" if joining else "prepare", pollable=True)
-    if not joining:
-        return
-    if config.azure.arc.enabled:
+def _look_around(host: Host, store: Store, config: NodeConfig, observed: Observed) -> None:
+    """Azure Arc and the units: what is on this machine."""
+    status = observed.status
+    if config.azure.arc.enabled and status["phase"] != Phase.NOT_STARTED.value:
         seen = query(host).as_dict()
         status["arc"] = {
             "status": seen["agent_status"] or "NotInstalled",
@@ -92,43 +119,30 @@ def _observe(
             "agentVersion": seen["agent_version"],
             "services": seen["services"],
         }
-    facts = gather(host, machine)
-    resources, ownership = wanted(COMPONENTS, config, facts)
-    status["drift"] = make_plan(resources, host, store, ownership).sentences
-    this_node = ThisNode.of(host, config)
-    status["node"] |= {"name": this_node.name, "status": "NotJoined"}
+    if status["phase"] == Phase.NODE_JOINED.value:
+        states = unit_states(host, (CONTAINERD, KUBELET))
+        status["node"]["units"] = {unit: states[unit]["ActiveState"] in RUNNING for unit in states}
+
+
+def _look_at_node(host: Host, this_node: ThisNode, observed: Observed, attempts: int) -> None:
+    """The Node at the API server, as the kubelet of this machine sees it."""
+    status = observed.status["node"]
+    status |= {"name": this_node.name, "status": "NotJoined"}
     if not this_node.has_credential:
         return
-    node = this_node.read(attempts=2)
+    if not this_node.uses_tokens and (valid := validity(host.read(this_node.identity) or b"")):
+        status["certificate"] = {"issued": iso(valid.issued), "expires": iso(valid.expires)}
+    observed.this_node = this_node
+    node = observed.node = this_node.read(attempts=attempts)
     if node is None:
-        status["node"]["status"] = "NotRegistered"
+        status["status"] = "NotRegistered"
         return
     ready, message = ready_condition(node)
-    status["node"] |= {
+    status |= {
         "status": "Ready" if ready else "NotReady",
         "ready": ready,
         "message": message,
         "kubeletVersion": kubelet_version(node),
         "containerRuntime": container_runtime(node),
         "labels": node["metadata"].get("labels", {}),
-    }
-    if not ready:
-        status |= {"reason": "FLEX-1502", "message": message}
-    elif status["drift"]:
-        count = len(status["drift"])
-        more = f"; and {count - 2} more" if count > 2 else ""
-        status |= {
-            "reason": "Drift",
-            "message": f"bootstrap would {'; '.join(status['drift'][:2])}{more}",
-        }
-
-
-def in_words(status: Mapping[str, Any]) -> dict[str, str]:
-    """The status for people, as the playbook and the command show it; programs read the document."""
-    node, drift, reason = status["node"], status["drift"], status["reason"]
-    return {
-        "status": "NotJoined" if node["status"] == "NotConfigured" else node["status"],
-        # A machine that is no node has nothing that could differ.
-        "drift": NOTHING if "name" not in node else counted(len(drift), "item") if drift else "none",
-        "reason": NOTHING if reason == status["phase"] and reason in WELL else reason,
     }

@@ -540,8 +540,10 @@ def test_an_update_that_does_not_work_is_rolled_back_and_blocked(joined: Followe
     status = status_of(joined.machine.host, "x86_64")
     assert status["drift"] == []  # the document went back with the machine
     assert status["monitoring"]["blockedVersion"] == "18"
-    assert main(["status"], joined.machine.host) == 0
-    assert "follows  Blocked  version 18, FLEX-1502 since" in capsys.readouterr().out
+    assert main(["status"], joined.machine.host) == 3
+    words = capsys.readouterr().out
+    assert "follows  Blocked  version 18, FLEX-1502 since" in words
+    assert "reason   FLEX-1502  the last configuration was rolled back: " in words
     joined.blob.publish({"upgrade": {"gateSeconds": 11}})
     assert joined.poll() == 0
     assert '"maxPods": 50' in joined.machine.text("/etc/default/kubeletconfig.json")
