@@ -37,6 +37,7 @@ from ..node_object.this_node import ThisNode
 from ..resources.retired import Retired
 from ..resources.units import Unit
 from ..sources.watched import Watched
+from ..status.publish import UNPUBLISHED, publish
 from .checks import check_cluster, check_identity, check_secrets, check_token, installed_kubelet
 from .join_record import JoinRecord
 from .newest_program import without_older_program
@@ -64,6 +65,30 @@ def reconcile(
 
     retry: also apply a configuration that was rolled back before.
     """
+    host, store = obtained.node.host, obtained.store
+    if check:
+        return unreported(obtained, components, check=True, retry=retry, progress=progress, machine=machine)
+    try:
+        run = unreported(obtained, components, check=False, retry=retry, progress=progress, machine=machine)
+    except FlexNodeError:
+        publish(host, store, machine=machine)
+        raise
+    if "services" in components:
+        status = publish(host, store, node=obtained.node, applied_now=True)
+        run.warnings += [f"the status could not be reported: {line}" for line in status.get(UNPUBLISHED, ())]
+    return run
+
+
+def unreported(
+    obtained: Obtained,
+    components: Sequence[str],
+    *,
+    check: bool,
+    retry: bool,
+    progress: Progress,
+    machine: str | None,
+) -> Reconciled:
+    """The same, without a report of how it went."""
     host, store = obtained.node.host, obtained.store
     if not check:
         finish_previous(host, store, progress)
