@@ -65,30 +65,23 @@ def reconcile(
 
     retry: also apply a configuration that was rolled back before.
     """
-    host, store = obtained.node.host, obtained.store
-    if check:
-        return unreported(obtained, components, check=True, retry=retry, progress=progress, machine=machine)
     try:
-        run = unreported(obtained, components, check=False, retry=retry, progress=progress, machine=machine)
+        return run_once(obtained, components, check, retry, progress, machine)
     except FlexNodeError:
-        publish(host, store, machine=machine)
+        if not check:
+            publish(obtained.node.host, obtained.store, machine=machine)
         raise
-    if "services" in components:
-        status = publish(host, store, node=obtained.node, applied_now=True)
-        run.warnings += [f"the status could not be reported: {line}" for line in status.get(UNPUBLISHED, ())]
-    return run
 
 
-def unreported(
+def run_once(
     obtained: Obtained,
     components: Sequence[str],
-    *,
     check: bool,
     retry: bool,
     progress: Progress,
     machine: str | None,
 ) -> Reconciled:
-    """The same, without a report of how it went."""
+    """The same; a failure is not reported yet."""
     host, store = obtained.node.host, obtained.store
     if not check:
         finish_previous(host, store, progress)
@@ -130,7 +123,7 @@ def unreported(
             settle_failure(error, obtained, applied, record, around, progress)
         raise
     if record:
-        commit(obtained, components, record)
+        commit(obtained, components, record, run)
     if record or applied is None or not held:  # a single component does not prove what another run changed
         tidy(work.plan, host, store)
         store.finish()
@@ -310,7 +303,7 @@ def settle_node(
         store.note(taints=ours or None)
 
 
-def commit(obtained: Obtained, components: Sequence[str], record: JoinRecord) -> None:
+def commit(obtained: Obtained, components: Sequence[str], record: JoinRecord, run: Reconciled) -> None:
     """The gates have passed: what was applied is the generation that the next run can roll back to."""
     store = obtained.store
     if done := Record.of(store.transaction()):
@@ -321,6 +314,9 @@ def commit(obtained: Obtained, components: Sequence[str], record: JoinRecord) ->
     store.note(versions=installed, labels=sorted(config.node.labels) or None)
     store.set_applied_config(obtained.document, store.config_version())
     store.forget_refused()
+    # Before the source is settled and the transaction removed: a run that is killed here is completed later.
+    status = publish(obtained.node.host, store, node=obtained.node, applied_now=True)
+    run.warnings += [f"the status could not be reported: {line}" for line in status.get(UNPUBLISHED, ())]
     if set(components) >= set(COMPONENTS) and (watched := Watched.of(store.source())):
         store.set_source(replace(watched, settled=True).as_dict())
 
