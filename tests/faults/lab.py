@@ -51,6 +51,7 @@ UNCOMPARED = (
     "run/aks-flex-node",
     "var/lib/aks-flex-node/journal",
     "var/lib/aks-flex-node/origins",
+    "var/lib/aks-flex-node/drift.json",  # a history: what was found, and when
 )
 MANIFEST, STATUS_FILE = ".manifest.json", "status.json"
 # The update takes these away again, with a file that stands where someone else had one (lived_in).

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from ..config.model import NodeConfig
 from ..config.parse import parse
 from ..config.types.setting import Purpose
+from ..drift.record import DriftRecord
 from ..engine.prune import clear_staging
 from ..engine.records.journal import Entry
 from ..engine.records.state import Phase, Store, store_of
@@ -97,7 +98,7 @@ def leave(host: Host, *, drain_seconds: float = 60, check: bool = False, progres
     was_node = f"unit:{KUBELET}" in journaled
     node = applied_node(host, store, report, was_node=was_node)
     if node and was_node:
-        publish(host, store, node=node)  # others see why its pods leave, and what remains if this fails
+        publish(host, store, record=DriftRecord())  # others see why its pods leave
         leave_cluster(node, drain_seconds, report, act)
         if store.applied_if_intact() and not again and not node.has_credential:
             report.node_remains = "the kubelet has no certificate to delete it with"

@@ -16,15 +16,16 @@ from ..config.model import NodeConfig
 from ..config.parse import parse
 from ..engine.fetch import Fetcher
 from ..engine.leftovers import clear_leftovers
-from ..engine.plan import Plan, Step, make_plan
+from ..engine.plan import Plan, Step, make_plan, step_key
 from ..engine.prune import clear_staging, discard_new, prune, versions_before
+from ..engine.records.checked import note_checked
 from ..engine.records.origins import prune_origins
-from ..engine.records.record import Record, Stage
+from ..engine.records.record import Record
 from ..engine.records.state import Phase, Store
 from ..engine.restarts import Progress, silent
 from ..engine.transaction import Around, Gate, Timings, execute, nothing, prove
 from ..errors import ConfigInvalid, FlexNodeError
-from ..machine.facts import check_platform, gather
+from ..machine.facts import Facts, check_platform, gather
 from ..machine.host import Host
 from ..net.http_client import HttpClient
 from ..net.proxy import proxies
@@ -36,16 +37,15 @@ from ..node_object.taints import taint_changes
 from ..node_object.this_node import ThisNode
 from ..resources.retired import Retired
 from ..resources.units import Unit
-from ..sources.watched import Watched
-from ..status.publish import UNPUBLISHED, publish
+from ..status.publish import publish
 from .checks import check_cluster, check_identity, check_secrets, check_token, installed_kubelet
-from .join_record import JoinRecord
+from .join_record import JoinRecord, commit, settle_records
 from .newest_program import without_older_program
 from .obtain import Obtained
 from .other_owners import check_foreign
 from .outcome import Reconciled, outcome_of
 from .refusal import check_blocked, finish_previous, reason_for, settle_previous
-from .update import check_downgrade, drain_first, drains, end_drain, versions
+from .update import check_downgrade, drain_first, drains, end_drain
 
 EVERYTHING = tuple(COMPONENTS)
 # A change of these decides over Ready, also without a restart: the kubelet has to report after it.
@@ -60,16 +60,19 @@ def reconcile(
     retry: bool = False,
     progress: Progress = silent,
     machine: str | None = None,
+    leave: frozenset[str] | None = None,
 ) -> Reconciled:
     """Apply a configuration to the machine; with `services`, success means that the Node is Ready.
 
     retry: also apply a configuration that was rolled back before.
+    leave: repair what differs from the applied configuration, but not the items with these keys. What was
+    recorded of sources, refused documents and drift stays as it is: nothing new was applied.
     """
     try:
-        return run_once(obtained, components, check, retry, progress, machine)
+        return run_once(obtained, components, check, retry, progress, machine, leave)
     except FlexNodeError:
         if not check:
-            publish(obtained.node.host, obtained.store, machine=machine)
+            publish(obtained.node.host, obtained.store)
         raise
 
 
@@ -80,6 +83,7 @@ def run_once(
     retry: bool,
     progress: Progress,
     machine: str | None,
+    leave: frozenset[str] | None,
 ) -> Reconciled:
     """The same; a failure is not reported yet."""
     host, store = obtained.node.host, obtained.store
@@ -90,7 +94,7 @@ def run_once(
     timings = Timings(host)
     try:
         with timings.of("plan"):
-            work = plan_node(obtained, components, applied, machine, check=check, retry=retry)
+            work = plan_node(obtained, components, applied, machine, check=check, retry=retry, leave=leave)
         run = Reconciled(work.plan, work.plan.sentences, timings.seconds, warnings=list(work.plan.left))
         run.outcome = outcome_of(work.plan, applied, obtained.document)
         run.drains = work.runs_node and drains(store, applied, obtained.node.config, work.plan)
@@ -109,7 +113,10 @@ def run_once(
         if run.drains
         else nothing,
         starting=record.kubelet_starts if record else nothing,
-        returns=applied is not None and (applied != obtained.document or work.plan.replaces_program),
+        # Before a repair the machine differed from its configuration: that is no generation to return to.
+        returns=leave is None
+        and applied is not None
+        and (applied != obtained.document or work.plan.replaces_program),
         source=store.source(),
         reason=reason_for(obtained),
     )
@@ -117,17 +124,21 @@ def run_once(
     try:
         apply(work, obtained, record, timings, progress, around)
         if record:
-            settle_node(obtained, applied, record, run)
+            settle_node(obtained, applied, record, run, leave or frozenset())
     except FlexNodeError as error:
         if record:
             settle_failure(error, obtained, applied, record, around, progress)
         raise
     if record:
-        commit(obtained, components, record, run)
+        commit(obtained, record, work.facts)
+        if leave is None:
+            settle_records(obtained, components, run)
     if record or applied is None or not held:  # a single component does not prove what another run changed
         tidy(work.plan, host, store)
         store.finish()
         prune_origins(host, store)
+    if record and set(components) >= set(COMPONENTS):
+        note_checked(host)
     return run
 
 
@@ -138,6 +149,7 @@ class Work:
     plan: Plan
     units: tuple[str, ...]  # that must run for the Node to be Ready
     has_certificate: bool  # that the kubelet can go on with
+    facts: Facts
 
     @property
     def runs_node(self) -> bool:
@@ -153,11 +165,12 @@ def plan_node(
     *,
     check: bool,
     retry: bool,
+    leave: frozenset[str] | None,
 ) -> Work:
     """Check the document and the machine, and compute all changes."""
     node, store, host = obtained.node, obtained.store, obtained.node.host
     runs_node = "services" in components
-    facts = gather(host, machine)
+    facts = gather(host, machine, stored_facts(host, store, asked=leave is None))
     check_platform(facts, host)
     # In check mode nothing was stored: a durable source is not known here.
     check_available(node.config, pollable=check or obtained.is_polled)
@@ -175,9 +188,22 @@ def plan_node(
     resources, warnings = without_older_program(host, resources)
     plan = make_plan(resources, host, store, ownership)
     steps = (*(Step(certificate, certificate.change) for certificate in retired), *plan.steps)
+    steps = tuple(step for step in steps if step_key(step) not in (leave or ()))
     left = (*warnings, *plan.left)
     units = tuple(item.name for item in resources if isinstance(item, Unit) and not item.last)
-    return Work(replace(plan, steps=steps, left=left), units, facts.joined)
+    return Work(replace(plan, steps=steps, left=left), units, facts.joined, facts)
+
+
+def stored_facts(host: Host, store: Store, *, asked: bool) -> dict[str, Any] | None:
+    """The facts of the join; None: there are none.
+
+    asked: an administrator runs this. A resolver's file that is gone for good is replaced then; at boot it
+    is missing for a moment, which a check must not take for a change.
+    """
+    stored: dict[str, Any] | None = store.state().get("facts")
+    if asked and stored and not host.exists(stored.get("resolv_conf", "")):
+        return {name: value for name, value in stored.items() if name != "resolv_conf"}
+    return stored
 
 
 def check_before_apply(work: Work, obtained: Obtained, applied: Mapping[str, Any] | None) -> None:
@@ -284,7 +310,11 @@ def settle_failure(
 
 
 def settle_node(
-    obtained: Obtained, applied: Mapping[str, Any] | None, record: JoinRecord, run: Reconciled
+    obtained: Obtained,
+    applied: Mapping[str, Any] | None,
+    record: JoinRecord,
+    run: Reconciled,
+    leave: frozenset[str],
 ) -> None:
     """Bring the Node object up to date: its labels, its annotations, and whether it takes pods again."""
     node, store = obtained.node, obtained.store
@@ -293,7 +323,7 @@ def settle_node(
     if not set(wanted_labels) <= set(labels):
         # Before the act: labels of an update that is killed now must be removed one day, too.
         store.note(labels=sorted({*labels, *wanted_labels}))
-    run.actions += update_labels(node, labels, obtained.version or store.config_version())
+    run.actions += update_labels(node, labels, obtained.version or store.config_version(), leave)
     run.actions += end_drain(node, store, leaving=record.unfinished_leave)
     seen = node.read() or {}
     run.node = summary(node.name, seen)
@@ -301,24 +331,6 @@ def settle_node(
     run.taints, ours = taint_changes(node.config, known, seen)
     if ours != known:
         store.note(taints=ours or None)
-
-
-def commit(obtained: Obtained, components: Sequence[str], record: JoinRecord, run: Reconciled) -> None:
-    """The gates have passed: what was applied is the generation that the next run can roll back to."""
-    store = obtained.store
-    if done := Record.of(store.transaction()):
-        store.begin(replace(done, stage=Stage.COMMITTED).as_dict())  # first: from here on nothing returns
-    record.joined()
-    config = obtained.node.config
-    installed = {name: str(version) for name, version in versions(config).items()}
-    store.note(versions=installed, labels=sorted(config.node.labels) or None)
-    store.set_applied_config(obtained.document, store.config_version())
-    store.forget_refused()
-    # Before the source is settled and the transaction removed: a run that is killed here is completed later.
-    status = publish(obtained.node.host, store, node=obtained.node, applied_now=True)
-    run.warnings += [f"the status could not be reported: {line}" for line in status.get(UNPUBLISHED, ())]
-    if set(components) >= set(COMPONENTS) and (watched := Watched.of(store.source())):
-        store.set_source(replace(watched, settled=True).as_dict())
 
 
 def tidy(plan: Plan, host: Host, store: Store) -> None:

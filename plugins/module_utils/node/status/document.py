@@ -10,6 +10,7 @@ from typing import Any
 
 from ..config.model import NodeConfig
 from ..config.parse import parse
+from ..drift.record import DriftRecord
 from ..engine.records.state import Phase, Store, store_of
 from ..errors import FlexNodeError
 from ..machine.certificates import validity
@@ -21,7 +22,7 @@ from ..node_object.conditions import container_runtime, kubelet_version, ready_c
 from ..node_object.this_node import ThisNode
 from ..procedures.arc.registration import query
 from ..resources.units import RUNNING, unit_states
-from .drift import drift_after_success, drift_now
+from .drift import drift_now, recorded
 from .monitoring import monitoring_of
 from .reasons import Reason, reason_of
 
@@ -40,9 +41,9 @@ class Observed:
     node: Json | None = None  # as the API server returned it
 
 
-def status_of(host: Host, machine: str | None = None) -> dict[str, Any]:
+def status_of(host: Host) -> dict[str, Any]:
     """Observe everything, change nothing. What can't be determined is reported as such."""
-    return observe(host, store_of(host), machine=machine, attempts=2).status
+    return observe(host, store_of(host), attempts=2).status
 
 
 def observe(
@@ -51,13 +52,12 @@ def observe(
     *,
     node: ThisNode | None = None,
     attempts: int = 1,
-    applied_now: bool = False,
-    machine: str | None = None,
+    record: DriftRecord | None = None,
 ) -> Observed:
     """The status, with the Node as it was read.
 
-    node: this machine as a node, if the caller knows it. applied_now: the caller has just applied
-    everything, there is no need to observe it once more.
+    node: this machine as a node, if the caller knows it. record: what differs, if the caller has just
+    checked or applied everything.
     """
     state = store.state()
     observed = Observed(_without_looking(host, store, state))
@@ -68,11 +68,7 @@ def observe(
             config = parse(document, purpose="join" if joining else "prepare", pollable=True)
             _look_around(host, store, config, observed)
             if state["phase"] in NODE_PHASES:
-                status["drift"] = (
-                    drift_after_success(host, store)
-                    if applied_now
-                    else drift_now(host, store, config, machine)
-                )
+                status["drift"] = recorded(record) if record is not None else drift_now(host, store, document)
                 _look_at_node(host, node or ThisNode.of(host, config), observed, attempts)
     except FlexNodeError as error:
         failure = Reason(error.code, f"{error.what}: {error.why}" if error.why else error.what)

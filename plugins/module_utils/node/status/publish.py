@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from ..drift.record import DriftRecord
 from ..engine.records.state import Phase, Store
 from ..errors import ApiUnreachable, FlexNodeError, StateNewer
 from ..machine.host import Host
@@ -24,21 +25,19 @@ def publish(
     store: Store,
     *,
     node: ThisNode | None = None,
-    applied_now: bool = False,
-    machine: str | None = None,
+    record: DriftRecord | None = None,
 ) -> dict[str, Any]:
     """Observe this machine and report it everywhere; returns the status document. Never fails.
 
     What could not be reported is listed under `unpublished` of the returned document: what was done to the
     machine before is done, whether it can be reported or not. An API server that does not answer is
     expected at the edge, and not listed: the next change reports to it.
-    node: this machine as a node, if known. applied_now: everything has just been applied.
+    node: this machine as a node, if known. record: what differs, if it was just checked or applied; without
+    it everything is observed.
     """
-    attempts = 3 if applied_now else 1  # it answered a moment ago: use the same connection
+    attempts = 3 if node else 1  # it answered a moment ago: use the same connection
     try:
-        observed = observe(
-            host, store, node=node, attempts=attempts, applied_now=applied_now, machine=machine
-        )
+        observed = observe(host, store, node=node, attempts=attempts, record=record)
     except FlexNodeError as error:  # damaged state files: nothing can be said
         return {UNPUBLISHED: [f"status: {error.what}: {error.why}"]}
     status, failed = observed.status, []
@@ -61,7 +60,8 @@ def publish(
 
 def is_to_be_written(status: Mapping[str, Any]) -> bool:
     """Whether to write: not where nothing was done yet, nor where a newer release keeps its state."""
-    return status["phase"] != Phase.NOT_STARTED.value and status["reason"] != StateNewer.code
+    phase, reason = str(status["phase"]), str(status["reason"])
+    return phase != Phase.NOT_STARTED.value and reason != StateNewer.code
 
 
 def patch(observed: Observed, attempts: int) -> None:

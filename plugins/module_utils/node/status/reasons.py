@@ -81,8 +81,8 @@ def _wrong(status: Mapping[str, Any], state: Mapping[str, Any], failure: Reason 
         yield Reason(refused["code"], f"the last configuration was {what}: {refused['message']}")
     if following["status"] == BLOCKED and following.get("code"):
         yield Reason(following["code"], f"the configuration is not applied: {following['message']}")
-    if status["drift"]:
-        yield _drift(status["drift"])
+    if items := [item for item in status["drift"] if not item["item"].startswith(ONLY_NOTED)]:
+        yield _drift(items)
     if following["status"] == FAILING:
         message = f"can't follow the configuration since {following['since']}: {following['message']}"
         yield Reason(following["code"], message, Verdict.UNKNOWN)
@@ -93,6 +93,7 @@ NOT_READY = {
     "NotJoined": "the kubelet has no credential for the API server",
     "NotConfigured": "there is no configuration",
 }
+ONLY_NOTED = ("drop-in:",)  # another owner's choice: it is listed, and is no reason to do anything
 SHOWN = 2  # items in the message; the document has them all
 
 

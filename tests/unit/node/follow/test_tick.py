@@ -140,6 +140,7 @@ class Followed:
 def node(debian: Machine, pki: Pki) -> Iterator[Followed]:
     for directory in ("/var/lib", "/var/log", "/opt"):
         debian.path(directory).mkdir(parents=True)
+    debian.commands.processes = True
     with a_site(debian, pki) as site:
         blob = Blob(merge(site.document, FOLLOWED))
         with serving(blob.get, pki.server_context()) as server:
@@ -512,7 +513,7 @@ def test_a_bad_document_is_refused_told_and_the_old_one_stays(
     assert joined.machine.snapshot("/etc", "/opt", "/usr") == before
     assert joined.machine.store.current_config() == config
     assert joined.machine.store.config_version() == "17"
-    status = status_of(joined.machine.host, "x86_64")
+    status = status_of(joined.machine.host)
     assert status["monitoring"]["status"] == "Blocked"
     written = joined.machine.snapshot("/var")
     for _ in range(3):  # it is not tried again, and stays told
@@ -537,7 +538,7 @@ def test_an_update_that_does_not_work_is_rolled_back_and_blocked(joined: Followe
         assert joined.poll() == 0
     assert joined.machine.commands.times("systemctl", "restart") == restarts
     assert joined.followed()["blocked"]["configVersion"] == "18"
-    status = status_of(joined.machine.host, "x86_64")
+    status = status_of(joined.machine.host)
     assert status["drift"] == []  # the document went back with the machine
     assert status["monitoring"]["blockedVersion"] == "18"
     assert main(["status"], joined.machine.host) == 3
@@ -728,7 +729,7 @@ def test_nothing_but_a_tombstone_does(joined: Followed, body: bytes) -> None:
     joined.blob.answer = Answer(body)
     assert joined.poll() == 3
     assert list(joined.site.api.nodes) == ["edge-1"]
-    assert status_of(joined.machine.host, "x86_64")["node"]["ready"]
+    assert status_of(joined.machine.host)["node"]["ready"]
 
 
 # -- what it costs -----------------------------------------------------------------------------------------
@@ -747,9 +748,10 @@ def test_a_look_imports_little() -> None:
     done = subprocess.run(
         [sys.executable, "-I", "-B", "-c", IMPORTED, str(NODE)], capture_output=True, text=True, check=True
     )
-    rooms = "engine engine.records follow machine net resources sources"
-    files = "engine.records.journal engine.lease engine.records.schema engine.records.state errors "
-    files += "follow.tick machine.clock "
+    rooms = "drift engine engine.records follow machine net resources sources"
+    files = "drift.quick drift.watch engine.records.checked "
+    files += "engine.records.journal engine.lease engine.records.schema engine.records.state errors "
+    files += "follow.tick machine.clock machine.links machine.removal machine.running "
     files += "machine.disk machine.host machine.layout machine.program net.http_client resources.base "
     files += "sources.watched"
     loaded = {name.removeprefix("flexnode.") for name in done.stdout.split()}

@@ -62,7 +62,7 @@ def test_settings_that_kill_the_kubelet_are_rolled_back_remembered_and_blocked(s
     assert store.transaction() is None
     assert store.current_config() == store.applied_config()
     assert store.refused()["document"]["node"]["maxPods"] == 50
-    status = status_of(site.machine.host, "x86_64")
+    status = status_of(site.machine.host)
     assert status["node"]["ready"]
     assert status["config"]["refused"]["code"] == "FLEX-1501"
     calls = site.machine.commands.changing()
@@ -160,7 +160,7 @@ def test_a_refused_document_does_not_replace_the_working_one(
     assert store.refused()["code"] == error.code, "it is kept beside, with the reason"
     assert site.machine.snapshot("/etc", "/usr", "/opt") == before
     assert site.machine.commands.changing() == calls
-    assert status_of(site.machine.host, "x86_64")["node"]["status"] == "Ready"
+    assert status_of(site.machine.host)["node"]["status"] == "Ready"
     run = site.join()
     assert (run.changed, run.summary) == (False, "unchanged")
 

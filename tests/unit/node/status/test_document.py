@@ -48,7 +48,7 @@ def test_the_status_of_a_machine_that_is_no_node(debian: Machine) -> None:
 def test_the_status_of_a_good_node(site: Site) -> None:
     site.join()
     store_config(site.machine.host, Inline({"config": site.document, "configVersion": "17"}), {})
-    status = status_of(site.machine.host, "x86_64")
+    status = status_of(site.machine.host)
     assert status["node"]["status"] == "Ready"
     assert in_words(status) == {
         "status": "Ready",
@@ -82,7 +82,7 @@ def test_the_status_says_what_is_wrong(site: Site, happens: Any, reason: str, no
     site.join()
     happens(site)
     before = site.machine.snapshot("/")
-    status = status_of(site.machine.host, "x86_64")
+    status = status_of(site.machine.host)
     assert (status["reason"], status["node"]["status"]) == (reason, node)
     assert status["message"]
     assert not is_right(status)
@@ -93,7 +93,7 @@ def test_the_status_after_a_failed_join(site: Site) -> None:
     site.api.refuse["GET /version"] = 503
     with pytest.raises(ApiUnreachable):
         site.join()
-    status = status_of(site.machine.host, "x86_64")
+    status = status_of(site.machine.host)
     assert (status["phase"], status["node"]["ready"]) == ("NodeFailed", False)
     assert status["reason"] == "FLEX-1504"
 
@@ -114,36 +114,41 @@ def an_item(item: str, class_: str, state: str) -> dict[str, Any]:
         "class": class_,
         "what": f"{item} is wrong",
         "state": state,
-        "since": "",
+        "since": "2027-01-15T08:00:00+00:00",
         "returns": [],
     }
 
 
 def test_the_status_adds_what_only_a_drift_check_sees(site: Site) -> None:
     site.join()
+    site.machine.put("/etc/systemd/system/kubelet.service.d/99-site.conf", "[Service]\n")
     recorded(
         site.machine,
-        an_item("process:kubelet.service", "restart", "found"),
-        an_item("file:/etc/systemd/system/kubelet.service.d/99-site.conf", "report", "reported"),
-        an_item("label:site", "repair", "repaired"),
+        an_item("label:gone", "repair", "repaired"),
         an_item("file:/etc/default/kubelet", "repair", "found"),  # right again since the check
     )
-    status = status_of(site.machine.host, "x86_64")
-    assert [item["item"] for item in status["drift"]] == [
-        "process:kubelet.service",
-        "file:/etc/systemd/system/kubelet.service.d/99-site.conf",
-    ]
-    assert (status["reason"], in_words(status)["drift"]) == ("Drift", "2 items")
+    status = status_of(site.machine.host)
+    drop_in = "drop-in:/etc/systemd/system/kubelet.service.d/99-site.conf"
+    assert [item["item"] for item in status["drift"]] == [drop_in]
+    # Another owner's drop-in is listed, and is no reason to do anything.
+    assert (status["reason"], in_words(status)["drift"], is_right(status)) == ("NodeJoined", "1 item", True)
+    site.api.nodes["edge-1"]["metadata"]["labels"]["site"] = "elsewhere"
+    status = status_of(site.machine.host)
+    assert (status["reason"], in_words(status)["drift"], is_right(status)) == ("Drift", "2 items", False)
+    assert status["message"] == "label site=lab-1: it is elsewhere at the API server"
+    site.api.refuse["GET"] = 503  # what the last check saw there stays, until somebody can look again
+    recorded(site.machine, an_item("label:site", "repair", "found"))
+    assert [item["item"] for item in status_of(site.machine.host)["drift"]] == [drop_in, "label:site"]
 
 
 def test_an_item_that_another_process_changes_back_is_the_reason(site: Site) -> None:
     site.join()
     site.machine.put("/etc/default/kubelet", "x")
     recorded(site.machine, an_item("file:/etc/default/kubelet", "restart", "contended"))
-    status = status_of(site.machine.host, "x86_64")
+    status = status_of(site.machine.host)
     assert (status["reason"], len(status["drift"])) == ("DriftContended", 1)
     site.machine.put(f"{DATA_DIR}/drift.json", "{", 0o600)  # damaged: what can be observed counts
-    assert status_of(site.machine.host, "x86_64")["reason"] == "Drift"
+    assert status_of(site.machine.host)["reason"] == "Drift"
 
 
 def test_a_source_that_does_not_answer_is_known_beside_a_node_that_works(site: Site) -> None:
@@ -151,18 +156,18 @@ def test_a_source_that_does_not_answer_is_known_beside_a_node_that_works(site: S
     store = site.machine.store
     store.set_source({"url": "https://example.org/bundle?sig=s3cret", "settled": True})
     store.set_monitoring({"ok": False, "code": "FLEX-1103", "message": "timed out", "since": "2027"})
-    status = status_of(site.machine.host, "x86_64")
+    status = status_of(site.machine.host)
     assert (status["reason"], verdict_of(status)) == ("FLEX-1103", Verdict.UNKNOWN)
     assert "s3cret" not in json.dumps(status)
     site.machine.put("/etc/default/kubelet", "x")  # what differs on the machine is worse
-    status = status_of(site.machine.host, "x86_64")
+    status = status_of(site.machine.host)
     assert (status["reason"], verdict_of(status)) == ("Drift", Verdict.WRONG)
 
 
 def test_a_machine_that_is_leaving_says_so(site: Site) -> None:
     site.join()
     site.machine.store.enter(Phase.RESETTING)
-    status = status_of(site.machine.host, "x86_64")
+    status = status_of(site.machine.host)
     assert (status["phase"], status["reason"], verdict_of(status)) == (
         "Resetting",
         "Resetting",

@@ -101,14 +101,12 @@ def test_a_join_reports_everywhere(scraped: Site, capsys: pytest.CaptureFixture[
 
 def test_nothing_is_written_where_nothing_changed(scraped: Site) -> None:
     scraped.join()
-    before, version = (
-        scraped.machine.snapshot("/"),
-        scraped.api.nodes["edge-1"]["metadata"]["resourceVersion"],
-    )
+    before = scraped.machine.snapshot("/etc", "/var", "/usr", "/opt")
+    version = scraped.api.nodes["edge-1"]["metadata"]["resourceVersion"]
     scraped.machine.clock.time += 86400
-    publish(scraped.machine.host, scraped.machine.store, machine="x86_64")
+    publish(scraped.machine.host, scraped.machine.store)
     scraped.join()
-    assert scraped.machine.snapshot("/") == before
+    assert scraped.machine.snapshot("/etc", "/var", "/usr", "/opt") == before
     assert scraped.api.nodes["edge-1"]["metadata"]["resourceVersion"] == version
 
 
@@ -117,7 +115,7 @@ def test_a_stopped_kubelet_has_one_reason_before_and_after_its_node_shows_it(
 ) -> None:
     scraped.join()
     scraped.machine.commands.units[KUBELET] = "inactive"
-    publish(scraped.machine.host, scraped.machine.store, machine="x86_64")
+    publish(scraped.machine.host, scraped.machine.store)
     assert reasons(scraped, capsys) == {"FLEX-1501"}
     assert condition(scraped)["status"] == "False"
     conditions = scraped.api.nodes["edge-1"]["status"]["conditions"]
@@ -165,11 +163,11 @@ def test_an_api_server_that_does_not_answer_is_no_error(scraped: Site) -> None:
     scraped.join()
     scraped.machine.put("/etc/default/kubelet", "x")
     scraped.api.refuse["PATCH"] = 503
-    status = publish(scraped.machine.host, scraped.machine.store, machine="x86_64")
+    status = publish(scraped.machine.host, scraped.machine.store)
     assert (status["reason"], UNPUBLISHED in status) == ("Drift", False)
     assert annotation(scraped)["reason"] == "NodeJoined"
     scraped.api.refuse.clear()
-    publish(scraped.machine.host, scraped.machine.store, machine="x86_64")
+    publish(scraped.machine.host, scraped.machine.store)
     assert annotation(scraped)["reason"] == "Drift"
 
 
@@ -192,7 +190,7 @@ def test_a_condition_keeps_the_time_of_its_last_transition(site: Site) -> None:
     for minutes, path in enumerate(("/etc/default/kubelet", "/etc/default/kubeletconfig.json"), 1):
         site.machine.clock.time += 60
         site.machine.put(path, "x")
-        publish(host, store, machine="x86_64")
+        publish(host, store)
         assert condition(site)["lastTransitionTime"] == began.replace(":00:", ":01:")
         assert condition(site)["lastHeartbeatTime"] == began.replace(":00:", f":0{minutes}:")
 
@@ -219,14 +217,14 @@ def test_a_machine_without_a_collector_gets_no_textfile(site: Site) -> None:
 
 def test_values_of_a_textfile_are_escaped(site: Site) -> None:
     site.join()
-    status = publish(site.machine.host, site.machine.store, machine="x86_64")
+    status = publish(site.machine.host, site.machine.store)
     status["config"]["version"] = 'a"b\\c\nd'
     assert 'config_version="a\\"b\\\\c\\nd"' in "".join(metrics(status))
 
 
 def test_an_annotation_stays_small(site: Site) -> None:
     site.join()
-    status = publish(site.machine.host, site.machine.store, machine="x86_64")
+    status = publish(site.machine.host, site.machine.store)
     patch = node_patch({**status, "message": "x" * 5000}, a_node())
     (told,) = patch["status"]["conditions"]
     assert len(told["message"]) == LONGEST
@@ -236,7 +234,7 @@ def test_an_annotation_stays_small(site: Site) -> None:
 def test_an_annotation_that_someone_damaged_is_written_again(site: Site) -> None:
     site.join()
     site.api.nodes["edge-1"]["metadata"]["annotations"][STATUS] = "{"
-    publish(site.machine.host, site.machine.store, machine="x86_64")
+    publish(site.machine.host, site.machine.store)
     assert annotation(site)["reason"] == "NodeJoined"
 
 

@@ -1,0 +1,53 @@
+# Copyright: (c) 2026, aks.flexnode contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What can only be reported: certificates that are not renewed, and unit drop-ins of other owners."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection, Iterator
+
+from ..machine.certificates import validity
+from ..machine.facts import UNIT_DIRS
+from ..machine.host import Host
+from .record import REPORT, Finding
+
+# A kubelet renews its certificate when 70 to 90 % of its lifetime are over.
+LAST_PART = 0.1
+DAY = 86400.0
+CA_DAYS = 30.0  # a CA is renewed by its owner, who needs time
+
+
+def certificates(host: Host, client: str, ca: str, now: float) -> Iterator[Finding]:
+    """Certificates near their end: the kubelet's own, which it should have renewed, and the cluster's CA.
+
+    client: the kubelet's certificate; empty: it has none, it uses tokens.
+    """
+    if client and (valid := validity(host.read(client) or b"")):
+        end = valid.expires
+        if end - now < (end - valid.issued) * LAST_PART:
+            what = f"the kubelet's certificate {_ends(end, now)}, and was not renewed: journalctl -u kubelet"
+            yield Finding(f"certificate:{client}", REPORT, what)
+    if (valid := validity(host.read(ca) or b"")) and valid.expires - now < CA_DAYS * DAY:
+        what = f"the cluster's CA {_ends(valid.expires, now)}: rotate it, then update node.kubelet.caCertData"
+        yield Finding(f"certificate:{ca}", REPORT, what)
+
+
+def _ends(end: float, now: float) -> str:
+    return (
+        f"{'expired' if end <= now else 'expires'} at {time.strftime('%Y-%m-%dT%H:%M:%SZ', time.gmtime(end))}"
+    )
+
+
+def drop_ins(host: Host, units: Collection[str], ours: Collection[str]) -> Iterator[Finding]:
+    """Drop-ins of our units that this collection did not write: they change what runs, and stay."""
+    for directory in dict.fromkeys(UNIT_DIRS):
+        if directory.startswith("/lib/") and host.stat("/lib").is_ == "link":
+            continue  # the same directory as below /usr
+        for unit in units:
+            for name in host.names(f"{directory}/{unit}.d"):
+                path = f"{directory}/{unit}.d/{name}"
+                if name.endswith(".conf") and path not in ours:
+                    what = f"{path} of another owner changes {unit}"
+                    yield Finding(f"drop-in:{path}", REPORT, what)
