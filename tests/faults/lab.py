@@ -219,6 +219,7 @@ def seen(path: str, times: bool) -> tuple[Any, ...]:
         content = [document["artifact"], {name: noted["sha256"] for name, noted in document["files"].items()}]
     if STATUS_FILE in os.path.basename(path) and content:
         content = json.loads(content) | {"timestamp": ""}
+        content["config"].get("refused", {}).pop("since", None)
     return (*access, content, state.st_mtime_ns if times else 0)
 
 
