@@ -11,7 +11,9 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import re
 import time
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -30,14 +32,16 @@ COLUMNS = (
     ("state", "State"),
     ("reason", "Reason"),
     ("drift", "Drift"),
-    ("config", "Config version"),
-    ("follows", "Follows"),
+    ("config", "Config"),
     ("kubelet", "Kubelet"),
-    ("runtime", "Runtime"),
     ("certificate", "Certificate"),
 )
 # What is not right comes first; the symbol says the same as the colour.
-STATES = {"wrong": (0, "✕"), "unreachable": (1, "?"), "right": (2, "✓")}
+STATES = {
+    "wrong": {"order": 0, "symbol": "✕", "words": "not right"},
+    "unreachable": {"order": 1, "symbol": "?", "words": "not reachable"},
+    "right": {"order": 2, "symbol": "✓", "words": "Ready"},
+}
 
 
 def page(rows: list[Row], now: float) -> str:
@@ -45,13 +49,15 @@ def page(rows: list[Row], now: float) -> str:
     style, script = _part("style.css"), _part("script.js")
     counts = summary_of(rows)
     wrong = len(rows) - counts["right"]
-    shown = [{**row, "order": STATES[row["state"]][0], "symbol": STATES[row["state"]][1]} for row in rows]
+    shown = [{**row, **STATES[row["state"]]} for row in rows]
+    reasons = Counter(row["reason"] for row in rows if row["state"] != "right")
     environment = Environment(autoescape=True, undefined=StrictUndefined)
     return environment.from_string(_part("page.html.j2")).render(
         title=f"{wrong} of {len(rows)} not right" if wrong else f"{len(rows)} flex nodes, all right",
         rows=sorted(shown, key=_first),
         columns=COLUMNS,
         counts=counts,
+        reasons=reasons.most_common(),
         generated=time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(now)),
         generated_words=time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(now)),
         version=VERSION,
@@ -62,8 +68,10 @@ def page(rows: list[Row], now: float) -> str:
     )
 
 
-def _first(row: dict[str, Any]) -> tuple[int, str]:
-    return row["order"], row["host"]
+def _first(row: dict[str, Any]) -> tuple[int, list[tuple[int, str]]]:
+    """By state, then by name; numbers in names count as numbers: edge-9 comes before edge-10."""
+    parts = re.split(r"(\d+)", row["host"])
+    return row["order"], [(int(part), "") if part.isdecimal() else (-1, part) for part in parts]
 
 
 def _part(name: str) -> str:

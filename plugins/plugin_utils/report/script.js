@@ -35,6 +35,13 @@
   for (const [column, heading] of [...document.querySelectorAll("thead th")].entries()) {
     heading.querySelector("button").addEventListener("click", () => sort(heading, column));
   }
+  for (const button of document.querySelectorAll("[data-filter]")) {
+    button.addEventListener("click", () => {
+      const same = filter.value === button.dataset.filter;
+      filter.value = same ? "" : button.dataset.filter;
+      show();
+    });
+  }
   filter.addEventListener("input", show);
   only.addEventListener("change", show);
   show();

@@ -64,7 +64,16 @@ def test_what_is_not_right_comes_first() -> None:
     wrong = an_answer("z", "FLEX-1501", "kubelet.service not running")
     text = page(rows(("a", an_answer("a")), ("b", UNREACHABLE), ("z", wrong)), NOW)
     assert re.findall(r'<tr class="(\w+)">', text) == ["wrong", "unreachable", "right"]
-    assert "1 of 1 not right" not in page(rows(("a", an_answer("a"))), NOW)
+    right = page(rows(("edge-10", an_answer("x")), ("edge-9", an_answer("y"))), NOW)
+    assert "<title>2 flex nodes, all right</title>" in right
+    assert re.findall(r'<th scope="row" data-sort="([^"]*)"', right) == ["edge-9", "edge-10"]
+
+
+def test_reasons_are_counted() -> None:
+    stopped = an_answer("z", "FLEX-1501", "kubelet.service not running")
+    text = page(rows(("a", an_answer("a")), ("b", stopped), ("c", UNREACHABLE), ("d", stopped)), NOW)
+    found = re.findall(r'data-filter="([^"]*)"><b>(\d+)</b>', text)
+    assert found == [("FLEX-1501", "2"), ("Unreachable", "1")]
 
 
 def test_nothing_of_a_machine_becomes_markup() -> None:
