@@ -36,6 +36,7 @@ from ..node_object.taints import taint_changes
 from ..node_object.this_node import ThisNode
 from ..resources.retired import Retired
 from ..resources.units import Unit
+from ..status.publish import publish
 from .checks import check_cluster, check_identity, check_secrets, check_token, installed_kubelet
 from .join_record import JoinRecord, commit, settle_records
 from .newest_program import without_older_program
@@ -66,6 +67,24 @@ def reconcile(
     leave: repair what differs from the applied configuration, but not the items with these keys. What was
     recorded of sources, refused documents and drift stays as it is: nothing new was applied.
     """
+    try:
+        return run_once(obtained, components, check, retry, progress, machine, leave)
+    except FlexNodeError:
+        if not check:
+            publish(obtained.node.host, obtained.store)
+        raise
+
+
+def run_once(
+    obtained: Obtained,
+    components: Sequence[str],
+    check: bool,
+    retry: bool,
+    progress: Progress,
+    machine: str | None,
+    leave: frozenset[str] | None,
+) -> Reconciled:
+    """The same; a failure is not reported yet."""
     host, store = obtained.node.host, obtained.store
     if not check:
         finish_previous(host, store, progress)
@@ -112,7 +131,7 @@ def reconcile(
     if record:
         commit(obtained, record, work.facts)
         if leave is None:
-            settle_records(obtained, components)
+            settle_records(obtained, components, run)
     if record or applied is None or not held:  # a single component does not prove what another run changed
         tidy(work.plan, host, store)
         store.finish()
