@@ -42,7 +42,7 @@ LAYERS = {
     "follow": "errors config machine net engine sources operations",
     "commands": "errors secret config machine net engine identity procedures sources operations preflight "
     "follow",
-    "cli": "commands errors identity machine",
+    "cli": "commands engine errors identity machine",
 }
 ALLOWED = {name: set(may.split()) for names, may in LAYERS.items() for name in names.split()}
 

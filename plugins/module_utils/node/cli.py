@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
 from collections.abc import Callable, Sequence
@@ -19,6 +20,8 @@ from .errors import FlexNodeError, NotRoot
 from .identity.choice import PURPOSES
 from .machine.host import Host
 from .machine.program import COMMAND
+
+LOGGED = ("join", "update", "unbootstrap", "reset")  # commands that change the machine
 
 
 def main(arguments: Sequence[str] | None = None, host: Host | None = None) -> int:
@@ -36,6 +39,8 @@ def main(arguments: Sequence[str] | None = None, host: Host | None = None) -> in
             )
         status: int = options.run(options, host or Host())
     except FlexNodeError as error:
+        if options.command in LOGGED:
+            log_failure(host or Host(), error, options.command)
         if getattr(options, "json", False):
             show(json.dumps({"error": error.as_dict()}, indent=2))
         else:
@@ -45,6 +50,15 @@ def main(arguments: Sequence[str] | None = None, host: Host | None = None) -> in
         complain("interrupted: run the same command again, it continues where this one stopped")
         return 130
     return status
+
+
+def log_failure(host: Host, error: FlexNodeError, command: str) -> None:
+    """Log a run that failed before its first step. On a machine whose records are damaged there is no log."""
+    from .engine.records.state import store_of
+    from .engine.run_log import note_failure
+
+    with contextlib.suppress(FlexNodeError):
+        note_failure(host, store_of(host).journal, error, f"{COMMAND} {command}")
 
 
 def parser() -> argparse.ArgumentParser:

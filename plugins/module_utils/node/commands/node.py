@@ -14,13 +14,14 @@ from typing import Any
 
 from ..engine.lease import held, new_operation
 from ..engine.records.state import store_of
+from ..engine.run_log import recorded
 from ..errors import ConfigMissing, FlexNodeError, counted
 from ..follow.tick import tick
 from ..machine.host import Host
 from ..machine.program import COMMAND
 from ..operations.leave import leave
 from ..operations.obtain import obtain, stored_config
-from ..operations.outcome import Reconciled, taint_warnings
+from ..operations.outcome import Reconciled, run_log_of, taint_warnings
 from ..operations.reconcile import EVERYTHING, reconcile
 from ..secret import Secret
 from ..sources.source import Refused, Source, Stored
@@ -51,9 +52,11 @@ def apply(options: argparse.Namespace, host: Host, source: Source) -> int:
     with held(host, new_operation(), f"{COMMAND} {options.command}"):
         obtained = obtain(host, source, {}, durable=options.durable)
         say("configuration is valid")
-        if obtained.node.config.azure.arc.enabled:
-            register_machine(obtained, say)
-        run = reconcile(obtained, EVERYTHING, retry=options.retry, progress=say)
+        node = obtained.node
+        with recorded(run_log_of(host, node.config, obtained.document, say)) as log:
+            if node.config.azure.arc.enabled:
+                register_machine(obtained, log)
+            run = reconcile(obtained, EVERYTHING, retry=options.retry, progress=log)
     for warning in (*obtained.warnings, *run.warnings, *taint_warnings(run)):
         complain(f"warning: {warning}")
     show(result_line(run, host.clock.monotonic() - start))
@@ -115,6 +118,8 @@ def unbootstrap(options: argparse.Namespace, host: Host) -> int:
         report.remains += unregister_machine(host, document, say, token)
     for line in report.complaints:
         complain(line)
+    if report.changed:
+        show(f"its log was removed with it; the steps of this run: journalctl -t {COMMAND}")
     show("this machine was not a node" if not report.changed else "this machine is no longer a node")
     return 1 if report.complaints else 0
 

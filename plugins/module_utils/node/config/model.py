@@ -85,8 +85,8 @@ class UpgradePolicy:
         default=False,
     )
     gate_seconds: int = setting("gateSeconds", integer(10, 3600), "How long a gate waits.", default=120)
-    max_unavailable: int = setting(
-        "maxUnavailable", integer(1, 5000), "Nodes of the cluster down at once, when nodes pull.", default=1
+    max_unavailable: int | None = setting(
+        "maxUnavailable", integer(1, 5000), "Nodes of the cluster down at once, when nodes pull."
     )
 
 

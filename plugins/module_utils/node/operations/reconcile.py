@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -22,6 +23,7 @@ from ..engine.records.origins import prune_origins
 from ..engine.records.record import Record, Stage
 from ..engine.records.state import Phase, Store
 from ..engine.restarts import Progress, silent
+from ..engine.run_log import RunLog, recorded
 from ..engine.transaction import Around, Gate, Timings, execute, nothing, prove
 from ..errors import ConfigInvalid, FlexNodeError
 from ..machine.facts import check_platform, gather
@@ -42,7 +44,7 @@ from .join_record import JoinRecord
 from .newest_program import without_older_program
 from .obtain import Obtained
 from .other_owners import check_foreign
-from .outcome import Reconciled, outcome_of
+from .outcome import Reconciled, outcome_of, run_log_of
 from .refusal import check_blocked, finish_previous, reason_for, settle_previous
 from .update import check_downgrade, drain_first, drains, end_drain, versions
 
@@ -64,9 +66,25 @@ def reconcile(
 
     retry: also apply a configuration that was rolled back before.
     """
+    node = obtained.node
+    log = run_log_of(node.host, node.config, obtained.document, progress)
+    with contextlib.nullcontext() if check else recorded(log):
+        return converge(obtained, components, log, check=check, retry=retry, machine=machine)
+
+
+def converge(
+    obtained: Obtained,
+    components: Sequence[str],
+    log: RunLog,
+    *,
+    check: bool,
+    retry: bool,
+    machine: str | None,
+) -> Reconciled:
+    """The run itself, with a log of its steps."""
     host, store = obtained.node.host, obtained.store
     if not check:
-        finish_previous(host, store, progress)
+        finish_previous(host, store, log)
     held = store.transaction() is not None  # by an earlier run, whose change no gate has passed yet
     applied = store.applied_config()  # a generation that worked: the one to roll back to
     timings = Timings(host)
@@ -78,6 +96,8 @@ def reconcile(
         run.drains = work.runs_node and drains(store, applied, obtained.node.config, work.plan)
         if check:
             return run
+        if work.plan.changed:
+            log.wake()
         check_before_apply(work, obtained, applied)
     except FlexNodeError as error:
         if not check and applied is not None:
@@ -87,9 +107,7 @@ def reconcile(
         JoinRecord.of(obtained.node, store, had_certificate=work.has_certificate) if work.runs_node else None
     )
     around = Around(
-        fetched=(lambda: drain_first(present_node(obtained, applied), store, progress))
-        if run.drains
-        else nothing,
+        fetched=(lambda: drain_first(present_node(obtained, applied), store, log)) if run.drains else nothing,
         starting=record.kubelet_starts if record else nothing,
         returns=applied is not None and (applied != obtained.document or work.plan.replaces_program),
         source=store.source(),
@@ -97,13 +115,17 @@ def reconcile(
     )
     obtained.keep()
     try:
-        apply(work, obtained, record, timings, progress, around)
+        apply(work, obtained, record, timings, log, around)
+        log.changes(run.actions, timings.changes, complete=True)
         if record:
             settle_node(obtained, applied, record, run)
     except FlexNodeError as error:
+        log.changes(work.plan.sentences, timings.changes, complete=error.at_gate)
         if record:
-            settle_failure(error, obtained, applied, record, around, progress)
+            settle_failure(error, obtained, applied, record, around, log)
         raise
+    log.more(run.actions[len(work.plan.sentences) :])  # at the API server
+    log.result = run.summary
     if record:
         commit(obtained, components, record)
     if record or applied is None or not held:  # a single component does not prove what another run changed

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from .base import Resource
 from .kernel import FstabSwap, KernelModule, SwapOff, Sysctl
 from .kubeconfig import Kubeconfig
+from .log_file import LogFile
 from .paths import Directory, File, Link
 from .program import Program
 from .tree import Tree
@@ -29,6 +30,7 @@ KINDS: dict[str, type[Resource]] = {
         SwapOff,
         FstabSwap,
         Kubeconfig,
+        LogFile,
     )
 }
 # Creates an item from its name alone, to observe its present state. Not for trees and programs: their
@@ -43,4 +45,5 @@ NAMED: dict[str, Callable[[str], Resource]] = {
     "swap": lambda name: SwapOff(),
     "fstab": lambda name: FstabSwap(),
     "kubeconfig": lambda name: Kubeconfig(name, "", "", ""),
+    "log": LogFile,
 }
