@@ -39,7 +39,8 @@ LAYERS = {
     "identity procedures sources",
     "preflight": "errors secret config machine net catalogue resources engine components node_object "
     "identity procedures sources operations",
-    "follow": "errors config machine net engine sources operations",
+    "drift": "errors config machine engine resources components node_object sources operations",
+    "follow": "errors config machine net engine sources operations drift",
     "commands": "errors secret config machine net engine identity procedures sources operations preflight "
     "follow",
     "cli": "commands engine errors identity machine",

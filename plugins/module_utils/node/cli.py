@@ -102,6 +102,9 @@ def parser() -> argparse.ArgumentParser:
         action="store_true",
         help="let a service apply it, as the timer does; print only what is new",
     )
+    poll.add_argument(
+        "--drift", action="store_true", help="also compare the whole machine with its configuration now"
+    )
     token = command(
         "token", info.token, "print a token of this machine's Azure identity, as an ExecCredential"
     )

@@ -6,7 +6,9 @@
 from __future__ import annotations
 
 import os
+import shutil
 import tempfile
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -18,6 +20,8 @@ from ansible_collections.aks.flexnode.plugins.module_utils.node.machine.host imp
 
 SWAPS_HEADER = "Filename\t\t\t\tType\t\tSize\t\tUsed\t\tPriority\n"
 DEBIAN = 'PRETTY_NAME="Debian GNU/Linux 12 (bookworm)"\nID=debian\nVERSION_ID="12"\n'
+PIDS = {"containerd.service": 101, "kubelet.service": 102}
+BOOTED = time.time() - 1000
 SYSCTLS = {
     "net/bridge/bridge-nf-call-iptables": "0",
     "net/bridge/bridge-nf-call-ip6tables": "0",
@@ -68,6 +72,8 @@ class Commands:
     on_start: dict[str, Callable[[], object]] = field(default_factory=dict)
     answers: dict[tuple[str, ...], str] = field(default_factory=dict)
     calls: list[tuple[str, ...]] = field(default_factory=list)
+    # Whether units have processes, in /proc and in their cgroup; otherwise only systemd tells of them.
+    processes: bool = False
 
     def __call__(self, argv: Sequence[str], data: bytes | None, timeout: float) -> Completed:
         call = tuple(argv)
@@ -94,10 +100,36 @@ class Commands:
             for name in names:
                 self.units[name] = "active"
                 self.started[name] = self.clock.time
+                self.ends(name)
+                self.begins(name)
                 self.on_start.get(name, lambda: None)()
         if verb == "stop":
             self.units.update(dict.fromkeys(names, "inactive"))
+            for name in names:
+                self.ends(name)
         return ""
+
+    def begins(self, unit: str, exe: str = "") -> None:
+        """A unit gets its process: it runs what the link in /usr/local/bin leads to now, or something else."""
+        name = unit.removesuffix(".service")
+        link = self.root / "usr/local/bin" / name
+        if not self.processes or not (exe or link.is_symlink()):
+            return
+        pid = PIDS[unit]
+        place = self.root / "proc" / str(pid)
+        place.mkdir(parents=True)
+        (place / "comm").write_text(f"{name}\n")
+        start = int((time.time() - BOOTED) * os.sysconf("SC_CLK_TCK"))
+        (place / "stat").write_text(f"{pid} ({name}) S 1 {' '.join('0' * 17)} {start} 0\n")
+        (place / "exe").symlink_to(exe or os.readlink(link))
+        group = self.root / "sys/fs/cgroup/system.slice" / unit
+        group.mkdir(parents=True, exist_ok=True)
+        (group / "cgroup.procs").write_text(f"7\n{pid}\n")
+
+    def ends(self, unit: str) -> None:
+        """The process of a unit is gone; containers that it started are not."""
+        if self.processes and unit in PIDS:
+            shutil.rmtree(self.root / "proc" / str(PIDS[unit]), ignore_errors=True)
 
     def _shown(self, unit: str) -> str:
         state, restarts = self.units.get(unit, "inactive"), self.restarts.get(unit, 0)

@@ -105,7 +105,7 @@ def preflight(options: argparse.Namespace, host: Host) -> int:
 
 def poll(options: argparse.Namespace, host: Host) -> int:
     """Exit status 3: there is a new configuration, and it was refused or failed."""
-    return tick(host, show, show, hand_over=options.hand_over)
+    return tick(host, show, show, hand_over=options.hand_over, drift=options.drift)
 
 
 def unbootstrap(options: argparse.Namespace, host: Host) -> int:

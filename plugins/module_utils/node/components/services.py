@@ -7,17 +7,21 @@ from __future__ import annotations
 
 from ..config.model import NodeConfig
 from ..machine.facts import Facts
-from ..machine.layout import CONTAINERD, KUBELET, POLL_TIMER, enabled
+from ..machine.layout import BIN_DIR, CONTAINERD, KUBELET, POLL_TIMER, enabled
 from ..resources.base import Resource
 from ..resources.paths import Link
 from ..resources.units import Unit
 
-SERVICES = (CONTAINERD, KUBELET)
+BINARIES = {CONTAINERD: "containerd", KUBELET: "kubelet"}  # that the main process of each must be
+SERVICES = tuple(BINARIES)
 
 
 def resources(config: NodeConfig, facts: Facts) -> list[Resource]:
     """What `systemctl enable --now` does, as resources that can be compared and restored."""
-    parts: list[Resource] = [*(Link(*enabled(unit)) for unit in SERVICES), *(Unit(unit) for unit in SERVICES)]
+    parts: list[Resource] = [
+        *(Link(*enabled(unit)) for unit in SERVICES),
+        *(Unit(unit, f"{BIN_DIR}/{binary}") for unit, binary in BINARIES.items()),
+    ]
     if config.continuous_monitoring:
         parts += [Link(*enabled(POLL_TIMER, "timers.target")), Unit(POLL_TIMER, last=True)]
     return parts

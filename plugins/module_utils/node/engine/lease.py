@@ -14,8 +14,8 @@ from dataclasses import asdict, dataclass
 
 from ..errors import LeaseHeld
 from ..machine.host import Host
+from ..machine.layout import RUN_DIR  # a reboot ends every operation, and clears /run
 
-RUN_DIR = "/run/aks-flex-node"  # a reboot ends every operation, and clears /run
 GAP = 10.0  # seconds between the calls of one operation, in which no other operation may begin
 PATIENCE = 30.0  # more than GAP: the run after an abandoned one waits that long, then proceeds
 

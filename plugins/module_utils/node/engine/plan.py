@@ -27,6 +27,11 @@ class Step:
     change: Change
 
 
+def step_key(step: Step) -> str:
+    """The key of the item that differs; an orphan has that of the item in the journal."""
+    return step.resource.key if isinstance(step.resource, Orphan) else key_of(step.resource)
+
+
 @dataclass(frozen=True, slots=True)
 class Plan:
     """All differences between the machine and its configuration, in the order in which they are applied."""

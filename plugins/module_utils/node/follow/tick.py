@@ -13,6 +13,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from ssl import SSLContext
 
+from ..drift.watch import watch_drift
 from ..engine.lease import held, new_operation
 from ..engine.records.state import Phase, Store, store_of
 from ..errors import ConfigMissing, ConfigUnreachable, FlexNodeError, LeaseHeld, StateCorrupt
@@ -43,16 +44,26 @@ def to_journal(level: int, text: str) -> None:
     sys.stderr.write("".join(f"<{level}>{line}\n" for line in text.splitlines()))
 
 
-def tick(host: Host, say: Say, verbose: Say, *, hand_over: bool = False) -> int:
+def tick(host: Host, say: Say, verbose: Say, *, hand_over: bool = False, drift: bool = False) -> int:
     """Poll once, and apply what is new; `verbose` receives lines that matter only in a terminal.
 
     hand_over: start the apply service, which outlives this process and may change the intact machine.
+    drift: compare the whole machine with its configuration now; otherwise every `drift.interval`.
     """
     store = store_of(host)
     if leaving(store):
         return leave_on(host, store, say, hand_over=hand_over)
+    try:
+        repaired = watch_drift(host, store, say, hand_over=hand_over, whole=drift)
+    except LeaseHeld as error:
+        say(f"{error.what}: {error.why}; the next poll tries again")
+        return 0
+    if repaired is not None:
+        return repaired
     seen = Watched.of(store.source())
     if seen is None:
+        if drift:  # asked for that only
+            return 0
         raise ConfigMissing(
             "this machine polls no URL",
             where=store.directory,

@@ -16,11 +16,11 @@ from dataclasses import dataclass
 
 from ..errors import FlexNodeError
 from ..machine.host import Host
+from ..machine.layout import RUN_DIR  # a tmpfs: no token is written to disk, and a reboot removes them all
 from ..secret import Secret
 from .errors import TokenSourceUnreachable
 from .token import ASK_AGAIN, AccessToken, Issued, Source, margin
 
-RUN_DIR = "/run/aks-flex-node"  # a tmpfs: no token is written to disk, and a reboot removes them all
 DIRECTORY = f"{RUN_DIR}/tokens"
 HANDOVER = f"{RUN_DIR}/azcmagent.json"  # the installer's token, while the Arc agent reads it
 MOST = 64 << 10

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import os
 import platform
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from ..config.types.values import Arch
 from ..errors import UnsupportedPlatform
@@ -16,6 +18,9 @@ from .host import Host
 ARCHITECTURES: dict[str, Arch] = {"x86_64": "amd64", "aarch64": "arm64"}
 PLATFORMS = frozenset((("ubuntu", "22.04"), ("ubuntu", "24.04"), ("debian", "12"), ("debian", "13")))
 UNIT_DIRS = ("/etc/systemd/system", "/run/systemd/system", "/usr/lib/systemd/system", "/lib/systemd/system")
+# Facts that differ by who looks (a sandbox, a container) or by the moment (early at boot, after an update of
+# the kernel): stored at the join, and read from there until the machine leaves.
+STORED = ("cpus", "memory", "may_lower_oom_score", "resolv_conf")
 # Services that create swap without a .swap unit (zram-tools, Raspberry Pi OS).
 SWAP_SERVICES = frozenset(("zramswap.service", "dphys-swapfile.service", "systemd-zram-setup@.service"))
 
@@ -41,22 +46,33 @@ class Facts:
         """In words, e.g. `debian 12 amd64`."""
         return f"{self.os_id} {self.os_version} {self.arch}"
 
+    @property
+    def stored(self) -> dict[str, Any]:
+        """The facts that are stored at the join."""
+        return {name: getattr(self, name) for name in STORED}
 
-def gather(host: Host, machine: str | None = None) -> Facts:
-    """Collect the facts; cheap, read-only. An unsupported processor is an error."""
+
+def gather(host: Host, machine: str | None = None, stored: Mapping[str, Any] | None = None) -> Facts:
+    """Collect the facts; cheap, read-only. An unsupported processor is an error.
+
+    stored: the facts of the join (`Facts.stored`). They decide, whatever is seen now.
+    """
     arch = architecture(machine)
     release = os_release(host.text("/etc/os-release"))
+    known = {name: (stored or {}).get(name) for name in STORED}
     stub = "/run/systemd/resolve/resolv.conf"
+    here = stub if host.exists(stub) else "/etc/resolv.conf"
+    lower = known["may_lower_oom_score"]
     return Facts(
         arch=arch,
         os_id=release.get("ID", "unknown"),
         os_version=release.get("VERSION_ID", "unknown"),
         hostname=hostname(host),
-        cpus=os.cpu_count() or 1,
-        memory=memory_of(host.text("/proc/meminfo")),
+        cpus=known["cpus"] or os.cpu_count() or 1,
+        memory=known["memory"] or memory_of(host.text("/proc/meminfo")),
         cgroup_v2=host.exists("/sys/fs/cgroup/cgroup.controllers"),
-        may_lower_oom_score=host.may_lower_oom_score(),
-        resolv_conf=stub if host.exists(stub) else "/etc/resolv.conf",
+        may_lower_oom_score=host.may_lower_oom_score() if lower is None else lower,
+        resolv_conf=known["resolv_conf"] or here,
         swap_units=swap_units(host),
     )
 

@@ -12,6 +12,7 @@ BIN_DIR = "/usr/local/bin"
 SBIN_DIR = "/usr/local/sbin"
 UNIT_DIR = "/etc/systemd/system"
 CONTAINERD_DIR = "/etc/containerd"
+RUN_DIR = "/run/aks-flex-node"  # of the present boot only: a tmpfs
 CONTAINERD_SOCKET = "unix:///run/containerd/containerd.sock"
 
 CONTAINERD = "containerd.service"

@@ -5,17 +5,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 
 from ..components.labels import APPLIED_TIME, APPLIED_VERSION, node_labels
 from ..machine.clock import stamp
 from .this_node import ThisNode
 
 
-def update_labels(node: ThisNode, previous: Iterable[str], version: str | None) -> list[str]:
+def label_key(label: str) -> str:
+    """The key of a label, as items of a plan have one."""
+    return f"label:{label}"
+
+
+def update_labels(
+    node: ThisNode, previous: Iterable[str], version: str | None, leave: Container[str] = ()
+) -> list[str]:
     """Patch the Node's labels and its applied version, as the node itself; returns what was done, in words.
 
     previous: keys of the configured labels that were applied last, to remove those that are gone.
+    leave: keys of labels (`label_key`) that are not touched.
     version: of the configuration. The status of a flexNodeConfig resource is read from this annotation.
     """
     client = node.api()
@@ -23,6 +31,7 @@ def update_labels(node: ThisNode, previous: Iterable[str], version: str | None) 
     have, want = metadata.get("labels", {}), node_labels(node.config)
     labels: dict[str, str | None] = {key: value for key, value in want.items() if have.get(key) != value}
     labels |= {key: None for key in previous if key not in want and key in have}
+    labels = {key: value for key, value in labels.items() if label_key(key) not in leave}
     annotations = {}
     if version and metadata.get("annotations", {}).get(APPLIED_VERSION) != version:
         annotations = {APPLIED_VERSION: version, APPLIED_TIME: stamp(node.host.clock)}

@@ -1,16 +1,23 @@
 # Copyright: (c) 2026, aks.flexnode contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What state.json records of a join: phase, token, outcome. Written before and after the kubelet starts."""
+"""What is recorded of a join: phase, token, outcome, and in the end the configuration that works."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
+from ..components.every import COMPONENTS
+from ..engine.records.record import Record, Stage
 from ..engine.records.state import Phase, Store
 from ..errors import FlexNodeError, TokenRefused
+from ..machine.facts import Facts
 from ..machine.layout import KUBELET, enabled
 from ..node_object.this_node import ThisNode
+from ..sources.watched import Watched
+from .obtain import Obtained
+from .update import versions
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,3 +79,25 @@ class JoinRecord:
         host.run(["systemctl", "stop", KUBELET], timeout=120, check=False)
         if any(entry.name == link and entry.was == "absent" for entry in self.store.journal.entries()):
             host.remove(link)
+
+
+def commit(obtained: Obtained, record: JoinRecord, facts: Facts) -> None:
+    """The gates have passed: what was applied is the generation that the next run can roll back to."""
+    store = obtained.store
+    if done := Record.of(store.transaction()):
+        store.begin(replace(done, stage=Stage.COMMITTED).as_dict())  # first: from here on nothing returns
+    record.joined()
+    config = obtained.node.config
+    installed = {name: str(version) for name, version in versions(config).items()}
+    drift = {"mode": config.drift.mode, "interval": config.drift.interval}  # a poll reads this only
+    store.note(versions=installed, labels=sorted(config.node.labels) or None, facts=facts.stored, drift=drift)
+    store.set_applied_config(obtained.document, obtained.version or store.config_version())
+
+
+def settle_records(obtained: Obtained, components: Sequence[str]) -> None:
+    """A configuration was applied on request: what was refused or contended before is history."""
+    store = obtained.store
+    store.forget_refused()
+    store.set_drift(None)
+    if set(components) >= set(COMPONENTS) and (watched := Watched.of(store.source())):
+        store.set_source(replace(watched, settled=True).as_dict())

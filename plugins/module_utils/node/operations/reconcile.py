@@ -17,16 +17,17 @@ from ..config.model import NodeConfig
 from ..config.parse import parse
 from ..engine.fetch import Fetcher
 from ..engine.leftovers import clear_leftovers
-from ..engine.plan import Plan, Step, make_plan
+from ..engine.plan import Plan, Step, make_plan, step_key
 from ..engine.prune import clear_staging, discard_new, prune, versions_before
+from ..engine.records.checked import note_checked
 from ..engine.records.origins import prune_origins
-from ..engine.records.record import Record, Stage
+from ..engine.records.record import Record
 from ..engine.records.state import Phase, Store
 from ..engine.restarts import Progress, silent
 from ..engine.run_log import RunLog, recorded
 from ..engine.transaction import Around, Gate, Timings, execute, nothing, prove
 from ..errors import ConfigInvalid, FlexNodeError
-from ..machine.facts import check_platform, gather
+from ..machine.facts import Facts, check_platform, gather
 from ..machine.host import Host
 from ..net.http_client import HttpClient
 from ..net.proxy import proxies
@@ -38,15 +39,14 @@ from ..node_object.taints import taint_changes
 from ..node_object.this_node import ThisNode
 from ..resources.retired import Retired
 from ..resources.units import Unit
-from ..sources.watched import Watched
 from .checks import check_cluster, check_identity, check_secrets, check_token, installed_kubelet
-from .join_record import JoinRecord
+from .join_record import JoinRecord, commit, settle_records
 from .newest_program import without_older_program
 from .obtain import Obtained
 from .other_owners import check_foreign
 from .outcome import Reconciled, outcome_of, run_log_of
 from .refusal import check_blocked, finish_previous, reason_for, settle_previous
-from .update import check_downgrade, drain_first, drains, end_drain, versions
+from .update import check_downgrade, drain_first, drains, end_drain
 
 EVERYTHING = tuple(COMPONENTS)
 # A change of these decides over Ready, also without a restart: the kubelet has to report after it.
@@ -61,10 +61,13 @@ def reconcile(
     retry: bool = False,
     progress: Progress = silent,
     machine: str | None = None,
+    leave: frozenset[str] | None = None,
 ) -> Reconciled:
     """Apply a configuration to the machine; with `services`, success means that the Node is Ready.
 
     retry: also apply a configuration that was rolled back before.
+    leave: repair what differs from the applied configuration, but not the items with these keys. What was
+    recorded of sources, refused documents and drift stays as it is: nothing new was applied.
     """
     node = obtained.node
     log = run_log_of(node.host, node.config, obtained.document, progress)
@@ -90,7 +93,7 @@ def converge(
     timings = Timings(host)
     try:
         with timings.of("plan"):
-            work = plan_node(obtained, components, applied, machine, check=check, retry=retry)
+            work = plan_node(obtained, components, applied, machine, check=check, retry=retry, leave=leave)
         run = Reconciled(work.plan, work.plan.sentences, timings.seconds, warnings=list(work.plan.left))
         run.outcome = outcome_of(work.plan, applied, obtained.document)
         run.drains = work.runs_node and drains(store, applied, obtained.node.config, work.plan)
@@ -109,7 +112,10 @@ def converge(
     around = Around(
         fetched=(lambda: drain_first(present_node(obtained, applied), store, log)) if run.drains else nothing,
         starting=record.kubelet_starts if record else nothing,
-        returns=applied is not None and (applied != obtained.document or work.plan.replaces_program),
+        # Before a repair the machine differed from its configuration: that is no generation to return to.
+        returns=leave is None
+        and applied is not None
+        and (applied != obtained.document or work.plan.replaces_program),
         source=store.source(),
         reason=reason_for(obtained),
     )
@@ -118,7 +124,7 @@ def converge(
         apply(work, obtained, record, timings, log, around)
         log.changes(run.actions, timings.changes, complete=True)
         if record:
-            settle_node(obtained, applied, record, run)
+            settle_node(obtained, applied, record, run, leave or frozenset())
     except FlexNodeError as error:
         log.changes(work.plan.sentences, timings.changes, complete=error.at_gate)
         if record:
@@ -127,11 +133,15 @@ def converge(
     log.more(run.actions[len(work.plan.sentences) :])  # at the API server
     log.result = run.summary
     if record:
-        commit(obtained, components, record)
+        commit(obtained, record, work.facts)
+        if leave is None:
+            settle_records(obtained, components)
     if record or applied is None or not held:  # a single component does not prove what another run changed
         tidy(work.plan, host, store)
         store.finish()
         prune_origins(host, store)
+    if record and set(components) >= set(COMPONENTS):
+        note_checked(host)
     return run
 
 
@@ -142,6 +152,7 @@ class Work:
     plan: Plan
     units: tuple[str, ...]  # that must run for the Node to be Ready
     has_certificate: bool  # that the kubelet can go on with
+    facts: Facts
 
     @property
     def runs_node(self) -> bool:
@@ -157,11 +168,12 @@ def plan_node(
     *,
     check: bool,
     retry: bool,
+    leave: frozenset[str] | None,
 ) -> Work:
     """Check the document and the machine, and compute all changes."""
     node, store, host = obtained.node, obtained.store, obtained.node.host
     runs_node = "services" in components
-    facts = gather(host, machine)
+    facts = gather(host, machine, stored_facts(host, store, asked=leave is None))
     check_platform(facts, host)
     # In check mode nothing was stored: a durable source is not known here.
     check_available(node.config, pollable=check or obtained.is_polled)
@@ -179,9 +191,22 @@ def plan_node(
     resources, warnings = without_older_program(host, resources)
     plan = make_plan(resources, host, store, ownership)
     steps = (*(Step(certificate, certificate.change) for certificate in retired), *plan.steps)
+    steps = tuple(step for step in steps if step_key(step) not in (leave or ()))
     left = (*warnings, *plan.left)
     units = tuple(item.name for item in resources if isinstance(item, Unit) and not item.last)
-    return Work(replace(plan, steps=steps, left=left), units, facts.joined)
+    return Work(replace(plan, steps=steps, left=left), units, facts.joined, facts)
+
+
+def stored_facts(host: Host, store: Store, *, asked: bool) -> dict[str, Any] | None:
+    """The facts of the join; None: there are none.
+
+    asked: an administrator runs this. A resolver's file that is gone for good is replaced then; at boot it
+    is missing for a moment, which a check must not take for a change.
+    """
+    stored: dict[str, Any] | None = store.state().get("facts")
+    if asked and stored and not host.exists(stored.get("resolv_conf", "")):
+        return {name: value for name, value in stored.items() if name != "resolv_conf"}
+    return stored
 
 
 def check_before_apply(work: Work, obtained: Obtained, applied: Mapping[str, Any] | None) -> None:
@@ -288,7 +313,11 @@ def settle_failure(
 
 
 def settle_node(
-    obtained: Obtained, applied: Mapping[str, Any] | None, record: JoinRecord, run: Reconciled
+    obtained: Obtained,
+    applied: Mapping[str, Any] | None,
+    record: JoinRecord,
+    run: Reconciled,
+    leave: frozenset[str],
 ) -> None:
     """Bring the Node object up to date: its labels, its annotations, and whether it takes pods again."""
     node, store = obtained.node, obtained.store
@@ -297,7 +326,7 @@ def settle_node(
     if not set(wanted_labels) <= set(labels):
         # Before the act: labels of an update that is killed now must be removed one day, too.
         store.note(labels=sorted({*labels, *wanted_labels}))
-    run.actions += update_labels(node, labels, obtained.version or store.config_version())
+    run.actions += update_labels(node, labels, obtained.version or store.config_version(), leave)
     run.actions += end_drain(node, store, leaving=record.unfinished_leave)
     seen = node.read() or {}
     run.node = summary(node.name, seen)
@@ -305,21 +334,6 @@ def settle_node(
     run.taints, ours = taint_changes(node.config, known, seen)
     if ours != known:
         store.note(taints=ours or None)
-
-
-def commit(obtained: Obtained, components: Sequence[str], record: JoinRecord) -> None:
-    """The gates have passed: what was applied is the generation that the next run can roll back to."""
-    store = obtained.store
-    if done := Record.of(store.transaction()):
-        store.begin(replace(done, stage=Stage.COMMITTED).as_dict())  # first: from here on nothing returns
-    record.joined()
-    config = obtained.node.config
-    installed = {name: str(version) for name, version in versions(config).items()}
-    store.note(versions=installed, labels=sorted(config.node.labels) or None)
-    store.set_applied_config(obtained.document, store.config_version())
-    store.forget_refused()
-    if set(components) >= set(COMPONENTS) and (watched := Watched.of(store.source())):
-        store.set_source(replace(watched, settled=True).as_dict())
 
 
 def tidy(plan: Plan, host: Host, store: Store) -> None:

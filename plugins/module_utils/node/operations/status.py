@@ -92,7 +92,7 @@ def _observe(
             "agentVersion": seen["agent_version"],
             "services": seen["services"],
         }
-    facts = gather(host, machine)
+    facts = gather(host, machine, store.state().get("facts"))
     resources, ownership = wanted(COMPONENTS, config, facts)
     status["drift"] = make_plan(resources, host, store, ownership).sentences
     this_node = ThisNode.of(host, config)

@@ -71,7 +71,7 @@ class Tree:
     artifact: Artifact
     members: tuple[tuple[str, str], ...]  # name in the archive (empty for a plain binary), name in the tree
     restarts: tuple[str, ...] = ()
-    drift: Drift = Drift.RESTART
+    drift: Drift = Drift.REPAIR
 
     @property
     def name(self) -> str:

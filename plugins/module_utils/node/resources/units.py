@@ -6,9 +6,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from os.path import basename
 from typing import ClassVar
 
 from ..machine.host import Host
+from ..machine.running import main_process, runs_installed
 from .base import Change, Drift, Origin, Vault
 
 RUNNING = frozenset(("active", "activating", "reloading"))
@@ -29,6 +31,7 @@ PROPERTIES = (
 class Unit:
     """A unit that must run. The engine starts it, once, after everything else is in place.
 
+    `binary` is the installed file that its main process must be; empty: it has no process of its own.
     `last` units start after the gates: the poll timer must not run before there is a node.
     """
 
@@ -36,6 +39,7 @@ class Unit:
     content_addressed: ClassVar[bool] = False
 
     unit: str
+    binary: str = ""
     drift: Drift = Drift.RESTART
     last: bool = False
 
@@ -55,12 +59,26 @@ class Unit:
         return (self.unit,)
 
     def observe(self, host: Host) -> str:
-        """running or stopped."""
-        return self.mark_now(host, self.unit)
+        """running, stopped, or outdated: it runs, but not the installed binary."""
+        pid = main_process(host, self.unit, basename(self.binary)) if self.binary else 0
+        if not pid:
+            state = unit_states(host, (self.unit,))[self.unit]
+            if state["ActiveState"] not in RUNNING:
+                return "stopped"
+            pid = int(state["MainPID"] or 0)
+        if self.binary and pid and not runs_installed(host, pid, self.binary):
+            return "outdated"
+        return self.mark
 
     def difference(self, seen: str) -> Change | None:
         """Anything but running is a difference."""
-        return None if seen == self.mark else Change(f"start {self.unit}", "stopped\n", "running\n")
+        if seen == self.mark:
+            return None
+        if seen == "outdated":
+            return Change(
+                f"restart {self.unit}: it does not run {self.binary}", "another binary\n", "running\n"
+            )
+        return Change(f"start {self.unit}", "stopped\n", "running\n")
 
     def capture(self, host: Host, vault: Vault) -> Origin:
         """Whether it ran originally."""

@@ -140,6 +140,7 @@ class Followed:
 def node(debian: Machine, pki: Pki) -> Iterator[Followed]:
     for directory in ("/var/lib", "/var/log", "/opt"):
         debian.path(directory).mkdir(parents=True)
+    debian.commands.processes = True
     with a_site(debian, pki) as site:
         blob = Blob(merge(site.document, FOLLOWED))
         with serving(blob.get, pki.server_context()) as server:
@@ -745,9 +746,10 @@ def test_a_look_imports_little() -> None:
     done = subprocess.run(
         [sys.executable, "-I", "-B", "-c", IMPORTED, str(NODE)], capture_output=True, text=True, check=True
     )
-    rooms = "engine engine.records follow machine net resources sources"
-    files = "engine.records.journal engine.lease engine.records.schema engine.records.state errors "
-    files += "follow.tick machine.clock "
+    rooms = "drift engine engine.records follow machine net resources sources"
+    files = "drift.quick drift.record drift.watch engine.records.checked "
+    files += "engine.records.journal engine.lease engine.records.schema engine.records.state errors "
+    files += "follow.tick machine.clock machine.links machine.removal machine.running "
     files += "machine.disk machine.host machine.layout machine.program net.http_client resources.base "
     files += "sources.watched"
     loaded = {name.removeprefix("flexnode.") for name in done.stdout.split()}

@@ -53,6 +53,13 @@ def test_a_join_ends_with_a_ready_node_and_a_second_one_changes_nothing(site: Si
         "join": {"token": "fedcba", "outcome": "joined"},
         "labels": ["site"],
         "versions": {"cni": "1.9.1", "containerd": "2.3.4", "kubernetes": "1.34.4", "runc": "1.4.3"},
+        "drift": {"mode": "repair", "interval": 150},
+        "facts": {
+            "cpus": os.cpu_count(),
+            "memory": 8134224 << 10,
+            "may_lower_oom_score": True,
+            "resolv_conf": "/etc/resolv.conf",
+        },
     }
     assert site.machine.commands.times("systemctl", "restart") == 1
     assert len(site.mirror.requests) == 6

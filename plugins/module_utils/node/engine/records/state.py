@@ -27,6 +27,7 @@ OWN = (
     "status.json",
     "transaction.json",
     "refused-config.json",
+    "drift.json",
     "current-config.json",
     "source.json",
     "state.json",
@@ -40,6 +41,8 @@ KEPT = (
     "versions",
     "cordoned",
     "taints",
+    "facts",
+    "drift",
 )  # keys of state.json: a new phase keeps them
 DOCUMENTS = ("current-config.json", "applied-config.json")  # in the user's format, without a schema number
 POINTER = "/etc/aks-flex-node/data-dir"  # where the data directory is, if paths.dataDir moved it
@@ -183,6 +186,17 @@ class Store:
     def status(self) -> dict[str, Any] | None:
         """The last status that was written."""
         return self._read("status.json")
+
+    def drift(self) -> dict[str, Any] | None:
+        """What the last drift check recorded; None: nothing."""
+        return self._read("drift.json")
+
+    def set_drift(self, record: Mapping[str, Any] | None) -> None:
+        """Store it, or remove it (None)."""
+        if record is None:
+            self._host.remove(self._path("drift.json"))
+        else:
+            self._write("drift.json", record)
 
     # -- transaction -----------------------------------------------------------------------------------------
 

@@ -1,0 +1,136 @@
+# Copyright: (c) 2026, aks.flexnode contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The whole check: the machine and its Node compared with the applied configuration. Changes nothing.
+
+It runs in the sandbox of the poll service as well as for an administrator. Without capabilities root can't
+read every file, nor the link /proc/PID/exe. What can't be read there is not judged there: `unsure` says so,
+and the apply service, which sees all, makes the check again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from os.path import basename
+from typing import Any
+
+from ..components.every import COMPONENTS, wanted
+from ..components.kubelet import cluster_ca
+from ..components.labels import node_labels
+from ..components.services import SERVICES
+from ..config.model import NodeConfig
+from ..config.parse import parse
+from ..engine.plan import make_plan
+from ..engine.records.state import Store
+from ..errors import FlexNodeError
+from ..machine.facts import gather
+from ..machine.host import Host
+from ..machine.running import confirm, main_process
+from ..node_object.labels import label_key
+from ..node_object.taints import taint_changes
+from ..node_object.this_node import ThisNode
+from ..operations.newest_program import without_older_program
+from ..resources.units import Unit
+from .classes import finding_of
+from .others import certificates, drop_ins
+from .record import FOUND, REPAIR, REPORT, DriftRecord, Finding, Policy
+
+OF_THE_NODE = ("label:", "taint:")  # items at the API server
+
+
+@dataclass(frozen=True, slots=True)
+class Drift:
+    """The result of a check: the record as it is now, and whether a repair is needed."""
+
+    record: DriftRecord
+    repairs: frozenset[str] = frozenset()  # keys of items to be repaired now
+    unsure: str = ""  # what could not be read from here; somebody with all rights has to check
+
+    @property
+    def what(self) -> list[str]:
+        """What is to be repaired, in words."""
+        return [item.what for item in self.record.items if item.item in self.repairs]
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """Everything that differs; and kinds of items that could not be looked at."""
+
+    findings: tuple[Finding, ...] = ()
+    unseen: tuple[str, ...] = ()
+
+
+def check_drift(host: Host, store: Store, now: float) -> Drift:
+    """Compare everything. The caller writes the record and repairs, or hands over to a service that does."""
+    known = DriftRecord.of(store)
+    policy = Policy.of(store.state())
+    document = store.applied_if_intact()
+    if policy.mode == "off" or document is None:
+        return Drift(DriftRecord())
+    try:
+        seen = look(host, store, document, now)
+    except PermissionError as error:
+        return Drift(known, unsure=f"{error.filename} can't be read here")
+    except FlexNodeError as error:  # something is in the way of the check itself
+        seen = Seen((Finding("check:all", REPORT, f"{error.code}: {error.what}: {error.why}"),))
+    record = known.updated(seen.findings, now, repair=policy.mode == "repair", unseen=seen.unseen)
+    repairs = frozenset(item.item for item in record.of_state(FOUND) if not record.waits(now))
+    return Drift(record, repairs)
+
+
+def look(host: Host, store: Store, document: Mapping[str, Any], now: float) -> Seen:
+    """All differences between the machine, its Node and a document. Also for the status."""
+    config = parse(document, purpose="join", pollable=True)
+    facts = gather(host, stored=store.state().get("facts"))
+    resources, ownership = wanted(COMPONENTS, config, facts)
+    resources, _warnings = without_older_program(host, resources)
+    plan = make_plan(resources, host, store, ownership)
+    for unit in (item for item in resources if isinstance(item, Unit) and item.binary):
+        _confirm(host, unit)
+    node = ThisNode.of(host, config)
+    client = "" if node.uses_tokens else node.identity
+    ours = {resource.name for resource in resources}
+    findings = (
+        *(finding_of(step) for step in plan.steps),
+        *certificates(host, client, cluster_ca(config), now),
+        *drop_ins(host, SERVICES, ours),
+    )
+    try:
+        of_node = tuple(at_api_server(node, store.state().get("taints") or []))
+    except FlexNodeError:  # it can't be reached: nothing is known of them now
+        return Seen(findings, OF_THE_NODE)
+    return Seen((*findings, *of_node))
+
+
+def at_api_server(node: ThisNode, known_taints: list[dict[str, str]]) -> Iterator[Finding]:
+    """Labels and taints of the Node that differ. A node may change its labels, but not its taints."""
+    seen = node.read(attempts=1) if node.has_credential else None
+    if seen is None:
+        return
+    yield from _labels(node.config, seen["metadata"].get("labels", {}))
+    changes, _ours = taint_changes(node.config, known_taints, seen)
+    for verb, taints in changes.items():
+        for taint in taints:
+            name = f"{taint['key']}:{taint['effect']}"
+            word = "is missing on" if verb == "set" else "is still on"
+            what = f"taint {name} {word} Node {node.name}: a node may not change its own"
+            yield Finding(f"taint:{name}", REPORT, what)
+
+
+def _labels(config: NodeConfig, have: Mapping[str, str]) -> Iterator[Finding]:
+    for key, value in sorted(node_labels(config).items()):
+        if have.get(key) != value:
+            was = f"is {have[key]}" if key in have else "is missing"
+            yield Finding(label_key(key), REPAIR, f"label {key}={value}: it {was} at the API server")
+
+
+def _confirm(host: Host, unit: Unit) -> None:
+    """Note a process that is right, for the sandbox; only who can read what it runs may do that."""
+    pid = main_process(host, unit.unit, basename(unit.binary))
+    try:
+        readable = bool(pid and host.stat(f"/proc/{pid}/exe").target)
+    except (PermissionError, ProcessLookupError):
+        return
+    if readable and unit.observe(host) == unit.mark:
+        confirm(host, pid, unit.binary)

@@ -1,0 +1,76 @@
+# Copyright: (c) 2026, aks.flexnode contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What every tick looks at: kubelet and containerd. A few small files are read, and no process is started."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ..engine.records.checked import is_due
+from ..engine.records.state import Phase, Store
+from ..errors import FlexNodeError
+from ..machine.host import Host
+from ..machine.layout import BIN_DIR, CONTAINERD, KUBELET, UNIT_DIR, enabled
+from ..machine.running import main_process, runs_installed
+from .record import DriftRecord, Policy
+
+BINARIES = {CONTAINERD: "containerd", KUBELET: "kubelet"}
+WORKING = (Phase.NODE_JOINED.value, Phase.NODE_FAILED.value, Phase.NODE_BOOTSTRAPPING.value)
+
+
+def looks_wrong(host: Host, store: Store) -> str:
+    """Why a repair is needed, in one sentence; empty: kubelet and containerd run, and are the installed ones.
+
+    Only with drift.mode `repair`. What is contended is left alone, and a failed repair has its pause.
+    """
+    policy = _policy(store)
+    if policy is None or policy.mode != "repair":
+        return ""
+    record: DriftRecord | None = None
+    for key, sentence in _wrong(host):
+        record = record or DriftRecord.of(store)
+        if record.waits(host.clock.now()):
+            return ""
+        if key not in record.left_alone:
+            return sentence
+    return ""
+
+
+def check_due(host: Host, store: Store) -> bool:
+    """Whether it is time to compare the whole machine with its configuration."""
+    policy = _policy(store)
+    return policy is not None and policy.mode != "off" and is_due(host, policy.interval)
+
+
+def _policy(store: Store) -> Policy | None:
+    """What to do about drift; None: this machine is no node."""
+    try:
+        state = store.state()
+        return Policy.of(state) if state["phase"] in WORKING and state.get("versions") else None
+    except (FlexNodeError, TypeError):  # damaged: the poll reports it
+        return None
+
+
+def _wrong(host: Host) -> Iterator[tuple[str, str]]:
+    """Each item that is wrong: its key, and what is wrong in one sentence."""
+    for unit, name in BINARIES.items():
+        unit_file, link = f"{UNIT_DIR}/{unit}", enabled(unit)[0]
+        if (state := host.stat(unit_file)).is_ != "file":
+            how = "masked" if state.target == "/dev/null" else f"replaced by a {state.is_}"
+            yield f"file:{unit_file}", f"{unit} is {'missing' if state.absent else how}"
+        if host.stat(link).absent:
+            yield f"link:{link}", f"{unit} is disabled"
+        pid = main_process(host, unit, name) or _known_to_systemd(host, unit)
+        if pid is None:
+            yield f"unit:{unit}", f"{unit} does not run"
+        elif pid and not runs_installed(host, pid, f"{BIN_DIR}/{name}"):
+            yield f"unit:{unit}", f"{unit} does not run {BIN_DIR}/{name}"
+
+
+def _known_to_systemd(host: Host, unit: str) -> int | None:
+    """The main process of a unit that has none of the expected name; 0: it starts; None: it is stopped."""
+    from ..resources.units import RUNNING, unit_states
+
+    state = unit_states(host, (unit,))[unit]
+    return int(state["MainPID"] or 0) if state["ActiveState"] in RUNNING else None

@@ -1,0 +1,212 @@
+# Copyright: (c) 2026, aks.flexnode contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""drift.json: every item that was found to differ, what became of it, and how often it came back."""
+
+from __future__ import annotations
+
+import calendar
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from ..engine.records.state import Store
+from ..errors import StateCorrupt
+from ..sources.watched import LONGEST, pausing
+
+WINDOW = 600.0  # seconds in which returns are counted, and after which a repaired item is forgotten
+RETURNS = 3  # within the window: another process changes the item again and again
+FIRST_PAUSE = 60.0  # seconds before a failed repair is tried again; doubled each time
+REPAIR, RESTART, REPORT = "repair", "restart", "report"  # classes
+FOUND, REPAIRED, CONTENDED, REPORTED = "found", "repaired", "contended", "reported"  # states
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """drift.mode and drift.interval of the applied configuration, as the commit stored them."""
+
+    mode: str = "repair"
+    interval: float = 150.0
+
+    @classmethod
+    def of(cls, state: Mapping[str, Any]) -> Policy:
+        """From state.json."""
+        return cls(**(state.get("drift") or {}))
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """An item that differs now."""
+
+    item: str  # e.g. file:/etc/containerd/config.toml
+    class_: str
+    what: str
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """An item that differed, and what became of it."""
+
+    item: str
+    class_: str
+    what: str
+    state: str
+    since: str  # when it got this state
+    returns: tuple[float, ...] = ()  # when it differed again after a repair
+
+    @classmethod
+    def of(cls, stored: Mapping[str, Any]) -> Item:
+        """From drift.json."""
+        returns = tuple(float(moment) for moment in stored.get("returns", ()))
+        return cls(stored["item"], stored["class"], stored["what"], stored["state"], stored["since"], returns)
+
+    def as_dict(self) -> dict[str, Any]:
+        """For drift.json."""
+        return {
+            "item": self.item,
+            "class": self.class_,
+            "what": self.what,
+            "state": self.state,
+            "since": self.since,
+            "returns": list(self.returns),
+        }
+
+    def entered(self, state: str, now: float) -> Item:
+        """The same in a state; the time is that of the change of state."""
+        return self if state == self.state else replace(self, state=state, since=_iso(now))
+
+    def recent(self, now: float) -> tuple[float, ...]:
+        """The returns that still count."""
+        return tuple(moment for moment in self.returns if 0 <= now - moment < WINDOW)
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """The last repair failed; it is not tried again at once."""
+
+    code: str
+    message: str
+    attempts: int
+    retry_at: float
+
+
+@dataclass(frozen=True, slots=True)
+class DriftRecord:
+    """All items; empty: the machine is as configured, and has been for ten minutes."""
+
+    items: tuple[Item, ...] = ()
+    checked: float = 0.0  # when the record last changed
+    failure: Failure | None = None
+
+    @classmethod
+    def of(cls, store: Store) -> DriftRecord:
+        """From drift.json; a damaged one is as good as none, the next check writes it again."""
+        try:
+            stored = store.drift() or {}
+            failure = stored.get("failure")
+            return cls(
+                tuple(Item.of(item) for item in stored.get("items", ())),
+                float(stored.get("checked", 0.0)),
+                Failure(failure["code"], failure["message"], failure["attempts"], failure["retryAt"])
+                if failure
+                else None,
+            )
+        except (StateCorrupt, KeyError, TypeError, ValueError):
+            return cls()
+
+    def keep(self, store: Store, now: float) -> bool:
+        """Write it, if anything but the time changed; True: it did."""
+        if self.same(DriftRecord.of(store)):
+            return False
+        failure = self.failure
+        store.set_drift(
+            {
+                "checked": int(now),
+                "items": [item.as_dict() for item in self.items],
+                "failure": failure
+                and {
+                    "code": failure.code,
+                    "message": failure.message,
+                    "attempts": failure.attempts,
+                    "retryAt": failure.retry_at,
+                },
+            }
+            if self.items or failure
+            else None
+        )
+        return True
+
+    def same(self, other: DriftRecord) -> bool:
+        """Whether both say the same."""
+        return (self.items, self.failure) == (other.items, other.failure)
+
+    def of_state(self, *states: str) -> tuple[Item, ...]:
+        """The items in these states."""
+        return tuple(item for item in self.items if item.state in states)
+
+    @property
+    def left_alone(self) -> frozenset[str]:
+        """Keys of items that are contended: another process wants them otherwise."""
+        return frozenset(item.item for item in self.of_state(CONTENDED))
+
+    def waits(self, now: float) -> bool:
+        """Whether a repair failed, and it is too early for the next one."""
+        return self.failure is not None and pausing(self.failure.retry_at, now)
+
+    def updated(
+        self, findings: Iterable[Finding], now: float, *, repair: bool, unseen: tuple[str, ...] = ()
+    ) -> DriftRecord:
+        """The record after a check. `unseen`: kinds of items that could not be looked at; they stay."""
+        known = {item.item: item for item in self.items}
+        found = {finding.item: finding for finding in findings}
+        items = [_met(finding, known.get(key), now, repair) for key, finding in found.items()]
+        for key, item in known.items():
+            if key.startswith(unseen):
+                items.append(item)
+            elif key not in found and (quiet := _quiet(item, now)):
+                items.append(quiet)
+        failure = self.failure if any(item.state == FOUND for item in items) else None
+        return DriftRecord(tuple(sorted(items, key=lambda item: item.item)), now, failure)
+
+    def repaired(self, keys: Iterable[str], now: float) -> DriftRecord:
+        """The record after these items were repaired."""
+        done = frozenset(keys)
+        items = tuple(item.entered(REPAIRED, now) if item.item in done else item for item in self.items)
+        return DriftRecord(items, now)
+
+    def failed(self, code: str, message: str, now: float) -> DriftRecord:
+        """The record after a repair failed."""
+        attempts = self.failure.attempts + 1 if self.failure else 1
+        pause = min(FIRST_PAUSE * 2 ** (attempts - 1), LONGEST)
+        return replace(self, failure=Failure(code, message, attempts, now + pause))
+
+
+def _met(finding: Finding, known: Item | None, now: float, repair: bool) -> Item:
+    """An item that differs now, with its history."""
+    item = known or Item(finding.item, finding.class_, finding.what, "", "")
+    item = replace(item, class_=finding.class_, what=finding.what)
+    if finding.class_ == REPORT or not repair:
+        return item.entered(REPORTED, now)
+    if item.state == CONTENDED:
+        return item
+    if item.state == REPAIRED:
+        item = replace(item, returns=(*item.recent(now), now))
+    return item.entered(CONTENDED if len(item.returns) >= RETURNS else FOUND, now)
+
+
+def _quiet(item: Item, now: float) -> Item | None:
+    """An item that does not differ any more; None: it is forgotten."""
+    if item.state == REPORTED:
+        return None
+    item = item.entered(REPAIRED, now)
+    # Until then a return counts: another process may only be slow.
+    return item if item.recent(now) or 0 <= now - _seconds(item.since) < WINDOW else None
+
+
+def _iso(moment: float) -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%S+00:00", time.gmtime(moment))
+
+
+def _seconds(iso: str) -> float:
+    return calendar.timegm(time.strptime(iso[:19], "%Y-%m-%dT%H:%M:%S"))

@@ -1,0 +1,73 @@
+# Copyright: (c) 2026, aks.flexnode contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Repair what differs: the applied configuration is applied again, with its gates, by the same engine."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ..components.services import SERVICES
+from ..config.parse import parse
+from ..engine.records.checked import note_checked
+from ..engine.records.state import Store
+from ..errors import FlexNodeError, counted
+from ..machine.host import Host
+from ..node_object.this_node import ThisNode
+from ..operations.obtain import Obtained
+from ..operations.reconcile import EVERYTHING, reconcile
+from .check import Drift
+from .record import CONTENDED, REPORTED, RETURNS, WINDOW, DriftRecord
+
+Say = Callable[[str], None]
+FAILED = 3  # exit status, as of a document that was refused
+
+
+def repair(host: Host, store: Store, drift: Drift, say: Say) -> int:
+    """Repair the items that a check found, and record how that went. The caller holds the lease."""
+    record = drift.record
+    tell(DriftRecord.of(store), record, say)
+    record.keep(store, host.clock.now())  # first: a run that is killed has found them, too
+    for what in drift.what:
+        say(f"drift: {what}")
+    left = record.left_alone
+    # A unit that another process stops again and again would fail every gate: the rest is repaired without.
+    stopped = any(f"unit:{unit}" in left for unit in SERVICES)
+    components = tuple(name for name in EVERYTHING if not (stopped and name == "services"))
+    try:
+        run = reconcile(applied_config(host, store), components, progress=say, leave=left)
+    except FlexNodeError as error:
+        now = host.clock.now()
+        message = " ".join(f"{error.what}: {error.why}".split())
+        record.failed(error.code, message, now).keep(store, now)
+        note_checked(host)
+        say(f"{error}\ndrift is not repaired")
+        return FAILED
+    now = host.clock.now()
+    record.repaired(drift.repairs, now).keep(store, now)
+    note_checked(host)
+    say(f"{counted(len(drift.repairs), 'item')} repaired: {run.summary}")
+    return 0
+
+
+def settle(host: Host, store: Store, drift: Drift, say: Say) -> None:
+    """Record a check that needs no repair."""
+    tell(DriftRecord.of(store), drift.record, say)
+    drift.record.keep(store, host.clock.now())
+    note_checked(host)
+
+
+def tell(before: DriftRecord, record: DriftRecord, say: Say) -> None:
+    """Say what is not repaired, once."""
+    known = {(item.item, item.state) for item in before.items}
+    for item in record.of_state(REPORTED, CONTENDED):
+        if (item.item, item.state) not in known:
+            again = f"it came back {RETURNS} times in {WINDOW / 60:g} minutes and is left alone"
+            say(f"drift: {item.what} ({again if item.state == CONTENDED else 'reported only'})")
+
+
+def applied_config(host: Host, store: Store) -> Obtained:
+    """The configuration that was applied last. One that is only stored is not applied by a repair."""
+    document = store.applied_config() or {}
+    config = parse(document, purpose="join", pollable=True)
+    return Obtained(ThisNode.of(host, config), store, document, store.state().get("appliedVersion"))

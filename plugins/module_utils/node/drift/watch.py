@@ -1,0 +1,54 @@
+# Copyright: (c) 2026, aks.flexnode contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Drift in one tick: look, check when it is time, then repair, record, or hand over to the apply service."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ..engine.lease import held, new_operation
+from ..engine.records.checked import note_checked
+from ..engine.records.state import Store
+from ..machine.host import Host
+from ..machine.layout import APPLY_SERVICE
+from ..machine.program import COMMAND
+from .quick import check_due, looks_wrong
+from .record import DriftRecord
+
+Say = Callable[[str], None]
+
+
+def watch_drift(host: Host, store: Store, say: Say, *, hand_over: bool, whole: bool = False) -> int | None:
+    """Exit status of a repair, or 0 when it was handed over; None: nothing to repair, the poll goes on.
+
+    whole: make the whole check now, whenever the last one was.
+    """
+    if store.transaction() is not None:  # completing that comes first
+        return None
+    wrong = looks_wrong(host, store)
+    if wrong and hand_over:
+        return _hand_over(host, say, wrong)
+    if not (wrong or whole or check_due(host, store)):
+        return None
+    from .check import check_drift  # the engine and the configuration's types: only for a check
+
+    drift = check_drift(host, store, host.clock.now())
+    if hand_over and (drift.repairs or drift.unsure):
+        return _hand_over(host, say, "; ".join(drift.what[:3]) or drift.unsure)
+    if not drift.repairs and drift.record.same(DriftRecord.of(store)):
+        note_checked(host)
+        return None
+    with held(host, new_operation(), f"{COMMAND} poll", patience=0):
+        from .repair import repair, settle
+
+        if drift.repairs:
+            return repair(host, store, drift, say)
+        settle(host, store, drift, say)
+    return None
+
+
+def _hand_over(host: Host, say: Say, why: str) -> int:
+    host.run(["systemctl", "start", "--no-block", APPLY_SERVICE])
+    say(f"{why}: {APPLY_SERVICE} repairs it")
+    return 0
