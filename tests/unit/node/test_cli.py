@@ -325,7 +325,7 @@ def test_the_installed_command_runs_by_itself(debian: Machine) -> None:
 
 
 NOBODY = """
-import os, sys
+import locale, os, shutil, sys  # argparse imports two of them late, and nobody may not read this Python
 sys.path.insert(0, sys.argv[1])
 from flexnode.cli import main
 os.setuid(65534)

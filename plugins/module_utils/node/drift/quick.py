@@ -28,7 +28,7 @@ def looks_wrong(host: Host, store: Store) -> str:
     if policy is None or policy.mode != "repair":
         return ""
     record: DriftRecord | None = None
-    for key, sentence in _wrong(host):
+    for key, sentence in wrong_services(host):
         record = record or DriftRecord.of(store)
         if record.waits(host.clock.now()):
             return ""
@@ -52,7 +52,7 @@ def _policy(store: Store) -> Policy | None:
         return None
 
 
-def _wrong(host: Host) -> Iterator[tuple[str, str]]:
+def wrong_services(host: Host) -> Iterator[tuple[str, str]]:
     """Each item that is wrong: its key, and what is wrong in one sentence."""
     for unit, name in BINARIES.items():
         unit_file, link = f"{UNIT_DIR}/{unit}", enabled(unit)[0]

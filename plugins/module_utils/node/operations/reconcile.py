@@ -14,7 +14,6 @@ from ..components.every import COMPONENTS, wanted
 from ..components.kubelet import cluster_ca
 from ..config.available import check_available
 from ..config.model import NodeConfig
-from ..config.parse import parse
 from ..engine.fetch import Fetcher
 from ..engine.leftovers import clear_leftovers
 from ..engine.plan import Plan, Step, make_plan, step_key
@@ -26,7 +25,7 @@ from ..engine.records.state import Phase, Store
 from ..engine.restarts import Progress, silent
 from ..engine.run_log import RunLog, recorded
 from ..engine.transaction import Around, Gate, Timings, execute, nothing, prove
-from ..errors import ConfigInvalid, FlexNodeError
+from ..errors import FlexNodeError
 from ..machine.facts import Facts, check_platform, gather
 from ..machine.host import Host
 from ..net.http_client import HttpClient
@@ -36,7 +35,6 @@ from ..node_object.conditions import summary
 from ..node_object.gates import NodeReady, UnitsActive
 from ..node_object.labels import update_labels
 from ..node_object.taints import taint_changes
-from ..node_object.this_node import ThisNode
 from ..resources.retired import Retired
 from ..resources.units import Unit
 from .checks import check_cluster, check_identity, check_secrets, check_token, installed_kubelet
@@ -46,7 +44,7 @@ from .obtain import Obtained
 from .other_owners import check_foreign
 from .outcome import Reconciled, outcome_of, run_log_of
 from .refusal import check_blocked, finish_previous, reason_for, settle_previous
-from .update import check_downgrade, drain_first, drains, end_drain
+from .update import check_downgrade, drain_first, drains, end_drain, present_node
 
 EVERYTHING = tuple(COMPONENTS)
 # A change of these decides over Ready, also without a restart: the kubelet has to report after it.
@@ -72,7 +70,7 @@ def reconcile(
     node = obtained.node
     log = run_log_of(node.host, node.config, obtained.document, progress)
     with contextlib.nullcontext() if check else recorded(log):
-        return converge(obtained, components, log, check=check, retry=retry, machine=machine)
+        return converge(obtained, components, log, check=check, retry=retry, machine=machine, leave=leave)
 
 
 def converge(
@@ -83,6 +81,7 @@ def converge(
     check: bool,
     retry: bool,
     machine: str | None,
+    leave: frozenset[str] | None,
 ) -> Reconciled:
     """The run itself, with a log of its steps."""
     host, store = obtained.node.host, obtained.store
@@ -275,18 +274,6 @@ def also_noting(starting: Callable[[], None], changed: list[float], host: Host) 
         changed.append(host.clock.now())
 
     return noting
-
-
-def present_node(obtained: Obtained, applied: Mapping[str, Any] | None) -> ThisNode:
-    """The node as it works now, for a drain: the new configuration may name another server.
-
-    Before the first join, or if this release refuses the applied document, the node of the new one.
-    """
-    try:
-        config = parse(applied, purpose="join", pollable=True) if applied else None
-    except ConfigInvalid:
-        config = None
-    return ThisNode.of(obtained.node.host, config) if config else obtained.node
 
 
 def settle_failure(
