@@ -101,6 +101,7 @@ WHY: Mapping[str, str] = {
     "/etc/systemd/system/aks-flex-node-poll.service": "polls for a new document; `continuousMonitoring` only",
     "/etc/systemd/system/aks-flex-node-poll.timer": "every 20 to 40 s; `continuousMonitoring` only",
     "/etc/kubernetes": "certificates, static pods, volume plugins",
+    "/etc/kubernetes/admin.conf": "the cluster's admin credential; `writeAdminConf` only",
     "/etc/kubernetes/certs": "CA certificates; no keys",
     "/etc/kubernetes/manifests": "static pods; empty unless you put some there",
     "/etc/kubernetes/volumeplugins": "FlexVolume drivers",

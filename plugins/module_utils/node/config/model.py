@@ -156,7 +156,12 @@ class NodeConfig:
     pull: Pull = section("pull", Pull)
     hooks: Hooks = section("hooks", Hooks)
     takeover: bool = setting("takeover", boolean, "Adopt another owner's containerd.", default=False)
-    write_admin_conf: bool = setting("writeAdminConf", boolean, "Write admin.conf, 0600.", default=False)
+    write_admin_conf: bool = setting(
+        "writeAdminConf",
+        boolean,
+        "Write admin.conf: the cluster's admin credential, fetched from Azure; for root only.",
+        default=False,
+    )
     kubelet: KubeletOverrides = section("kubelet", KubeletOverrides)
 
     @property

@@ -35,6 +35,8 @@ from ..node_object.conditions import summary
 from ..node_object.gates import NodeReady, UnitsActive
 from ..node_object.labels import update_labels
 from ..node_object.taints import taint_changes
+from ..procedures.admin_conf import fetch_admin_conf
+from ..resources.admin_conf import AdminConf
 from ..resources.retired import Retired
 from ..resources.units import Unit
 from .checks import check_cluster, check_identity, check_secrets, check_token, installed_kubelet
@@ -212,6 +214,8 @@ def check_before_apply(work: Work, obtained: Obtained, applied: Mapping[str, Any
     """Ask the API server and the identity provider; a first join that fails here is recorded as failed."""
     node, store = obtained.node, obtained.store
     check_secrets(obtained.document, store)
+    if any(isinstance(step.resource, AdminConf) for step in work.plan.steps):
+        fetch_admin_conf(node.config, node.host)
     try:
         if work.runs_node and (applied is None or work.plan.installs("kubelet")):
             check_cluster(node)

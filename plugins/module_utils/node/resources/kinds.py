@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from .admin_conf import AdminConf
 from .base import Resource
 from .kernel import FstabSwap, KernelModule, SwapOff, Sysctl
 from .kubeconfig import Kubeconfig
@@ -31,6 +32,7 @@ KINDS: dict[str, type[Resource]] = {
         FstabSwap,
         Kubeconfig,
         LogFile,
+        AdminConf,
     )
 }
 # Creates an item from its name alone, to observe its present state. Not for trees and programs: their
@@ -46,4 +48,5 @@ NAMED: dict[str, Callable[[str], Resource]] = {
     "fstab": lambda name: FstabSwap(),
     "kubeconfig": lambda name: Kubeconfig(name, "", "", ""),
     "log": LogFile,
+    "admin-conf": lambda name: AdminConf(name, ""),
 }
