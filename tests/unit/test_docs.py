@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 import yaml
 
+from ansible_collections.aks.flexnode.plugins.module_utils.node.commands.options import names
 from ansible_collections.aks.flexnode.plugins.module_utils.node.config.available import (
     UNSUPPORTED,
     check_available,
@@ -119,6 +120,11 @@ def test_state_files_are_told() -> None:
     page = text_of(ROOT / "docs" / "files.md")
     assert names
     assert {name for name in names if f"`{name}`" not in page} == set()
+
+
+def test_every_command_has_a_section() -> None:
+    sections = re.findall(r"^## (\S+)", text_of(ROOT / "docs" / "edge.md"), re.MULTILINE)
+    assert set(names()) - {"update"} <= set(sections)
 
 
 # --- what this version refuses ----------------------------------------------------------------------------
