@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A day at the machine with the command alone: a YAML file, a health probe, logs, a support bundle, the agent."""
+"""A day at the machine with the command alone: YAML, a health probe, logs, a support bundle, the agent."""
 
 from __future__ import annotations
 
