@@ -57,7 +57,7 @@ def apply(options: argparse.Namespace, host: Host, source: Source) -> int:
         node = obtained.node
         with recorded(run_log_of(host, node.config, obtained.document, say)) as log:
             if node.config.azure.arc.enabled:
-                register_machine(obtained, log)
+                log.more(register_machine(obtained, log).actions)
             run = reconcile(obtained, EVERYTHING, retry=options.retry, progress=log)
     for warning in (*obtained.warnings, *run.warnings, *taint_warnings(run)):
         complain(f"warning: {warning}")
