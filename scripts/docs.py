@@ -33,6 +33,7 @@ from ansible_collections.aks.flexnode.plugins.module_utils.node.components.every
     COMPONENTS,
     resources_of,
 )
+from ansible_collections.aks.flexnode.plugins.module_utils.node.config.available import UNSUPPORTED  # noqa: E402
 from ansible_collections.aks.flexnode.plugins.module_utils.node.config.document import merge  # noqa: E402
 from ansible_collections.aks.flexnode.plugins.module_utils.node.config.model import NodeConfig  # noqa: E402
 from ansible_collections.aks.flexnode.plugins.module_utils.node.config.parse import parse  # noqa: E402
@@ -60,6 +61,12 @@ from ansible_collections.aks.flexnode.plugins.module_utils.node.resources.kubeco
 from ansible_collections.aks.flexnode.plugins.module_utils.node.resources.kubeconfig import (  # noqa: E402
     Kubeconfig,
 )
+from ansible_collections.aks.flexnode.plugins.module_utils.node.resources.log_file import (  # noqa: E402
+    MODE as LOG_MODE,
+)
+from ansible_collections.aks.flexnode.plugins.module_utils.node.resources.log_file import (  # noqa: E402
+    LogFile,
+)
 from ansible_collections.aks.flexnode.plugins.module_utils.node.resources.paths import (  # noqa: E402
     Directory,
     File,
@@ -77,27 +84,6 @@ BLOCK = re.compile(r"(<!-- generated: (?P<name>[\w-]+) -->\n).*?(<!-- end -->)",
 MARKUP = re.compile(r"\b[VOC]\(([^)]*)\)")
 PLUGIN = re.compile(r"\bP\(([^)#]*)#?[^)]*\)")
 
-# Fields that are checked, but that nothing in this version acts upon; a prefix ends with a dot.
-NO_EFFECT = (
-    "agent.logDir",
-    "agent.logFile",
-    "agent.logLevel",
-    "azure.vpn.",
-    "npd.",
-    "paths.configDir",
-    "paths.logDir",
-    "pull.",
-    "upgrade.maxUnavailable",
-)
-# Fields whose use is an error in this version (module_utils/node/config/available.py).
-REFUSED = (
-    "azure.vpn.enabled",
-    "hooks.after",
-    "hooks.before",
-    "npd.version",
-    "pull.repository",
-    "writeAdminConf",
-)
 # Fields that are not refused where something else is there.
 ONLY_WITH: Mapping[str, str] = {
     "continuousMonitoring": "Only with a URL that stays valid: source `blob`, or a durable `url`."
@@ -108,10 +94,13 @@ WHY: Mapping[str, str] = {
     "/opt/aks-flex-node": "all software that this collection unpacks",
     "/opt/aks-flex-node/agent/*": "the `aks-flex-node` command; the name is a digest of its files",
     "/usr/local/bin/aks-flex-node": "the command in the PATH",
+    "/var/log/aks-flex-node": "logs of this collection",
+    "/var/log/aks-flex-node/agent.log": "steps of every run that changed something; rotated by the command",
     "/etc/systemd/system/aks-flex-node-apply.service": "applies a new document; `continuousMonitoring` only",
     "/etc/systemd/system/aks-flex-node-poll.service": "polls for a new document; `continuousMonitoring` only",
     "/etc/systemd/system/aks-flex-node-poll.timer": "every 20 to 40 s; `continuousMonitoring` only",
     "/etc/kubernetes": "certificates, static pods, volume plugins",
+    "/etc/kubernetes/admin.conf": "the cluster's admin credential; `writeAdminConf` only",
     "/etc/kubernetes/certs": "CA certificates; no keys",
     "/etc/kubernetes/manifests": "static pods; empty unless you put some there",
     "/etc/kubernetes/volumeplugins": "FlexVolume drivers",
@@ -213,8 +202,8 @@ def default_of(setting: Setting) -> str:
 
 
 def is_listed(path: str, prefixes: tuple[str, ...]) -> bool:
-    """Whether a path is named, or lies under a prefix."""
-    return any(path == prefix or (prefix.endswith(".") and path.startswith(prefix)) for prefix in prefixes)
+    """Whether a path is named, or lies in a section that is named."""
+    return any(f"{path}.".startswith(f"{prefix}.") for prefix in prefixes)
 
 
 def about_field(path: str, setting: Setting) -> str:
@@ -222,10 +211,8 @@ def about_field(path: str, setting: Setting) -> str:
     parts = [setting.about]
     if others := [name for name in setting.aliases if name != "false"]:
         parts.append(f"Also read: {', '.join(code(name) for name in others)}.")
-    if is_listed(path, REFUSED):
+    if is_listed(path, UNSUPPORTED):
         parts.append("**Refused in this version.**")
-    elif is_listed(path, NO_EFFECT):
-        parts.append("*No effect yet.*")
     if path in ONLY_WITH:
         parts.append(ONLY_WITH[path])
     return " ".join(parts)
@@ -234,7 +221,7 @@ def about_field(path: str, setting: Setting) -> str:
 def fields() -> str:
     """Every field of the configuration document, one table per top-level section."""
     found = list(table(NodeConfig))
-    for prefix in (*NO_EFFECT, *REFUSED, *ONLY_WITH):
+    for prefix in (*UNSUPPORTED, *ONLY_WITH):
         if not any(is_listed(row.path, (prefix,)) for row in found):
             raise Stale(f"scripts/docs.py names {prefix}, which is no field")
     sections: dict[str, list[tuple[str, ...]]] = {}
@@ -316,6 +303,8 @@ def access_of(resource: Resource) -> str:
         return "0755"
     if isinstance(resource, Sysctl):
         return resource.value
+    if isinstance(resource, LogFile):
+        return f"{LOG_MODE:04o}"
     if isinstance(resource, Kubeconfig):
         return f"{KUBECONFIG_MODE:04o}"
     return {"unit": "running", "module": "loaded", "swap": "off"}.get(resource.kind, "-")

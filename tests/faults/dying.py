@@ -118,14 +118,14 @@ class DyingHost(Host):
         done: Completed = self.watch.act(f"run {' '.join(argv)}", run)
         return done
 
-    def append(self, path: str, content: bytes) -> None:
+    def append(self, path: str, content: bytes, *, durable: bool = True) -> None:
         """The one change that can be torn: half of it is a moment of its own."""
         append, half = super().append, len(content) // 2
 
         def torn() -> None:
-            append(path, content[:half])
+            append(path, content[:half], durable=durable)
             self.watch.moment(f"half of append {path}")
-            append(path, content[half:])
+            append(path, content[half:], durable=durable)
 
         self.watch.act(f"append {path}", torn)
 

@@ -49,6 +49,7 @@ NEW_FILES = {name: f"{name} {NEWER}".encode() for name in ("kubelet", "kubectl",
 UNCOMPARED = (
     "sys/module/overlay",
     "run/aks-flex-node",
+    "var/log/aks-flex-node/agent.log",  # times; its directory is compared, so it can not stay behind
     "var/lib/aks-flex-node/journal",
     "var/lib/aks-flex-node/origins",
     "var/lib/aks-flex-node/drift.json",  # a history: what was found, and when

@@ -42,9 +42,9 @@ LAYERS = {
     "identity procedures sources operations",
     "drift": "errors config machine engine resources components node_object sources operations status",
     "follow": "errors config machine net engine sources operations drift",
-    "commands": "errors secret config machine net engine identity procedures sources status operations "
-    "preflight follow",
-    "cli": "commands errors identity machine",
+    "commands": "errors secret config machine net resources components engine identity procedures sources "
+    "status operations preflight drift follow",
+    "cli": "commands engine errors machine",
 }
 ALLOWED = {name: set(may.split()) for names, may in LAYERS.items() for name in names.split()}
 
@@ -99,6 +99,7 @@ def test_a_module_of_the_node_imports_only_what_its_layer_may(module: str) -> No
     assert layer(module) in ALLOWED, "a new layer: give it a row in the table"
     ours = {name for name in GRAPH[module] if name.startswith(f"{OURS}.")}
     others = {name.split(".")[0] for name in GRAPH[module] - ours}
+    others -= {"yaml"} if module == f"{NODE}.commands.yaml_file" else set()  # where the machine has it
     assert others <= sys.stdlib_module_names, "on the node there is only the standard library"
     assert all(name.startswith(f"{NODE}.") for name in ours), "the node's code stands alone"
     may = {*ALLOWED[layer(module)], layer(module)}

@@ -25,6 +25,7 @@ class FlexNodeError(Exception):
         self.changed = False  # whether the machine was changed before it failed, and stays so
         self.rolled_back = False  # whether the previous generation was restored
         self.at_gate = False  # whether everything was in place, and did not work
+        self.recorded = False  # whether the log of the run has it
         super().__init__(what)
 
     def add(self, consequence: str) -> None:

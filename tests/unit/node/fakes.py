@@ -221,6 +221,10 @@ class Machine:
         self.put("/proc/swaps", SWAPS_HEADER + swap_row("/swapfile"))
         self.put("/etc/fstab", "UUID=1 / ext4 defaults 0 1\n/swapfile none swap sw 0 0\n")
         self.put("/sys/fs/cgroup/cgroup.controllers", "cpu memory pids\n")
+        for tool in ("mount", "umount", "modprobe", "nft"):
+            self.put(f"/usr/bin/{tool}", mode=0o755)
+        modules = ("overlay", "br_netfilter", "nf_conntrack")
+        self.put("/lib/modules/6.1.0-test/modules.dep", "".join(f"kernel/{name}.ko:\n" for name in modules))
         for directory in ("/run/systemd/system", "/usr/local/bin", "/usr/local/sbin", "/etc/systemd/system"):
             self.path(directory).mkdir(parents=True, exist_ok=True)
         return self

@@ -9,23 +9,24 @@ import argparse
 import difflib
 import json
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..engine.lease import held, new_operation
 from ..engine.records.state import store_of
-from ..errors import ConfigMissing, FlexNodeError, counted
+from ..engine.run_log import recorded
+from ..errors import ConfigMissing, FlexNodeError, PreflightFailed, counted
 from ..follow.tick import tick
 from ..machine.host import Host
 from ..machine.program import COMMAND
 from ..operations.leave import leave
-from ..operations.obtain import obtain, stored_config
-from ..operations.outcome import Reconciled, taint_warnings
+from ..operations.obtain import Obtained, obtain, stored_config
+from ..operations.outcome import Reconciled, run_log_of, taint_warnings
 from ..operations.reconcile import EVERYTHING, reconcile
 from ..secret import Secret
 from ..sources.source import Refused, Source, Stored
 from .arc import register_machine, unregister_machine
-from .output import complain, progress, show
+from .output import Say, complain, progress, show
 from .source import has_source, named_source
 
 
@@ -51,13 +52,37 @@ def apply(options: argparse.Namespace, host: Host, source: Source) -> int:
     with held(host, new_operation(), f"{COMMAND} {options.command}"):
         obtained = obtain(host, source, {}, durable=options.durable)
         say("configuration is valid")
-        if obtained.node.config.azure.arc.enabled:
-            register_machine(obtained, say)
-        run = reconcile(obtained, EVERYTHING, retry=options.retry, progress=say)
+        if options.command == "join":
+            check_machine(obtained, options.skip, say)
+        node = obtained.node
+        with recorded(run_log_of(host, node.config, obtained.document, say)) as log:
+            if node.config.azure.arc.enabled:
+                log.more(register_machine(obtained, log).actions)
+            run = reconcile(obtained, EVERYTHING, retry=options.retry, progress=log)
     for warning in (*obtained.warnings, *run.warnings, *taint_warnings(run)):
         complain(f"warning: {warning}")
     show(result_line(run, host.clock.monotonic() - start))
     return 0
+
+
+def check_machine(obtained: Obtained, skip: Sequence[str], say: Say) -> None:
+    """All that would keep this machine from joining, before anything is touched. A node was checked before.
+
+    The machine only: what it can't reach is found by the join itself, at no extra cost.
+    """
+    if obtained.store.applied_if_intact() is not None:
+        return
+    from ..preflight.document import Read  # not needed by an update
+    from ..preflight.run import run_preflight
+
+    report = run_preflight(obtained.node.host, Read(obtained.node.config), "host", skip)
+    try:
+        report.require()
+    except PreflightFailed as error:
+        error.fix = f"fix what is listed, or skip a check: {COMMAND} join --skip ID ... Nothing was changed"
+        raise
+    warnings = ", ".join(finding.id for finding in report.warnings)
+    say("this machine can join" + (f"; `{COMMAND} preflight` explains: {warnings}" if warnings else ""))
 
 
 def result_line(run: Reconciled, seconds: float) -> str:
@@ -115,6 +140,8 @@ def unbootstrap(options: argparse.Namespace, host: Host) -> int:
         report.remains += unregister_machine(host, document, say, token)
     for line in report.complaints:
         complain(line)
+    if report.changed:
+        show(f"its log was removed with it; the steps of this run: journalctl -t {COMMAND}")
     show("this machine was not a node" if not report.changed else "this machine is no longer a node")
     return 1 if report.complaints else 0
 

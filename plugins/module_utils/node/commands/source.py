@@ -1,7 +1,7 @@
 # Copyright: (c) 2026, aks.flexnode contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The options that name a configuration, and the source that they name."""
+"""The source of a configuration that the command line names."""
 
 from __future__ import annotations
 
@@ -9,45 +9,13 @@ import argparse
 import os
 import sys
 
-from ..config.document import loads
 from ..config.types.addresses import proxy_url
 from ..config.types.setting import Refused
 from ..errors import ConfigInvalid, FileUnusable
 from ..machine.host import Host
 from ..net.http_client import HttpClient, Proxies
 from ..sources.source import Inline, Source, Url
-
-
-def add_source(command: argparse.ArgumentParser, *, required: bool) -> None:
-    """Add the options that name a configuration."""
-    source = command.add_mutually_exclusive_group(required=required)
-    source.add_argument(
-        "--config", metavar="FILE", help="a configuration file (JSON); - reads standard input"
-    )
-    source.add_argument(
-        "--config-url",
-        metavar="URL",
-        help="a configuration URL; - reads it from standard input, where other users can't see it",
-    )
-    command.add_argument("--ca-cert", metavar="FILE", help="CA of the URL's server, if it is a private one")
-    command.add_argument(
-        "--proxy",
-        metavar="URL",
-        help="proxy to fetch the configuration through; - reads it from standard input, after a URL that is "
-        "read from there. All else uses the proxy of the configuration",
-    )
-    command.add_argument(
-        "--durable",
-        action="store_true",
-        help="the URL stays valid and can be polled; required by continuousMonitoring",
-    )
-
-
-def add_retry(command: argparse.ArgumentParser) -> None:
-    """Add the option that lifts a block."""
-    command.add_argument(
-        "--retry", action="store_true", help="also apply a configuration that was rolled back before"
-    )
+from .yaml_file import read_document
 
 
 def has_source(options: argparse.Namespace) -> bool:
@@ -62,7 +30,7 @@ def named_source(options: argparse.Namespace, host: Host) -> Source:
         ca = open_text(options.ca_cert) if options.ca_cert else ""
         return Url(url, HttpClient(ca_pem=ca, clock=host.clock, proxies=named_proxy(options.proxy)), ca)
     text = sys.stdin.read() if options.config == "-" else open_text(options.config)
-    return Inline(loads(text, where=options.config))
+    return Inline(read_document(text, options.config))
 
 
 def named_proxy(url: str | None) -> Proxies | None:

@@ -18,6 +18,7 @@ from ..machine.layout import (
 )
 from ..machine.program import COMMAND, sources
 from ..resources.base import Resource
+from ..resources.log_file import LogFile
 from ..resources.paths import Directory, File, Link
 from ..resources.program import Program
 from .system_config import HEADER
@@ -30,6 +31,8 @@ def resources(config: NodeConfig, facts: Facts) -> list[Resource]:
         Directory(PROGRAM_DIR, 0o755, ours=True),
         program,
         Link(f"{BIN_DIR}/{COMMAND}", f"{program.path}/{COMMAND}"),
+        Directory(config.paths.log_dir, created=0o750),
+        LogFile(config.log_file),
         *(monitoring(config) if config.continuous_monitoring else ()),
     ]
 

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Mapping
 from typing import Any
@@ -12,6 +13,7 @@ from typing import Any
 from ..config.model import NodeConfig
 from ..machine.facts import Facts
 from ..machine.layout import BIN_DIR, CONTAINERD_SOCKET, KUBELET, UNIT_DIR
+from ..resources.admin_conf import AdminConf
 from ..resources.base import HIDDEN, Resource
 from ..resources.kubeconfig import Kubeconfig
 from ..resources.paths import File
@@ -41,6 +43,7 @@ def resources(config: NodeConfig, facts: Facts) -> list[Resource]:
     return [
         File(cluster_ca(config), config.api_server.ca.pem, restarts=(KUBELET,)),
         *_client_ca(config),
+        *_admin_conf(config),
         *(_token_access(config) if exec_plugin.uses_tokens(config) else _certificate_access(config, facts)),
         # Overrides may contain a credential: only root reads it.
         File(CONFIG, kubelet_config(config, facts), 0o600, restarts=(KUBELET,), masked=without_credentials),
@@ -50,6 +53,15 @@ def resources(config: NodeConfig, facts: Facts) -> list[Resource]:
         File(f"{UNIT_DIR}/{KUBELET}.d/10-kubeadm.conf", kubeadm_drop_in(config), restarts=(KUBELET,)),
         File(f"{UNIT_DIR}/{KUBELET}", UNIT, restarts=(KUBELET,)),
     ]
+
+
+def _admin_conf(config: NodeConfig) -> list[Resource]:
+    """A credential of the cluster's administrators, only if asked for: no part of the node uses it."""
+    if not config.write_admin_conf:
+        return []
+    digest = hashlib.sha256(config.api_server.ca.pem.strip().encode()).hexdigest()[:12]
+    path = f"{config.paths.kubernetes.config_dir}/admin.conf"
+    return [AdminConf(path, f"{config.cluster_id} (CA {digest})")]
 
 
 def _certificate_access(config: NodeConfig, facts: Facts) -> list[Resource]:

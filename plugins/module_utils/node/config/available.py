@@ -5,8 +5,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from typing import Any
+
 from ..errors import NotAvailable
 from .model import NodeConfig
+from .types.setting import Section, absent, members
+
+# Settings and whole sections. What equals the default is accepted: it asks for nothing.
+UNSUPPORTED = (
+    "azure.vpn",
+    "npd",
+    "pull",
+    "hooks",
+    "paths.configDir",  # nothing but the pointer to a moved data directory, which must be found without it
+    "upgrade.maxUnavailable",
+)
 
 
 def check_available(config: NodeConfig, *, pollable: bool = False) -> None:
@@ -14,14 +28,8 @@ def check_available(config: NodeConfig, *, pollable: bool = False) -> None:
 
     pollable: the document came from a URL that can be polled.
     """
-    unsupported = {
-        "azure.vpn.enabled": config.azure.vpn.enabled,
-        "npd.version": config.npd.version is not None,
-        "pull.repository": config.pull.repository is not None,
-        "hooks": bool(config.hooks.before or config.hooks.after),
-        "writeAdminConf": config.write_admin_conf,
-    }
-    if fields := [field for field, used in unsupported.items() if used]:
+    fields = [field for path in UNSUPPORTED for field in _changed(config, path.split("."))]
+    if fields:
         raise NotAvailable(
             "this configuration is not supported by this version",
             where=", ".join(fields),
@@ -36,3 +44,15 @@ def check_available(config: NodeConfig, *, pollable: bool = False) -> None:
             fix="use a URL that stays valid, and say so (durable: true, or `aks-flex-node join --config-url "
             "URL --durable`), or remove continuousMonitoring",
         )
+
+
+def _changed(section: Any, path: list[str], above: str = "") -> Iterator[str]:
+    """Every setting at or below a path whose value is not the default; an empty path means all of them."""
+    for attribute, spec in members(type(section)):
+        if path and spec.key != path[0]:
+            continue
+        value, here = getattr(section, attribute), f"{above}{spec.key}"
+        if isinstance(spec, Section):
+            yield from _changed(value, path[1:], f"{here}.")
+        elif value != absent(type(section), attribute):
+            yield here

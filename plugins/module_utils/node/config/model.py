@@ -85,8 +85,8 @@ class UpgradePolicy:
         default=False,
     )
     gate_seconds: int = setting("gateSeconds", integer(10, 3600), "How long a gate waits.", default=120)
-    max_unavailable: int = setting(
-        "maxUnavailable", integer(1, 5000), "Nodes of the cluster down at once, when nodes pull.", default=1
+    max_unavailable: int | None = setting(
+        "maxUnavailable", integer(1, 5000), "Nodes of the cluster down at once, when nodes pull."
     )
 
 
@@ -156,7 +156,12 @@ class NodeConfig:
     pull: Pull = section("pull", Pull)
     hooks: Hooks = section("hooks", Hooks)
     takeover: bool = setting("takeover", boolean, "Adopt another owner's containerd.", default=False)
-    write_admin_conf: bool = setting("writeAdminConf", boolean, "Write admin.conf, 0600.", default=False)
+    write_admin_conf: bool = setting(
+        "writeAdminConf",
+        boolean,
+        "Write admin.conf: the cluster's admin credential, fetched from Azure; for root only.",
+        default=False,
+    )
     kubelet: KubeletOverrides = section("kubelet", KubeletOverrides)
 
     @property

@@ -207,6 +207,13 @@ def overrides_are_settings(config: NodeConfig) -> Iterator[Problem]:
         yield Problem(f"kubelet.configOverrides.{key}", "set", "other keys only", hint)
 
 
+def admin_conf_has_an_identity(config: NodeConfig) -> Iterator[Problem]:
+    """The cluster's admin credential is fetched from Azure."""
+    if config.write_admin_conf and azure_method(config) is None:
+        hint = "the machine fetches the cluster's admin credential from Azure with its own identity"
+        yield Problem("writeAdminConf", "true", "false, or an Azure identity (azureAuth.method)", hint)
+
+
 def monitoring_has_a_way(config: NodeConfig) -> Iterator[Problem]:
     """A node that polls its configuration needs a source that it can poll."""
     if config.continuous_monitoring and azure_method(config) is None:
@@ -248,6 +255,7 @@ RULES: tuple[Rule, ...] = (
     Rule(one_log_directory, ("agent.logDir", "agent.logFile", "paths.logDir")),
     Rule(pull_has_a_repository, ("pull",)),
     Rule(overrides_are_settings, ("kubelet",)),
+    Rule(admin_conf_has_an_identity, ("writeAdminConf", *_CREDENTIALS), ("join",)),
 )
 # Only if the source can't be polled without an identity.
 MONITORING = Rule(monitoring_has_a_way, ("continuousMonitoring", *_CREDENTIALS), ("join",))

@@ -27,7 +27,7 @@ def looks_wrong(host: Host, store: Store) -> str:
     """
     if _policy(store)["mode"] != "repair":
         return ""
-    for key, sentence in _wrong(host):
+    for key, sentence in wrong_services(host):
         from .record import DriftRecord  # only if there is something to look up
 
         record = DriftRecord.of(store)
@@ -53,7 +53,7 @@ def _policy(store: Store) -> dict[str, Any]:
     return {"mode": "off"}
 
 
-def _wrong(host: Host) -> Iterator[tuple[str, str]]:
+def wrong_services(host: Host) -> Iterator[tuple[str, str]]:
     """Each item that is wrong: its key, and what is wrong in one sentence."""
     for unit, name in BINARIES.items():
         unit_file, link = f"{UNIT_DIR}/{unit}", enabled(unit)[0]

@@ -30,6 +30,12 @@ class Lease:
     expires: float
 
 
+def holder(host: Host) -> str:
+    """Who changes this machine now, in words; empty: no one."""
+    lease = _read(host)
+    return lease.owner if lease else ""
+
+
 def new_operation() -> str:
     """A name for one play, poll or manual run."""
     return os.urandom(8).hex()

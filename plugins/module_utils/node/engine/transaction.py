@@ -9,6 +9,7 @@ import contextlib
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, Protocol
 
 from ..errors import ApiUnreachable, FlexNodeError, counted
@@ -46,6 +47,7 @@ class Timings:
 
     host: Host
     seconds: dict[str, float] = field(default_factory=dict)
+    changes: list[tuple[str, float]] = field(default_factory=list)  # that were made, each with its seconds
 
     @contextlib.contextmanager
     def of(self, part: str) -> Iterator[None]:
@@ -56,6 +58,12 @@ class Timings:
         finally:
             spent = self.host.clock.monotonic() - start
             self.seconds[part] = round(self.seconds.get(part, 0.0) + spent, 3)
+
+    def change(self, sentence: str, make: Callable[[], None]) -> None:
+        """Make one change and measure it."""
+        start = self.host.clock.monotonic()
+        make()
+        self.changes.append((sentence, self.host.clock.monotonic() - start))
 
 
 # What is recorded of a failure; True: the configuration is to blame, and is not tried again by itself.
@@ -118,7 +126,7 @@ def execute(
         try:
             progress(f"apply {counted(len(plan.steps), 'change')}")
             for step in plan.steps:
-                step.resource.apply(host)
+                timings.change(step.change.sentence, partial(step.resource.apply, host))
             # A rename is on the disk with its directory, and not before.
             for directory in sorted({os.path.dirname(step.resource.name) for step in plan.steps}):
                 if host.exists(directory) and directory.startswith("/"):

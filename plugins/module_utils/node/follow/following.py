@@ -11,9 +11,11 @@ from typing import Any
 
 from ..config.document import loads
 from ..engine.records.state import Store
+from ..engine.run_log import note_failure
 from ..errors import FlexNodeError
 from ..machine.clock import stamp
 from ..machine.host import Host
+from ..machine.program import COMMAND
 from ..net.http_client import shown
 from ..operations.leave import leave
 from ..operations.obtain import obtain, stored_config
@@ -40,6 +42,7 @@ def follow(host: Host, store: Store, watched: Watched, news: News, say: Say) -> 
         obtained = obtain(host, Seen(bundle, watched), watched.over)
         run = reconcile(obtained, EVERYTHING, progress=say)
     except FlexNodeError as error:
+        note_failure(host, store.journal, error, f"{COMMAND} poll")
         heal(store)
         blocked = blocked_by(error, watched, host.clock.now())
         settled = blocked.retry_at is None

@@ -205,8 +205,8 @@ class Host:
             if durable:
                 sync_names(os.path.dirname(self.path(path)))
 
-    def append(self, path: str, content: bytes) -> None:
-        """Append to a file that only root can read, and sync it; a new file with its name."""
+    def append(self, path: str, content: bytes, *, durable: bool = True) -> None:
+        """Append to a file that only root can read; with `durable`, sync it, a new file with its name."""
         with explained(path):
             is_new = not os.path.lexists(self.path(path))
             descriptor = os.open(
@@ -215,8 +215,9 @@ class Host:
             with open(descriptor, "ab") as file:
                 file.write(content)
                 file.flush()
-                os.fsync(descriptor)
-            if is_new:
+                if durable:
+                    os.fsync(descriptor)
+            if is_new and durable:
                 sync_names(os.path.dirname(self.path(path)))
 
     def set_value(self, path: str, value: str) -> None:

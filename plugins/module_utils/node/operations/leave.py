@@ -17,6 +17,7 @@ from ..engine.records.journal import Entry
 from ..engine.records.state import Phase, Store, store_of
 from ..engine.restarts import Progress, silent
 from ..engine.restore_host import Restored, restore_host
+from ..engine.run_log import RunLog, log_of, recorded
 from ..errors import FlexNodeError, StateCorrupt
 from ..identity.cache import forget_tokens
 from ..machine.host import Host
@@ -75,6 +76,18 @@ def leave(host: Host, *, drain_seconds: float = 60, check: bool = False, progres
     store = store_of(host)
     report = Left()
     entries = store.journal.entries()
+    if not entries or check:
+        return leave_with(RunLog(host, "", also=progress), host, store, report, drain_seconds, check=check)
+    with recorded(RunLog(host, log_of(store.journal), also=progress)) as log:
+        log.wake()
+        return leave_with(log, host, store, report, drain_seconds, check=False)
+
+
+def leave_with(
+    log: RunLog, host: Host, store: Store, report: Left, drain_seconds: float, *, check: bool
+) -> Left:
+    """The same, with a log of its steps."""
+    entries = store.journal.entries()
     if not entries and store.remembered()[0] is None:
         if not check and not host.stat(store.directory).absent:
             report.remains += store.forget()  # left by a run that was killed at its very start or end
@@ -85,14 +98,15 @@ def leave(host: Host, *, drain_seconds: float = 60, check: bool = False, progres
 
     def act(sentence: str, step: Callable[[], None]) -> None:
         """Do one step and report it; a failure is reported, and the next step follows."""
-        progress(sentence)
+        log(sentence)
         report.actions.append(sentence)
         try:
             step()
         except FlexNodeError as error:
+            log.failed(f"{error.code}: {error.what}: {error.why}")
             report.remains.append(f"{sentence}: {error.what}: {error.why}. {error.fix}")
 
-    again = was_leaving(store, report, progress)  # the Node may have been deleted last time
+    again = was_leaving(store, report, log)  # the Node may have been deleted last time
     store.enter(Phase.RESETTING)
     journaled = {entry.key for entry in entries}
     was_node = f"unit:{KUBELET}" in journaled
@@ -110,10 +124,12 @@ def leave(host: Host, *, drain_seconds: float = 60, check: bool = False, progres
         if users.namespaces and users.beside_kubernetes:
             act("remove images and containers of Kubernetes", lambda: remove_kubernetes_data(host))
         act("stop containerd", lambda: stop_containerd(host, node.config if node else None))
-    progress("restore files, settings and units")
+    log("restore files, settings and units")
     clear_staging(host)
     report.items = restore_host(host, store, keep={DATA: users.why} if users else {})
     stayed = ("left", "failed")
+    for item in report.items:
+        log.line("warning" if item.outcome in stayed else "info", f"{item.outcome:<8} {item.key} {item.why}")
     report.actions += [f"{item.outcome} {item.key}" for item in report.items if item.outcome not in stayed]
     report.remains += [f"{item.key}: {item.why}" for item in report.items if item.outcome in stayed]
     if users and unit_states(host, (CONTAINERD,))[CONTAINERD]["UnitFileState"]:

@@ -10,10 +10,14 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
+from ..config.document import secrets_of
 from ..config.model import NodeConfig
 from ..config.types.setting import table
 from ..engine.plan import Plan
+from ..engine.restarts import Progress, silent
+from ..engine.run_log import RunLog
 from ..errors import counted
+from ..machine.host import Host
 
 # Settings that a joined node does not use any more: a new value is no change of the node.
 OF_THE_JOIN = ("azure.bootstrapToken",)
@@ -56,6 +60,15 @@ class Reconciled:
     def summary(self) -> str:
         """The result in words; a document that changed nothing on the machine is no update."""
         return self.outcome.summary if self.changed or self.outcome.kind == "joined" else "unchanged"
+
+
+def run_log_of(
+    host: Host, config: NodeConfig, document: Mapping[str, Any], progress: Progress = silent
+) -> RunLog:
+    """The log of a run with this configuration; a run that has one already keeps it."""
+    if isinstance(progress, RunLog):
+        return progress
+    return RunLog(host, config.log_file, config.agent.log_level, secrets_of(document), progress)
 
 
 def taint_warnings(run: Reconciled) -> list[str]:

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -13,7 +14,6 @@ from ..components.every import COMPONENTS, wanted
 from ..components.kubelet import cluster_ca
 from ..config.available import check_available
 from ..config.model import NodeConfig
-from ..config.parse import parse
 from ..engine.fetch import Fetcher
 from ..engine.plan import Plan, Step, make_plan, step_key
 from ..engine.prune import clear_staging, discard_new, prune, versions_before
@@ -22,8 +22,9 @@ from ..engine.records.origins import prune_origins
 from ..engine.records.record import Record
 from ..engine.records.state import Phase, Store
 from ..engine.restarts import Progress, silent
+from ..engine.run_log import RunLog, recorded
 from ..engine.transaction import Around, Gate, Timings, execute, nothing, prove
-from ..errors import ConfigInvalid, FlexNodeError
+from ..errors import FlexNodeError
 from ..machine.facts import Facts, check_platform, gather
 from ..machine.host import Host
 from ..net.http_client import HttpClient
@@ -33,7 +34,8 @@ from ..node_object.conditions import summary
 from ..node_object.gates import NodeReady, UnitsActive
 from ..node_object.labels import update_labels
 from ..node_object.taints import taint_changes
-from ..node_object.this_node import ThisNode
+from ..procedures.admin_conf import fetch_admin_conf
+from ..resources.admin_conf import AdminConf
 from ..resources.retired import Retired
 from ..resources.units import Unit
 from ..status.publish import publish
@@ -42,9 +44,9 @@ from .join_record import JoinRecord, commit, settle_records
 from .newest_program import without_older_program
 from .obtain import Obtained
 from .other_owners import check_foreign
-from .outcome import Reconciled, outcome_of
+from .outcome import Reconciled, outcome_of, run_log_of
 from .refusal import check_blocked, finish_previous, reason_for, settle_previous
-from .update import check_downgrade, drain_first, drains, end_drain
+from .update import check_downgrade, drain_first, drains, end_drain, present_node
 
 EVERYTHING = tuple(COMPONENTS)
 # A change of these decides over Ready, also without a restart: the kubelet has to report after it.
@@ -67,27 +69,31 @@ def reconcile(
     leave: repair what differs from the applied configuration, but not the items with these keys. What was
     recorded of sources, refused documents and drift stays as it is: nothing new was applied.
     """
-    try:
-        return run_once(obtained, components, check, retry, progress, machine, leave)
-    except FlexNodeError:
-        if not check:
-            publish(obtained.node.host, obtained.store)
-        raise
+    node = obtained.node
+    log = run_log_of(node.host, node.config, obtained.document, progress)
+    with contextlib.nullcontext() if check else recorded(log):
+        try:
+            return converge(obtained, components, log, check=check, retry=retry, machine=machine, leave=leave)
+        except FlexNodeError:
+            if not check:
+                publish(node.host, obtained.store)
+            raise
 
 
-def run_once(
+def converge(
     obtained: Obtained,
     components: Sequence[str],
+    log: RunLog,
+    *,
     check: bool,
     retry: bool,
-    progress: Progress,
     machine: str | None,
     leave: frozenset[str] | None,
 ) -> Reconciled:
-    """The same; a failure is not reported yet."""
+    """The run itself, with a log of its steps."""
     host, store = obtained.node.host, obtained.store
     if not check:
-        finish_previous(host, store, progress)
+        finish_previous(host, store, log)
     held = store.transaction() is not None  # by an earlier run, whose change no gate has passed yet
     applied = store.applied_config()  # a generation that worked: the one to roll back to
     timings = Timings(host)
@@ -99,6 +105,8 @@ def run_once(
         run.drains = work.runs_node and drains(store, applied, obtained.node.config, work.plan)
         if check:
             return run
+        if work.plan.changed:
+            log.wake()
         check_before_apply(work, obtained, applied)
     except FlexNodeError as error:
         if not check and applied is not None:
@@ -108,9 +116,7 @@ def run_once(
         JoinRecord.of(obtained.node, store, had_certificate=work.has_certificate) if work.runs_node else None
     )
     around = Around(
-        fetched=(lambda: drain_first(present_node(obtained, applied), store, progress))
-        if run.drains
-        else nothing,
+        fetched=(lambda: drain_first(present_node(obtained, applied), store, log)) if run.drains else nothing,
         starting=record.kubelet_starts if record else nothing,
         # Before a repair the machine differed from its configuration: that is no generation to return to.
         returns=leave is None
@@ -121,13 +127,17 @@ def run_once(
     )
     obtained.keep()
     try:
-        apply(work, obtained, record, timings, progress, around)
+        apply(work, obtained, record, timings, log, around)
+        log.changes(run.actions, timings.changes, complete=True)
         if record:
             settle_node(obtained, applied, record, run, leave or frozenset())
     except FlexNodeError as error:
+        log.changes(work.plan.sentences, timings.changes, complete=error.at_gate)
         if record:
-            settle_failure(error, obtained, applied, record, around, progress)
+            settle_failure(error, obtained, applied, record, around, log)
         raise
+    log.more(run.actions[len(work.plan.sentences) :])  # at the API server
+    log.result = run.summary
     if record:
         commit(obtained, record, work.facts)
         if leave is None:
@@ -209,6 +219,8 @@ def check_before_apply(work: Work, obtained: Obtained, applied: Mapping[str, Any
     """Ask the API server and the identity provider; a first join that fails here is recorded as failed."""
     node, store = obtained.node, obtained.store
     check_secrets(obtained.document, store)
+    if any(isinstance(step.resource, AdminConf) for step in work.plan.steps):
+        fetch_admin_conf(node.config, node.host)
     try:
         if work.runs_node and (applied is None or work.plan.installs("kubelet")):
             check_cluster(node)
@@ -270,18 +282,6 @@ def also_noting(starting: Callable[[], None], changed: list[float], host: Host) 
         changed.append(host.clock.now())
 
     return noting
-
-
-def present_node(obtained: Obtained, applied: Mapping[str, Any] | None) -> ThisNode:
-    """The node as it works now, for a drain: the new configuration may name another server.
-
-    Before the first join, or if this release refuses the applied document, the node of the new one.
-    """
-    try:
-        config = parse(applied, purpose="join", pollable=True) if applied else None
-    except ConfigInvalid:
-        config = None
-    return ThisNode.of(obtained.node.host, config) if config else obtained.node
 
 
 def settle_failure(

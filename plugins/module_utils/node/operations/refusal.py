@@ -40,6 +40,7 @@ from ..machine.host import Host
 from ..machine.program import sources
 from ..node_object.gates import NodeReady
 from ..node_object.this_node import ThisNode
+from ..procedures.arc.errors import ArmUnusable, RolesMissing
 from ..resources.program import digest_of
 from .obtain import Obtained
 from .update import end_drain
@@ -47,11 +48,13 @@ from .update import end_drain
 # Transient failures (network, mirror, disk, pods that stay): another try may help, no other document would.
 TRANSIENT = (
     ApiUnreachable,
+    ArmUnusable,
     ArtifactTruncated,
     ArtifactUnreachable,
     ConfigUnreachable,
     DiskFull,
     NotDrained,
+    RolesMissing,  # a role assignment takes minutes to be effective
     RollbackIncomplete,
     TokenSourceUnreachable,
     VersionSkew,

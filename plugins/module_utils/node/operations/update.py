@@ -76,6 +76,18 @@ def drains(store: Store, applied: Mapping[str, Any] | None, config: NodeConfig, 
     return config.upgrade.drain == "always"
 
 
+def present_node(obtained: Obtained, applied: Mapping[str, Any] | None) -> ThisNode:
+    """The node as it works now, for a drain: the new configuration may name another server.
+
+    Before the first join, or if this release refuses the applied document, the node of the new one.
+    """
+    try:
+        config = parse(applied, purpose="join", pollable=True) if applied else None
+    except ConfigInvalid:
+        config = None
+    return ThisNode.of(obtained.node.host, config) if config else obtained.node
+
+
 def drain_first(node: ThisNode, store: Store, progress: Progress) -> None:
     """Cordon and drain; a Node that was cordoned by someone else stays so afterwards."""
     seen = node.read() or {}

@@ -81,7 +81,7 @@ def known(skip: Iterable[str]) -> frozenset[str]:
     """The ids to skip; an unknown id is an error that names the nearest one."""
     wanted = tuple(skip)
     if problems := [_unknown(number, id_) for number, id_ in enumerate(wanted) if id_ not in IDS]:
-        raise ConfigInvalid(problems, fix="correct these ids in flexnode_preflight_skip, then run this again")
+        raise ConfigInvalid(problems, fix="correct these ids (flexnode_preflight_skip, --skip)")
     return frozenset(wanted)
 
 

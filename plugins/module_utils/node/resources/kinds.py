@@ -7,9 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from .admin_conf import AdminConf
 from .base import Resource
 from .kernel import FstabSwap, KernelModule, SwapOff, Sysctl
 from .kubeconfig import Kubeconfig
+from .log_file import LogFile
 from .paths import Directory, File, Link
 from .program import Program
 from .tree import Tree
@@ -29,6 +31,8 @@ KINDS: dict[str, type[Resource]] = {
         SwapOff,
         FstabSwap,
         Kubeconfig,
+        LogFile,
+        AdminConf,
     )
 }
 # Creates an item from its name alone, to observe its present state. Not for trees and programs: their
@@ -43,4 +47,6 @@ NAMED: dict[str, Callable[[str], Resource]] = {
     "swap": lambda name: SwapOff(),
     "fstab": lambda name: FstabSwap(),
     "kubeconfig": lambda name: Kubeconfig(name, "", "", ""),
+    "log": LogFile,
+    "admin-conf": lambda name: AdminConf(name, ""),
 }

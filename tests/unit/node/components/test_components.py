@@ -314,10 +314,9 @@ def test_monitoring_is_there_for_an_address_that_can_be_asked_again() -> None:
 @pytest.mark.parametrize(
     ("change", "field"),
     [
-        ({"writeAdminConf": True}, "writeAdminConf"),
-        ({"hooks": {"before": ["/etc/x.yml"]}}, "hooks"),
+        ({"hooks": {"before": ["/etc/x.yml"]}}, "hooks.before"),
         ({"pull": {"repository": "https://git.example/x.git"}}, "pull.repository"),
-        ({"npd": {"version": "1.34.0", "sha256": "ab" * 32}}, "npd.version"),
+        ({"npd": {"version": "1.34.0", "sha256": "ab" * 32}}, "npd.version, npd.sha256"),
     ],
 )
 def test_what_can_not_be_done_yet_is_refused_never_ignored(change: dict[str, Any], field: str) -> None:

@@ -62,7 +62,7 @@ def attribute(config: object, path: str) -> Any:
         ("drift.interval", 150),
         ("upgrade.drain", "minor"),
         ("upgrade.gate_seconds", 120),
-        ("upgrade.max_unavailable", 1),
+        ("upgrade.max_unavailable", None),
         ("pull.repository", None),
         ("hooks.before", ()),
         ("takeover", False),

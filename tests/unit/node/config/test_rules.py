@@ -68,8 +68,8 @@ BROKEN: list[tuple[str, dict[str, Any], str]] = [
     ("state in a directory that is emptied", {"paths": {"dataDir": "/var/lib/kubelet/flex"}}, "paths.dataDir"),
     ("state above one", {"paths": {"dataDir": "/srv/x", "cni": {"libDir": "/srv/x/cni"}}}, "paths.dataDir"),
     ("state in a fixed one", {"paths": {"dataDir": "/opt/aks-flex-node/state"}}, "paths.dataDir"),
-    ("two log directories", {"agent": {"logDir": "/a"}, "paths": {"logDir": "/b"}}, "paths.logDir"),
-    ("log file elsewhere", at("agent", {"logDir": "/a", "logFile": "/b/x.log"}), "agent.logFile"),
+    ("two log directories", {"agent": {"logDir": "/data/a"}, "paths": {"logDir": "/data/b"}}, "paths.logDir"),
+    ("log file elsewhere", at("agent", {"logDir": "/data/a", "logFile": "/data/b/x.log"}), "agent.logFile"),
     ("pull without repository", at("pull.ref", "main"), "pull.repository"),
     ("kind of the kubelet's file", at("kubelet.configOverrides", {"kind": "Pod"}), "kubelet.configOverrides.kind"),
 ]  # fmt: skip

@@ -168,7 +168,7 @@ def test_a_machine_as_it_is(debian: Machine) -> None:
     assert seen.environment == {"https_proxy": "http://proxy.example:3128"}
     assert seen.processes == {"dockerd"}
     assert seen.cni_files == ("/etc/cni/net.d/10-calico.conflist",)
-    assert seen.tools == {"iptables"}
+    assert seen.tools == {"iptables", "nft", "mount", "umount", "modprobe"}
     assert (seen.modules_to_load, seen.modules_missing) == (("overlay", "nf_conntrack"), ("nf_conntrack",))
     assert seen.foreign == ("/usr/lib/systemd/system/docker.service",)
     assert seen.swaps == (Swap("/swapfile", 0),)

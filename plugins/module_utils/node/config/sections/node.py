@@ -11,7 +11,16 @@ from dataclasses import dataclass
 from ...secret import Secret
 from ..types.addresses import Address, Network, address, https_origin, network, node_ip, pem_base64, proxy_url
 from ..types.formats import dns_name, quantities, thresholds
-from ..types.kinds import absolute_path, choice, integer, line, list_of, log_directory, own_directory
+from ..types.kinds import (
+    absolute_path,
+    choice,
+    integer,
+    line,
+    list_of,
+    log_directory,
+    log_path,
+    own_directory,
+)
 from ..types.labels import labels, taints
 from ..types.setting import section, setting
 from ..types.values import Certificates, Taint
@@ -129,8 +138,8 @@ class Agent:
     log_level: str = setting(
         "logLevel", choice("debug", "info", "warning", "error"), "How much is logged.", default="info"
     )
-    log_dir: str | None = setting("logDir", absolute_path, "Logs; absent: paths.logDir.")
-    log_file: str | None = setting("logFile", absolute_path, "The log file; absent: agent.log in logDir.")
+    log_dir: str | None = setting("logDir", log_directory, "Logs; absent: paths.logDir.")
+    log_file: str | None = setting("logFile", log_path, "The log file; absent: agent.log in logDir.")
     node_name: str | None = setting("nodeName", dns_name, "Name of the Node; absent: the host name.")
 
 

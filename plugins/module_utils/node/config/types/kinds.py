@@ -123,6 +123,14 @@ def _read_own_directory(raw: object) -> str | None:
 
 _DEDICATED = "a dedicated directory: an absolute path of letters, digits and . _ + -, two levels deep"
 log_directory = kind(f"{_DEDICATED}, not in /home, /root, /run, /tmp", _read_log_directory)
+
+
+def _read_log_path(raw: object) -> str | None:
+    clean = _read_path(raw)
+    return clean if clean and _read_log_directory(clean.rpartition("/")[0]) else None
+
+
+log_path = kind(f"a file in {_DEDICATED}, not in /home, /root, /run, /tmp", _read_log_path)
 own_directory = kind(
     f"{_DEDICATED}, not in /home, /root, /run, /tmp, used by nothing else (unbootstrap empties it); "
     "in /etc, /usr and /var with kube, k8s, cni or flex in a name",

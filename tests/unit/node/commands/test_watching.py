@@ -1,0 +1,165 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: (c) 2026, aks.flexnode contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""health and agent: what probes read, and how a node is monitored."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ansible_collections.aks.flexnode.plugins.module_utils.node.cli import main
+from ansible_collections.aks.flexnode.plugins.module_utils.node.commands.watching import seconds
+from ansible_collections.aks.flexnode.plugins.module_utils.node.config.document import merge
+from ansible_collections.aks.flexnode.plugins.module_utils.node.errors import NodeNotReady
+from ansible_collections.aks.flexnode.plugins.module_utils.node.machine.program import sources
+from tests.unit.node.servers import Pki, Server, answer_json, serving
+from tests.unit.node.sites import KUBELET, Site
+
+Captured = pytest.CaptureFixture[str]
+TIMER = "aks-flex-node-poll.timer"
+FAILURE = {"ok": False, "code": "FLEX-1103", "message": "it does not answer", "since": "2027-01-15T08:00:00"}
+
+
+def health(site: Site, capsys: Captured) -> tuple[int, str]:
+    capsys.readouterr()
+    status = main(["health"], site.machine.host)
+    return status, capsys.readouterr().out.strip()
+
+
+def test_the_health_of_a_machine_before_during_and_after(site: Site, capsys: Captured) -> None:
+    assert health(site, capsys) == (3, "not a node: its phase is NotStarted")
+    site.join()
+    before, asked = site.machine.snapshot("/"), len(site.api.server.requests)
+    assert health(site, capsys) == (0, "healthy")
+    assert site.machine.snapshot("/") == before, "nothing is written"
+    site.machine.commands(["systemctl", "stop", "kubelet.service"], None, 1)
+    assert health(site, capsys) == (3, "not working: kubelet.service does not run")
+    site.machine.commands.units["kubelet.service"] = "active"
+    site.machine.commands.begins(KUBELET, exe="/usr/bin/kubelet-of-someone")
+    assert health(site, capsys) == (3, "not working: kubelet.service does not run /usr/local/bin/kubelet")
+    site.machine.commands(["systemctl", "restart", "kubelet.service"], None, 1)
+    assert health(site, capsys) == (0, "healthy")
+    assert len(site.api.server.requests) == asked, "the API server is not asked"
+
+
+def test_a_node_that_works_but_does_not_follow(site: Site, capsys: Captured) -> None:
+    site.join()
+    site.machine.store.set_monitoring(FAILURE)
+    status, line = health(site, capsys)
+    assert status == 4
+    assert line == (
+        "working: its configuration is not followed: FLEX-1103 since 2027-01-15T08:00:00: it does not answer"
+    )
+    site.machine.store.set_monitoring({})
+    site.machine.store.begin({"stage": "applying"})
+    assert health(site, capsys)[0] == 4
+    assert main(["health", "--json"], site.machine.host) == 4
+    assert json.loads(capsys.readouterr().out) == {
+        "healthy": False,
+        "health": "working",
+        "reason": "a change is not complete; the next run completes it",
+    }
+
+
+def test_a_failed_join_is_no_healthy_node(site: Site, capsys: Captured) -> None:
+    site.api.nodes["edge-1"] = {}  # its kubelet never reports
+    with pytest.raises(NodeNotReady):
+        site.join()
+    status, line = health(site, capsys)
+    assert status == 3
+    assert line == "not a node: its phase is NodeFailed (FLEX-1502 Node edge-1 is not Ready after 120 s)"
+
+
+def test_health_imports_little(tmp_path: Path) -> None:
+    """A probe runs every few seconds: neither the engine nor TLS nor the configuration's types are loaded."""
+    for name, content in sources().items():
+        place = tmp_path / name
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_bytes(content)
+    code = (
+        "import sys; sys.path.insert(0, sys.argv[1])\n"
+        "from flexnode.cli import main; from flexnode.machine.host import Host\n"
+        "import contextlib\n"
+        "status = main(['health'], Host(root=sys.argv[2]))\n"
+        "print(*sorted(name for name in sys.modules if name.startswith('flexnode.')))\n"
+        "print(*sys.modules)\n"
+    )
+    (tmp_path / "root").mkdir()
+    done = subprocess.run(
+        [sys.executable, "-I", "-c", code, str(tmp_path), str(tmp_path / "root")],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    line, ours, every = done.stdout.splitlines()
+    assert line == "not a node: its phase is NotStarted"
+    assert not {"ssl", "subprocess", "ipaddress", "http.client"} & set(every.split())
+    rooms = {name.split(".")[1] for name in ours.split()}
+    assert not rooms & {"config", "components", "operations", "preflight", "identity", "catalogue", "net"}
+
+
+# -- agent -------------------------------------------------------------------------------------------------
+
+SHOWN = """ActiveState=active
+TimersMonotonic={ OnUnitInactiveUSec=20s ; next_elapse=1min 40s }
+TimersMonotonic={ OnBootUSec=30s ; next_elapse=30s }
+RandomizedDelayUSec=20s
+LastTriggerUSec=Fri 2027-01-15 08:00:00 UTC
+NextElapseUSecMonotonic=20833w 2d 8h 12s
+"""
+
+
+@pytest.mark.parametrize(
+    ("span", "expected"),
+    [("", 0), ("infinity", 0), ("20s", 20), ("1min 40.5s", 100.5), ("2h 3min 4s 5ms", 7384.005)],
+)
+def test_time_spans_of_systemd(span: str, expected: float) -> None:
+    assert seconds(span) == pytest.approx(expected)
+
+
+@pytest.fixture
+def source(site: Site, pki: Pki, tmp_path: Path) -> Iterator[Server]:
+    """A URL that the site's machine follows."""
+    (tmp_path / "ca.pem").write_text(pki.ca_pem)
+    followed: dict[str, Any] = merge(site.document, {"continuousMonitoring": True})
+    with serving(lambda _: answer_json({"config": followed}), pki.server_context()) as server:
+        arguments = ["--config-url", f"{server.url}/node?sig=s3cret", "--durable"]
+        assert main(["join", *arguments, "--ca-cert", str(tmp_path / "ca.pem")], site.machine.host) == 0
+        server.requests.clear()
+        yield server
+
+
+def test_the_agent_says_how_it_runs_and_polls_once(site: Site, source: Server, capsys: Captured) -> None:
+    capsys.readouterr()
+    wanted = "ActiveState,TimersMonotonic,RandomizedDelayUSec,LastTriggerUSec,NextElapseUSecMonotonic"
+    asked = ("systemctl", "show", f"--property={wanted}", TIMER)
+    commands, shown = site.machine.commands, site.machine.commands._shown
+
+    def show(unit: str) -> str:
+        return SHOWN if commands.calls[-1] == asked else shown(unit)
+
+    commands._shown = show  # type: ignore[method-assign]
+    assert main(["agent"], site.machine.host) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[:4] == [
+        "monitoring  aks-flex-node-poll.timer is active",
+        "interval    every 20 to 40 s after the previous poll",
+        "last poll   Fri 2027-01-15 08:00:00 UTC",
+        "next poll   when the present one has ended",
+    ]
+    assert lines[4] == f"source      {source.url}/node?…  Ok"
+    assert lines[-1] == "nothing new"
+    assert len(source.requests) == 1
+
+
+def test_the_agent_of_a_node_that_follows_nothing(site: Site, capsys: Captured) -> None:
+    site.join()
+    assert main(["agent"], site.machine.host) == 0
+    assert capsys.readouterr().out.startswith("monitoring  off: this machine does not follow")
