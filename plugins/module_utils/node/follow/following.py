@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -22,6 +22,7 @@ from ..operations.reconcile import EVERYTHING, reconcile
 from ..operations.refusal import TRANSIENT
 from ..sources.source import Seen, is_tombstone
 from ..sources.watched import LONGEST, Blocked, News, Watched
+from .credential import with_secrets
 
 Say = Callable[[str], None]
 FIRST_PAUSE = 60.0  # seconds before the first retry after a transient failure; doubled each time
@@ -31,12 +32,22 @@ NOT_FOLLOWED = 3  # exit status: the new document was refused, or failed
 
 def follow(host: Host, store: Store, watched: Watched, news: News, say: Say) -> int:
     """Apply a bundle. The caller holds the lease."""
-    watched = replace(watched, etag=news.etag, digest=news.digest, not_before=0.0, settled=False)
+    watched = replace(
+        watched,
+        etag=news.etag,
+        digest=news.digest,
+        not_before=0.0,
+        settled=False,
+        found=bool(watched.resource),
+        missing_since=0.0,
+    )
     try:
-        bundle = loads(news.body, where=shown(watched.url))
-        watched = replace(watched, version=str(bundle.get("configVersion") or "") or None)
+        bundle: Mapping[str, Any] = loads(news.body, where=shown(watched.url))
         if is_tombstone(bundle):
             return depart(host, say)
+        watched = replace(watched, version=str(bundle.get("configVersion") or "") or None)
+        if watched.resource:
+            bundle, watched = with_secrets(host, store, watched, bundle, news)
         obtained = obtain(host, Seen(bundle, watched), watched.over)
         run = reconcile(obtained, EVERYTHING, progress=say)
     except FlexNodeError as error:

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import calendar
 import time
 from typing import Protocol
 
@@ -22,6 +23,14 @@ class Clock(Protocol):
 def stamp(clock: Clock) -> str:
     """The present time in UTC, as ISO 8601."""
     return time.strftime("%Y-%m-%dT%H:%M:%S+00:00", time.gmtime(clock.now()))
+
+
+def moment(stamped: str) -> float:
+    """The time of a stamp, in seconds since the epoch; 0: it is not a stamp."""
+    try:
+        return float(calendar.timegm(time.strptime(stamped, "%Y-%m-%dT%H:%M:%S+00:00")))
+    except ValueError:
+        return 0.0
 
 
 class SystemClock:

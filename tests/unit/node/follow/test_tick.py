@@ -747,7 +747,7 @@ def test_a_look_imports_little() -> None:
     )
     rooms = "engine engine.records follow machine net resources sources"
     files = "engine.records.journal engine.lease engine.records.schema engine.records.state errors "
-    files += "follow.tick machine.clock "
+    files += "follow.request follow.tick machine.clock sources.errors "
     files += "machine.disk machine.host machine.layout machine.program net.http_client resources.base "
     files += "sources.watched"
     loaded = {name.removeprefix("flexnode.") for name in done.stdout.split()}
