@@ -39,7 +39,7 @@ LAYERS = {
     "identity procedures sources",
     "preflight": "errors secret config machine net catalogue resources engine components node_object "
     "identity procedures sources operations",
-    "follow": "errors secret config machine net identity engine sources operations",
+    "follow": "errors secret config machine net identity procedures engine sources operations",
     "commands": "errors secret config machine net engine identity procedures sources operations preflight "
     "follow",
     "cli": "commands errors identity machine",

@@ -9,6 +9,7 @@ import base64
 import json
 import urllib.parse
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from ansible_collections.aks.flexnode.plugins.module_utils.node.config.document import merge
@@ -26,9 +27,10 @@ def arm_error(status: int, code: str, message: str = "it was refused") -> Answer
     return answer_json({"error": {"code": code, "message": message}}, status)
 
 
-def not_found(
-    kind: str = f"Microsoft.ContainerService/managedClusters/plant/flexNodeConfig/{NODE}",
-) -> Answer:
+PLANT = "Microsoft.ContainerService/managedClusters/plant"
+
+
+def not_found(kind: str = f"{PLANT}/flexNodeConfig/{NODE}") -> Answer:
     """A resource that does not exist."""
     return arm_error(
         404, "ResourceNotFound", f"The Resource '{kind}' under resource group 'rg' was not found."
@@ -142,3 +144,27 @@ class FakeArm:
         if request.method == "DELETE":
             return Answer(b"{}", 200 if self.assignments.pop(path, None) else 204)
         return answer_json({"value": list(self.assignments.values())})
+
+
+@dataclass
+class FakeMetadata:
+    """IMDS of a VM, or the Arc agent's HIMDS with its challenge, at /metadata/identity/oauth2/token."""
+
+    oid: str
+    tokens: Path | None = None  # where HIMDS writes its challenges; None: it is IMDS
+    issued: int = 0
+
+    def __call__(self, request: Request) -> Answer:
+        """One request."""
+        assert request.headers["Metadata"] == "true"
+        if self.tokens:
+            challenge = self.tokens / "challenge.key"
+            if "Authorization" not in request.headers:
+                self.tokens.mkdir(parents=True, exist_ok=True)
+                challenge.write_text("s3same")
+                realm = "Basic realm=/var/opt/azcmagent/tokens/challenge.key"
+                return Answer(b"", 401, {"WWW-Authenticate": realm})
+            assert request.headers["Authorization"] == "Basic s3same"
+            challenge.unlink()
+        self.issued += 1
+        return answer_json({"access_token": a_token(self.oid, self.issued), "expires_in": "3600"})

@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 from ..config.document import loads
+from ..engine.records.left import record_left
 from ..engine.records.state import Store
 from ..errors import FlexNodeError
 from ..machine.clock import stamp
@@ -20,6 +21,7 @@ from ..operations.obtain import obtain, stored_config
 from ..operations.outcome import taint_warnings
 from ..operations.reconcile import EVERYTHING, reconcile
 from ..operations.refusal import TRANSIENT
+from ..procedures.arc.departure import leave_azure
 from ..sources.source import Seen, is_tombstone
 from ..sources.watched import LONGEST, Blocked, News, Watched
 from .credential import with_secrets
@@ -117,7 +119,13 @@ INTERRUPTED = "this node was leaving the cluster when it was interrupted: it con
 def depart(host: Host, say: Say, reason: str = DELETED) -> int:
     """The node leaves, as with unbootstrap: because of a tombstone, or to finish what was interrupted."""
     say(reason)
-    report = leave(host, drain_seconds=DRAIN_SECONDS, progress=say)
+    report = leave(
+        host,
+        drain_seconds=DRAIN_SECONDS,
+        progress=say,
+        in_azure=lambda config: leave_azure(host, config, say),
+    )
+    record_left(host, report.node, stamp(host.clock), report.complaints)
     for line in report.complaints:
         say(line)
     say("this machine is no longer a node")

@@ -18,6 +18,7 @@ from ..engine.fetch import Fetcher
 from ..engine.leftovers import clear_leftovers
 from ..engine.plan import Plan, Step, make_plan
 from ..engine.prune import clear_staging, discard_new, prune, versions_before
+from ..engine.records.left import forget_left
 from ..engine.records.origins import prune_origins
 from ..engine.records.record import Record, Stage
 from ..engine.records.state import Phase, Store
@@ -296,6 +297,7 @@ def commit(obtained: Obtained, components: Sequence[str], record: JoinRecord) ->
     store.note(versions=installed, labels=sorted(config.node.labels) or None)
     store.set_applied_config(obtained.document, store.config_version())
     store.forget_refused()
+    forget_left(obtained.node.host)
     if set(components) >= set(COMPONENTS) and (watched := Watched.of(store.source())):
         store.set_source(replace(watched, settled=True).as_dict())
 

@@ -11,6 +11,7 @@ from typing import Any
 from ..components.every import COMPONENTS, wanted
 from ..config.parse import parse
 from ..engine.plan import make_plan
+from ..engine.records.left import left_behind
 from ..engine.records.state import Phase, Store, store_of
 from ..errors import FlexNodeError, counted
 from ..machine.clock import stamp
@@ -41,6 +42,7 @@ def status_of(host: Host, machine: str | None = None) -> dict[str, Any]:
         "reason": state.get("code") or state["phase"],
         "message": state.get("message", ""),
         "monitoring": monitoring_of(store),
+        "left": left_behind(host).get("left", []),
         "timestamp": stamp(host.clock),
     }
     if refused := store.refused():
@@ -52,6 +54,9 @@ def status_of(host: Host, machine: str | None = None) -> dict[str, Any]:
         status |= {"reason": refused["code"], "message": message}
     document = store.current_config()
     if document is None:
+        if status["left"]:
+            message = f"this machine left its cluster by itself; {'; '.join(status['left'])}"
+            status |= {"reason": "Left", "message": message}
         return status
     applied = store.applied_config()
     status["config"]["appliedVersion"] = store.config_version() if applied == document else None

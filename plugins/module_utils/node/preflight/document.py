@@ -37,9 +37,9 @@ class Read:
 def fetched(host: Host, source: Source, overrides: Mapping[str, Any], *, pollable: bool = True) -> Read:
     """The document of a source, with overrides merged; it is not stored."""
     try:
-        found = source.fetch()
-        document = merge(found.document, overrides)
-        return read(host, document, pollable=pollable, bundle=is_bundle(source, found))
+        answer = source.fetch()
+        document = merge(answer.document, overrides)
+        return read(host, document, pollable=pollable, bundle=is_bundle(source, answer))
     except ConfigInvalid as invalid:
         return Read(None, tuple(_problem(item) for item in invalid.problems))
     except FlexNodeError as failure:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: (c) 2026, aks.flexnode contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-"""A node follows its flexNodeConfig resource with its own identity; the Azure of these tests is behind real TLS."""
+"""A node follows its flexNodeConfig resource with its own identity; Azure is a server behind real TLS."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ from ansible_collections.aks.flexnode.plugins.module_utils.node.sources.flexnode
 from ansible_collections.aks.flexnode.plugins.module_utils.node.sources.source import Inline, Url
 from ansible_collections.aks.flexnode.plugins.module_utils.node.sources.watched import Watched
 from tests.unit.node.config.test_samples import CLIENT, CLUSTER, TENANT
-from tests.unit.node.fake_arm import RESOURCE, FakeArm, arm_error, not_found
+from tests.unit.node.fake_arm import PLANT, RESOURCE, FakeArm, arm_error, not_found
 from tests.unit.node.fakes import Machine
 from tests.unit.node.servers import Answer, Pki, answer_json, serving
 from tests.unit.node.sites import CONFIG, MORE, TOKEN, Site, a_site
@@ -119,7 +119,7 @@ def joined(node: Polling) -> Polling:
     return node
 
 
-# -- which documents are followed ----------------------------------------------------------------------------
+# -- which documents are followed --------------------------------------------------------------------------
 
 
 def test_a_bundle_with_an_identity_is_followed_at_its_resource(node: Polling) -> None:
@@ -155,7 +155,7 @@ def test_a_second_join_writes_nothing(joined: Polling) -> None:
     assert joined.machine.snapshot("/") == before
 
 
-# -- a poll --------------------------------------------------------------------------------------------------
+# -- a poll ------------------------------------------------------------------------------------------------
 
 
 def test_nothing_new_is_one_request_without_a_write_or_a_new_token(joined: Polling, capsys: Captured) -> None:
@@ -319,7 +319,7 @@ def test_a_damaged_document_is_healed_from_the_resource(joined: Polling) -> None
     assert joined.machine.text(f"{DATA_DIR}/current-config.json") == whole
 
 
-# -- a changed credential ------------------------------------------------------------------------------------
+# -- a changed credential ----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -422,7 +422,7 @@ def test_a_secret_that_changed_beside_other_things_is_requested_when_the_old_one
     assert (joined.trouble(), joined.machine.snapshot("/var", "/etc")) == ({}, before)
 
 
-# -- DELETE ----------------------------------------------------------------------------------------------------
+# -- DELETE ------------------------------------------------------------------------------------------------
 
 NOW = 1_800_000_000.0
 DELETED = Reply(404, not_found().body)
@@ -470,11 +470,9 @@ AGAIN = Watched("https://arm.example/x", resource=RESOURCE, found=True, missing_
                 "no such type": Reply(404, arm_error(404, "InvalidResourceType").body),
                 "another node": Reply(
                     404,
-                    not_found("Microsoft.ContainerService/managedClusters/plant/flexNodeConfig/edge-10").body,
+                    not_found(f"{PLANT}/flexNodeConfig/edge-10").body,
                 ),
-                "the cluster itself": Reply(
-                    404, not_found("Microsoft.ContainerService/managedClusters/plant").body
-                ),
+                "the cluster itself": Reply(404, not_found(PLANT).body),
                 "another status": Reply(410, not_found().body),
                 "forbidden": Reply(403, arm_error(403, "AuthorizationFailed").body),
                 "throttled": Reply(429, arm_error(429, "ResourceNotFound").body),
