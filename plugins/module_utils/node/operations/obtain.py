@@ -12,7 +12,7 @@ from typing import Any
 from ..catalogue.artifacts import artifacts_of
 from ..components.labels import node_name
 from ..config.available import check_available, polls_resource
-from ..config.document import canonical, layered, merge, redact, restore_secrets
+from ..config.document import beyond, canonical, layered, merge, redact, restore_secrets
 from ..config.model import NodeConfig
 from ..config.parse import parse
 from ..config.types.setting import Purpose
@@ -217,7 +217,8 @@ def with_resource(
         before,
         url=url,
         ca=source.ca if isinstance(source, Url) else "",
-        over=overrides,
+        # What the provider's bundle says too is not an override: the resource is followed there.
+        over=beyond(overrides, fetched.document),
         digest=digest_for(fetched.version),
         version=fetched.version,
         settled=True,
@@ -242,7 +243,8 @@ def watched_source(
     if isinstance(source, Seen):
         return source.watched
     if isinstance(source, Stored):
-        now = watched and replace(watched, over=layered(watched.over, overrides))
+        more = beyond(overrides, fetched.document) if watched and watched.resource else overrides
+        now = watched and replace(watched, over=layered(watched.over, more))
     elif durable and isinstance(source, Url):
         now = Watched(
             source.url,

@@ -38,7 +38,7 @@ from ansible_collections.aks.flexnode.plugins.module_utils.node.sources.flexnode
     Verdict,
     verdict,
 )
-from ansible_collections.aks.flexnode.plugins.module_utils.node.sources.source import Inline, Url
+from ansible_collections.aks.flexnode.plugins.module_utils.node.sources.source import Inline, Stored, Url
 from ansible_collections.aks.flexnode.plugins.module_utils.node.sources.watched import Watched
 from tests.unit.node.config.test_samples import CLIENT, CLUSTER, TENANT
 from tests.unit.node.fake_arm import PLANT, RESOURCE, FakeArm, arm_error, not_found
@@ -66,9 +66,9 @@ class Polling:
     def machine(self) -> Machine:
         return self.site.machine
 
-    def join(self) -> None:
+    def join(self, overrides: dict[str, Any] | None = None) -> None:
         source = Url(self.arm.url, HttpClient(ca_pem=self.pki.ca_pem, clock=self.machine.clock))
-        store_config(self.machine.host, source, {})
+        store_config(self.machine.host, source, overrides or {})
         reconcile(stored_config(self.machine.host), EVERYTHING)
 
     def poll(self, *arguments: str) -> int:
@@ -147,6 +147,18 @@ def test_a_bare_document_has_no_resource(node: Polling) -> None:
         store_config(node.machine.host, Inline(node.arm.document), {})
     bundle = Inline({"config": node.arm.document, "configVersion": "17"})
     assert store_config(node.machine.host, bundle, {}).is_polled
+
+
+def test_what_the_resource_says_too_is_followed_there_and_the_rest_stays(node: Polling) -> None:
+    """The controller wrote the labels to the resource; the mirror is the site's own."""
+    node.join({"node": {"labels": {"site": "lab-1"}, "maxPods": 33}})
+    assert node.source()["over"] == {"node": {"maxPods": 33}}
+    node.arm.publish({"node": {"maxPods": 50, "labels": {"site": "lab-2"}}})
+    assert node.poll() == 0
+    assert '"maxPods": 33' in node.machine.text(CONFIG)
+    assert node.site.api.nodes["edge-1"]["metadata"]["labels"]["site"] == "lab-2"
+    store_config(node.machine.host, Stored(node.machine.store), {"node": {"labels": {"site": "lab-2"}}})
+    assert node.source()["over"] == {"node": {"maxPods": 33}}
 
 
 def test_a_second_join_writes_nothing(joined: Polling) -> None:
