@@ -15,6 +15,7 @@ from ..config.available import check_available, polls_resource
 from ..config.document import beyond, canonical, layered, merge, redact, restore_secrets
 from ..config.model import NodeConfig
 from ..config.parse import parse
+from ..config.resource import site_settings
 from ..config.types.setting import Purpose
 from ..engine.records.state import Store, store_of
 from ..errors import (
@@ -217,8 +218,12 @@ def with_resource(
         before,
         url=url,
         ca=source.ca if isinstance(source, Url) else "",
-        # What the provider's bundle says too is not an override: the resource is followed there.
-        over=beyond(overrides, fetched.document),
+        over=layered(
+            # A file may have been completed by hand with what a resource has no place for.
+            site_settings(fetched.document) if isinstance(source, Inline) else {},
+            # What the provider's bundle says too is not an override: the resource is followed there.
+            beyond(overrides, fetched.document),
+        ),
         digest=digest_for(fetched.version),
         version=fetched.version,
         settled=True,

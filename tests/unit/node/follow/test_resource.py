@@ -161,6 +161,21 @@ def test_what_the_resource_says_too_is_followed_there_and_the_rest_stays(node: P
     assert node.source()["over"] == {"node": {"maxPods": 33}}
 
 
+def test_a_bundle_that_was_completed_by_hand_keeps_what_a_resource_has_no_place_for(node: Polling) -> None:
+    """As docs/edge.md says: download it, add mirror and CNI, join with the file."""
+    site = {"cni": {"mode": "bridge", "podCIDR": "10.9.0.0/24"}, "kubernetesAuth": {"profile": "certificate"}}
+    bundle = {"config": merge(node.arm.document, site), "configVersion": "17"}
+    store_config(node.machine.host, Inline(bundle), {})
+    reconcile(stored_config(node.machine.host), EVERYTHING)
+    over = node.source()["over"]
+    assert sorted(over) == ["cni", "kubernetesAuth", "mirror"]
+    node.arm.document = {key: value for key, value in node.arm.document.items() if key != "mirror"}
+    node.arm.publish(MORE)
+    assert node.poll() == 0
+    assert '"maxPods": 50' in node.machine.text(CONFIG)
+    assert (node.machine.store.current_config() or {})["cni"]["mode"] == "bridge"
+
+
 def test_a_second_join_writes_nothing(joined: Polling) -> None:
     before = joined.machine.snapshot("/")
     joined.join()
