@@ -190,11 +190,12 @@ FROM_AZURE = {"azure": {"targetCluster": {"location": "westeurope"}}}
 def test_inventory_for_azure_gives_documents_that_are_accepted(name: str) -> None:
     """What Azure adds is a whole document; this goes over it."""
     inventory = yaml.safe_load((EXAMPLES / name).read_text())["aks_flexnode"]
-    assert inventory["vars"]["flexnode_config_source"] == "cluster"
+    source = inventory["vars"]["flexnode_config_source"]
+    assert source == ("rp" if name == "edge_hosts_follow" else "cluster")
     assert inventory["vars"]["flexnode_cluster_id"].startswith("/subscriptions/")
     for host in inventory["hosts"].values():
         own = merge(inventory["vars"]["flexnode_config"], host["flexnode_host_config"])
-        check_available(parse(merge(merge(node_document(), FROM_AZURE), own)))
+        check_available(parse(merge(merge(node_document(), FROM_AZURE), own)), pollable=source == "rp")
 
 
 @pytest.mark.parametrize("name", ["air_gapped.yml", "proxy.yml", "unknown_version.yml"])
