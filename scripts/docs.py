@@ -110,7 +110,7 @@ REFUSED = (
 )
 # Fields that are not refused where something else is there.
 ONLY_WITH: Mapping[str, str] = {
-    "continuousMonitoring": "With source `rp` (and an Azure identity of the node), `blob`, or a durable `url`. "
+    "continuousMonitoring": "With source `rp` (and an Azure identity), `blob`, or a durable `url`. "
     "Drift is reported, not repaired."
 }
 

@@ -1,7 +1,7 @@
 # Copyright: (c) 2026, aks.flexnode contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Which part of a document a flexNodeConfig resource has a place for; the rest are the site's own settings."""
+"""Which part of a document a flexNodeConfig resource has a place for; the rest is the site's own."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ CARRIED: Mapping[str, tuple[str, ...] | None] = {
     "azure": None,
     "azureAuth": None,
     "kubernetesAuth": ("method", "useAzureAuth"),
-    **{part: ("version",) for part in ("kubernetes", "containerd", "runc", "cni", "npd")},
+    **dict.fromkeys(("kubernetes", "containerd", "runc", "cni", "npd"), ("version",)),
     "network": None,
     "node": None,
     "agent": ("nodeName",),
@@ -24,14 +24,13 @@ CARRIED: Mapping[str, tuple[str, ...] | None] = {
 
 
 def site_settings(document: Mapping[str, Any]) -> dict[str, Any]:
-    """What was added to a bundle by hand: mirrors, proxy, CNI, paths. A polled resource does not return it."""
-    result: dict[str, Any] = {}
-    for name, part in layered({}, document).items():
-        if name not in CARRIED:
-            result[name] = part
+    """What was added to a bundle by hand: mirrors, proxy, CNI, paths. A resource does not return it."""
+    plain = layered({}, document)
+    own = {name: part for name, part in plain.items() if name not in CARRIED}
+    for name, carried in CARRIED.items():
+        part = plain.get(name)
+        if carried is None or not isinstance(part, Mapping):
             continue
-        carried = CARRIED[name]
-        if carried is not None and isinstance(part, Mapping):
-            if rest := {key: value for key, value in part.items() if key not in carried}:
-                result[name] = rest
-    return result
+        if rest := {key: value for key, value in part.items() if key not in carried}:
+            own[name] = rest
+    return own
