@@ -148,7 +148,7 @@ class TestServicePrincipal:
         bed.azure.forget_requests()
         before = principal.written()
         principal.polled(5)
-        assert {one.principal for one in principal.reads()} == {principal.principal.object_id}
+        assert {one.principal for one in principal.reads()} == {principal.principal.name}
         tokens = [
             one
             for one in bed.azure.requests()
