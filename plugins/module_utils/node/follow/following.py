@@ -5,11 +5,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
 from ..config.document import loads
+from ..engine.records.left import record_left
 from ..engine.records.state import Store
 from ..engine.run_log import note_failure
 from ..errors import FlexNodeError
@@ -22,8 +23,10 @@ from ..operations.obtain import obtain, stored_config
 from ..operations.outcome import taint_warnings
 from ..operations.reconcile import EVERYTHING, reconcile
 from ..operations.refusal import TRANSIENT
+from ..procedures.arc.departure import leave_azure
 from ..sources.source import Seen, is_tombstone
 from ..sources.watched import LONGEST, Blocked, News, Watched
+from .credential import with_secrets
 
 Say = Callable[[str], None]
 FIRST_PAUSE = 60.0  # seconds before the first retry after a transient failure; doubled each time
@@ -33,12 +36,22 @@ NOT_FOLLOWED = 3  # exit status: the new document was refused, or failed
 
 def follow(host: Host, store: Store, watched: Watched, news: News, say: Say) -> int:
     """Apply a bundle. The caller holds the lease."""
-    watched = replace(watched, etag=news.etag, digest=news.digest, not_before=0.0, settled=False)
+    watched = replace(
+        watched,
+        etag=news.etag,
+        digest=news.digest,
+        not_before=0.0,
+        settled=False,
+        found=bool(watched.resource),
+        missing_since=0.0,
+    )
     try:
-        bundle = loads(news.body, where=shown(watched.url))
-        watched = replace(watched, version=str(bundle.get("configVersion") or "") or None)
+        bundle: Mapping[str, Any] = loads(news.body, where=shown(watched.url))
         if is_tombstone(bundle):
             return depart(host, say)
+        watched = replace(watched, version=str(bundle.get("configVersion") or "") or None)
+        if watched.resource:
+            bundle, watched = with_secrets(host, store, watched, bundle, news)
         obtained = obtain(host, Seen(bundle, watched), watched.over)
         run = reconcile(obtained, EVERYTHING, progress=say)
     except FlexNodeError as error:
@@ -109,7 +122,13 @@ INTERRUPTED = "this node was leaving the cluster when it was interrupted: it con
 def depart(host: Host, say: Say, reason: str = DELETED) -> int:
     """The node leaves, as with unbootstrap: because of a tombstone, or to finish what was interrupted."""
     say(reason)
-    report = leave(host, drain_seconds=DRAIN_SECONDS, progress=say)
+    report = leave(
+        host,
+        drain_seconds=DRAIN_SECONDS,
+        progress=say,
+        in_azure=lambda config: leave_azure(host, config, say),
+    )
+    record_left(host, report.node, stamp(host.clock), report.complaints)
     for line in report.complaints:
         say(line)
     say("this machine is no longer a node")

@@ -39,6 +39,7 @@ from .runtime_users import (
 )
 
 Act = Callable[[str, Callable[[], None]], None]
+InAzure = Callable[[NodeConfig | None], list[str]]  # returns what remains, and why
 
 NETWORK_NAMESPACES = "/run/netns"
 RUNTIME_STATE = "/run/containerd"
@@ -47,6 +48,11 @@ POD_STATE = (
     f"{TASKS}/k8s.io",
     f"{RUNTIME_STATE}/io.containerd.grpc.v1.cri",
 )
+
+
+def nothing_in_azure(_config: NodeConfig | None) -> list[str]:
+    """Nothing was created there, or something else removes it."""
+    return []
 
 
 @dataclass(slots=True)
@@ -71,23 +77,32 @@ class Left:
         return bool(self.actions)
 
 
-def leave(host: Host, *, drain_seconds: float = 60, check: bool = False, progress: Progress = silent) -> Left:
-    """Leave the cluster and restore the host. Can be run twice, and after a crash at any point."""
+def leave(
+    host: Host,
+    *,
+    drain_seconds: float = 60,
+    check: bool = False,
+    progress: Progress = silent,
+    in_azure: InAzure = nothing_in_azure,
+) -> Left:
+    """Leave the cluster and restore the host. Can be run twice, and after a crash at any point.
+
+    in_azure: removes what was created in Azure. It comes before the host is restored: until then the timer
+    takes up an interrupted leave.
+    """
     store = store_of(host)
-    report = Left()
-    entries = store.journal.entries()
-    if not entries or check:
-        return leave_with(RunLog(host, "", also=progress), host, store, report, drain_seconds, check=check)
+    if check or not store.journal.entries():
+        return leave_with(RunLog(host, "", also=progress), store, drain_seconds, in_azure, check=check)
     with recorded(RunLog(host, log_of(store.journal), also=progress)) as log:
         log.wake()
-        return leave_with(log, host, store, report, drain_seconds, check=False)
+        return leave_with(log, store, drain_seconds, in_azure)
 
 
 def leave_with(
-    log: RunLog, host: Host, store: Store, report: Left, drain_seconds: float, *, check: bool
+    log: RunLog, store: Store, drain_seconds: float, in_azure: InAzure, *, check: bool = False
 ) -> Left:
     """The same, with a log of its steps."""
-    entries = store.journal.entries()
+    host, report, entries = log.host, Left(), store.journal.entries()
     if not entries and store.remembered()[0] is None:
         if not check and not host.stat(store.directory).absent:
             report.remains += store.forget()  # left by a run that was killed at its very start or end
@@ -106,16 +121,17 @@ def leave_with(
             log.failed(f"{error.code}: {error.what}: {error.why}")
             report.remains.append(f"{sentence}: {error.what}: {error.why}. {error.fix}")
 
-    again = was_leaving(store, report, log)  # the Node may have been deleted last time
-    store.enter(Phase.RESETTING)
+    again, deleted = was_leaving(store, report, log)  # the Node may have been deleted last time
+    store.enter(Phase.RESETTING, **({"nodeDeleted": True} if deleted else {}))
     journaled = {entry.key for entry in entries}
     was_node = f"unit:{KUBELET}" in journaled
     node = applied_node(host, store, report, was_node=was_node)
     if node and was_node:
         publish(host, store, record=DriftRecord())  # others see why its pods leave
-        leave_cluster(node, drain_seconds, report, act)
+        leave_cluster(node, store, drain_seconds, report, act, deleted=deleted)
         if store.applied_if_intact() and not again and not node.has_credential:
             report.node_remains = "the kubelet has no certificate to delete it with"
+    report.remains += in_azure(node.config if node else None)
     users = RuntimeUsers()
     if f"unit:{CONTAINERD}" in journaled or has_our_containerd(host, entries):
         if not older_than_join(entries):
@@ -149,14 +165,19 @@ def has_our_containerd(host: Host, entries: Sequence[Entry]) -> bool:
     return any(entry.key == unit_file and path_mark(host, entry.name) in entry.marks for entry in entries)
 
 
-def was_leaving(store: Store, report: Left, progress: Progress) -> bool:
-    """Whether an earlier run was interrupted; a damaged state is reported, the journal does not need it."""
+def was_leaving(store: Store, report: Left, progress: Progress) -> tuple[bool, bool]:
+    """Whether an earlier run was interrupted, and had deleted the Node.
+
+    A damaged state is reported, the journal does not need it.
+    """
     try:
-        return store.state().get("phase") == Phase.RESETTING.value
+        state = store.state()
+        again = state.get("phase") == Phase.RESETTING.value
+        return again, again and bool(state.get("nodeDeleted"))
     except StateCorrupt as error:
         report.actions.append(f"continue without {error.where}, which is damaged: the journal is enough")
         progress(report.actions[-1])
-        return False
+        return False, False
 
 
 def applied_node(host: Host, store: Store, report: Left, *, was_node: bool) -> ThisNode | None:
@@ -175,8 +196,13 @@ def applied_node(host: Host, store: Store, report: Left, *, was_node: bool) -> T
         return None
 
 
-def leave_cluster(node: ThisNode, drain_seconds: float, report: Left, act: Act) -> None:
-    """Drain, stop the kubelet (it would register the Node again), delete the Node."""
+def leave_cluster(
+    node: ThisNode, store: Store, drain_seconds: float, report: Left, act: Act, *, deleted: bool
+) -> None:
+    """Drain, stop the kubelet (it would register the Node again), delete the Node.
+
+    deleted: an earlier run has deleted it; the identity that could ask may be gone since.
+    """
     host, name, has_credential = node.host, node.name, node.has_credential
     report.node = name
 
@@ -190,14 +216,15 @@ def leave_cluster(node: ThisNode, drain_seconds: float, report: Left, act: Act) 
     def delete_node() -> None:
         try:
             node.api(attempts=2).delete_node(name)
+            store.note(nodeDeleted=True)
         except FlexNodeError as error:
             report.node_remains = f"{error.what}: {error.why}"
 
     running = unit_states(host, (KUBELET,))[KUBELET]["ActiveState"] in RUNNING
-    if has_credential and running and drain_seconds > 0:
+    if has_credential and running and drain_seconds > 0 and not deleted:
         act(f"drain {name}", drain_node)
     act("stop kubelet", lambda: stop(host, KUBELET))
-    if has_credential:
+    if has_credential and not deleted:
         act(f"delete Node {name}", delete_node)
 
 

@@ -14,7 +14,7 @@ from ..engine.records.state import Phase
 from ..errors import NodeNotReady, UnitFailed
 from .monitoring import BLOCKED, FAILING
 
-DRIFT, CONTENDED = "Drift", "DriftContended"
+DRIFT, CONTENDED, LEFT = "Drift", "DriftContended", "Left"
 INTERRUPTED = "a run is in progress, or was interrupted: the next one continues"
 # What is said about a phase in which nothing is wrong, if there is something to say.
 PHASES = {
@@ -65,6 +65,8 @@ def _phase(phase: str) -> Reason:
 def _wrong(status: Mapping[str, Any], state: Mapping[str, Any], failure: Reason | None) -> Iterator[Reason]:
     """From what stops the node, over what it does not follow, to what only differs."""
     node, phase, following = status["node"], status["phase"], status["monitoring"]
+    if phase == Phase.NOT_STARTED.value and status["left"]:
+        yield Reason(LEFT, f"this machine left its cluster by itself; {'; '.join(status['left'])}")
     if phase == Phase.RESETTING.value:
         yield _phase(phase)
     if state.get("code"):

@@ -751,7 +751,8 @@ def test_a_look_imports_little() -> None:
     rooms = "drift engine engine.records follow machine net resources sources"
     files = "drift.quick drift.watch engine.records.checked "
     files += "engine.records.journal engine.lease engine.records.schema engine.records.state errors "
-    files += "follow.tick machine.clock machine.links machine.removal machine.running "
+    files += "follow.request follow.tick machine.clock machine.links machine.removal machine.running "
+    files += "sources.errors "
     files += "machine.disk machine.host machine.layout machine.program net.http_client resources.base "
     files += "sources.watched"
     loaded = {name.removeprefix("flexnode.") for name in done.stdout.split()}
