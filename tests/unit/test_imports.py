@@ -35,13 +35,14 @@ LAYERS = {
     "procedures": "errors secret config machine net identity resources node_object engine",
     "sources": "errors config machine net engine",
     # What is known about a machine; then what can be done to it, and the ways in.
+    "drift": "errors config machine engine resources components node_object sources",
     "status": "errors config machine net resources engine node_object procedures sources drift",
     "operations": "errors secret config machine net catalogue resources engine components node_object "
-    "identity procedures sources status drift",
+    "identity procedures sources drift status",
     "preflight": "errors secret config machine net catalogue resources engine components node_object "
     "identity procedures sources operations",
-    "drift": "errors config machine engine resources components node_object sources operations status",
-    "follow": "errors secret config machine net identity procedures engine sources operations drift",
+    "follow": "errors secret config machine net identity engine components node_object procedures sources "
+    "drift status operations",
     "commands": "errors secret config machine net resources components engine identity procedures sources "
     "status operations preflight drift follow",
     "cli": "commands engine errors machine",

@@ -18,6 +18,7 @@ from typing import Any
 from ..components.every import COMPONENTS, wanted
 from ..components.kubelet import cluster_ca
 from ..components.labels import node_labels
+from ..components.newest_program import ALTERED, altered_program, without_older_program
 from ..components.services import SERVICES
 from ..config.model import NodeConfig
 from ..config.parse import parse
@@ -30,7 +31,6 @@ from ..machine.running import confirm, main_process
 from ..node_object.labels import label_key
 from ..node_object.taints import taint_changes
 from ..node_object.this_node import ThisNode
-from ..operations.newest_program import ALTERED, altered_program, without_older_program
 from ..resources.units import Unit
 from .classes import finding_of
 from .others import certificates, drop_ins

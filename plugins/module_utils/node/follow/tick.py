@@ -12,7 +12,6 @@ import sys
 from collections.abc import Callable
 from dataclasses import replace
 
-from ..drift.watch import watch_drift
 from ..engine.lease import held, new_operation
 from ..engine.records.state import Phase, Store, store_of
 from ..errors import ConfigMissing, ConfigUnreachable, FlexNodeError, LeaseHeld, StateCorrupt
@@ -24,6 +23,7 @@ from ..net.http_client import HttpFailure
 from ..sources.errors import ResourceMissing
 from ..sources.watched import LONGEST, News, Watched, digest_of, pausing
 from .request import conditional, send
+from .watch import watch_drift
 
 Say = Callable[[str], None]
 PATIENCE = 120.0  # seconds of failures before polls become rarer

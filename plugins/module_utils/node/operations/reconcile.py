@@ -12,6 +12,7 @@ from typing import Any
 
 from ..components.every import COMPONENTS, wanted
 from ..components.kubelet import cluster_ca
+from ..components.newest_program import without_older_program
 from ..config.available import check_available
 from ..config.model import NodeConfig
 from ..engine.fetch import Fetcher
@@ -41,7 +42,6 @@ from ..resources.units import Unit
 from ..status.publish import publish
 from .checks import check_cluster, check_identity, check_secrets, check_token, installed_kubelet
 from .join_record import JoinRecord, commit, settle_records
-from .newest_program import without_older_program
 from .obtain import Obtained
 from .other_owners import check_foreign
 from .outcome import Reconciled, outcome_of, run_log_of

@@ -14,10 +14,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from ..engine.records.journal import Entry
-from ..machine.bolt import bucket_names
 from ..machine.host import Host
 from ..machine.layout import CONTAINERD
 from ..resources.units import RUNNING, unit_states
+from .bolt import bucket_names
 
 OURS = "k8s.io"
 DATA = "/var/lib/containerd"

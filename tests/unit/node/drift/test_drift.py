@@ -511,7 +511,7 @@ from flexnode.machine import layout
 layout.AGENT_DIR = {str(installed.parent)!r}
 from flexnode.components import agent
 from flexnode.resources.program import Program
-from flexnode.operations.newest_program import altered_program
+from flexnode.components.newest_program import altered_program
 wanted = [Program(layout.AGENT_DIR, agent.sources(), "aks-flex-node")]
 print(altered_program(wanted))
 """

@@ -34,7 +34,6 @@ from ansible_collections.aks.flexnode.plugins.module_utils.node.operations.recon
     EVERYTHING,
     reconcile,
 )
-from ansible_collections.aks.flexnode.plugins.module_utils.node.operations.status import status_of
 from ansible_collections.aks.flexnode.plugins.module_utils.node.procedures.arc.agent import (
     Registration,
     RegistrationRequest,
@@ -47,6 +46,7 @@ from ansible_collections.aks.flexnode.plugins.module_utils.node.procedures.arc.r
 from ansible_collections.aks.flexnode.plugins.module_utils.node.procedures.assignments import name_of
 from ansible_collections.aks.flexnode.plugins.module_utils.node.secret import Secret
 from ansible_collections.aks.flexnode.plugins.module_utils.node.sources.source import Inline
+from ansible_collections.aks.flexnode.plugins.module_utils.node.status.document import status_of
 from tests.faults.dying import DyingHost, Watch
 from tests.unit.node.config.test_samples import CLUSTER, SUBSCRIPTION, TENANT
 from tests.unit.node.fake_api import a_node
@@ -236,7 +236,7 @@ def test_what_the_identity_may_not_remove_is_kept_for_the_controller(
     assert "Azure Arc" in "\n".join(left["left"])
     assert edge.machine.host.stat(LEFT).mode == 0o600
     assert json.loads(edge.machine.text(RECORD))["registration"].endswith("/edge-1")
-    status = status_of(edge.host, "x86_64")
+    status = status_of(edge.host)
     assert (status["phase"], status["reason"], status["left"]) == ("NotStarted", "Left", left["left"])
     # Someone with the rights comes.
     (edge.machine.root / "trouble.json").unlink()
@@ -269,7 +269,7 @@ def test_a_leave_that_is_killed_anywhere_is_finished_here_and_in_azure(
     if profile is TOKENS:
         edge.machine.commands.on_start[KUBELET] = lambda: edge.site.api.nodes.setdefault("edge-1", a_node())
     before = edge.machine.snapshot("/etc", "/opt", "/usr")
-    for at in range(3, 400, 29):
+    for at in range(3, 800, 41):
         edge.arm.deleted = False
         edge.registered()
         edge.join(ARC, profile)

@@ -186,10 +186,11 @@ def test_a_second_join_writes_nothing(joined: Polling) -> None:
 
 
 def test_nothing_new_is_one_request_without_a_write_or_a_new_token(joined: Polling, capsys: Captured) -> None:
-    before, calls = joined.machine.snapshot("/"), list(joined.machine.commands.calls)
+    disk = ("/etc", "/opt", "/usr", "/var")
+    before, calls = joined.machine.snapshot(*disk), list(joined.machine.commands.calls)
     for _ in range(5):
         assert joined.later() == 0
-    assert joined.machine.snapshot("/") == before
+    assert joined.machine.snapshot(*disk) == before
     assert joined.machine.commands.calls == calls
     assert capsys.readouterr().out == "nothing new\n" * 5
     assert joined.arm.server.asked == [f"{GET}?api-version=2026-05-01-preview"] * 5

@@ -528,11 +528,12 @@ def test_a_bad_document_is_refused_told_and_the_old_one_stays(
 
 def test_an_update_that_does_not_work_is_rolled_back_and_blocked(joined: Followed, capsys: Captured) -> None:
     before = joined.machine.snapshot("/etc", "/usr")
-    joined.site.api.nodes["edge-1"] = a_node(ready=False)
+    labels = joined.site.api.nodes["edge-1"]["metadata"]["labels"]
+    joined.site.api.nodes["edge-1"] = a_node(ready=False, labels=labels)
     joined.blob.publish({"node": {"maxPods": 50}, "upgrade": {"gateSeconds": 10}})
     assert joined.poll() == 3
     assert joined.machine.snapshot("/etc", "/usr") == before
-    joined.site.api.nodes["edge-1"] = a_node()
+    joined.site.api.nodes["edge-1"] = a_node(labels=labels)
     restarts = joined.machine.commands.times("systemctl", "restart")
     for _ in range(3):
         assert joined.poll() == 0
@@ -749,9 +750,11 @@ def test_a_look_imports_little() -> None:
         [sys.executable, "-I", "-B", "-c", IMPORTED, str(NODE)], capture_output=True, text=True, check=True
     )
     rooms = "drift engine engine.records follow machine net resources sources"
-    files = "drift.quick drift.watch engine.records.checked "
+    files = "drift.quick engine.records.checked "
     files += "engine.records.journal engine.lease engine.records.schema engine.records.state errors "
-    files += "follow.request follow.tick machine.clock machine.links machine.removal machine.running "
+    files += (
+        "follow.request follow.tick follow.watch machine.clock machine.links machine.removal machine.running "
+    )
     files += "sources.errors "
     files += "machine.disk machine.host machine.layout machine.program net.http_client resources.base "
     files += "sources.watched"

@@ -8,7 +8,7 @@ from __future__ import annotations
 import pytest
 
 from ansible_collections.aks.flexnode.plugins.module_utils.node.operations.leave import leave
-from tests.unit.node.machine.test_bolt import SMALL, database
+from tests.unit.node.operations.test_bolt import SMALL, database
 from tests.unit.node.sites import CONTAINERD, Site
 
 DATA = "/var/lib/containerd"

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from ..drift.quick import check_due, looks_wrong
 from ..engine.lease import held, new_operation
 from ..engine.records.checked import note_checked
 from ..engine.records.state import Store
 from ..machine.host import Host
 from ..machine.layout import APPLY_SERVICE
 from ..machine.program import COMMAND
-from .quick import check_due, looks_wrong
 
 Say = Callable[[str], None]
 
@@ -30,8 +30,8 @@ def watch_drift(host: Host, store: Store, say: Say, *, hand_over: bool, whole: b
         return _hand_over(host, say, wrong)
     if not (wrong or whole or check_due(host, store)):
         return None
-    from .check import check_drift  # the engine and the configuration's types: only for a check
-    from .record import DriftRecord
+    from ..drift.check import check_drift  # the engine and the configuration's types: only for a check
+    from ..drift.record import DriftRecord
 
     drift = check_drift(host, store, host.clock.now())
     if hand_over and (drift.repairs or drift.unsure):

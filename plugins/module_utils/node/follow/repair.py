@@ -9,6 +9,8 @@ from collections.abc import Callable
 
 from ..components.services import SERVICES
 from ..config.parse import parse
+from ..drift.check import Drift
+from ..drift.record import CONTENDED, REPORTED, RETURNS, WINDOW, DriftRecord
 from ..engine.leftovers import clear_own_leftovers
 from ..engine.records.checked import note_checked
 from ..engine.records.state import Store
@@ -18,8 +20,6 @@ from ..node_object.this_node import ThisNode
 from ..operations.obtain import Obtained
 from ..operations.reconcile import EVERYTHING, reconcile
 from ..status.publish import publish
-from .check import Drift
-from .record import CONTENDED, REPORTED, RETURNS, WINDOW, DriftRecord
 
 Say = Callable[[str], None]
 FAILED = 3  # exit status, as of a document that was refused
