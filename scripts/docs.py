@@ -86,8 +86,7 @@ PLUGIN = re.compile(r"\bP\(([^)#]*)#?[^)]*\)")
 
 # Fields that are not refused where something else is there.
 ONLY_WITH: Mapping[str, str] = {
-    "continuousMonitoring": "Only with a URL that stays valid: source `blob`, or a durable `url`. "
-    "Drift is reported, not repaired."
+    "continuousMonitoring": "Only with a URL that stays valid: source `blob`, or a durable `url`."
 }
 
 # What each item on a machine is for, by its name; a pattern gathers several in one row.

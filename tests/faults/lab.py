@@ -51,6 +51,7 @@ UNCOMPARED = (
     "var/log/aks-flex-node/agent.log",  # times; its directory is compared, so it can not stay behind
     "var/lib/aks-flex-node/journal",
     "var/lib/aks-flex-node/origins",
+    "var/lib/aks-flex-node/drift.json",  # a history: what was found, and when
 )
 MANIFEST = ".manifest.json"
 # The update takes these away again, with a file that stands where someone else had one (lived_in).

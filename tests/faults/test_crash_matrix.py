@@ -24,9 +24,11 @@ import pytest
 from tests.faults.conftest import COUNTED
 from tests.faults.dying import LOOKING, Watch, changing
 from tests.faults.lab import NEWER, Lab, Photo, World, differences
+from tests.unit.node.sites import KUBELET
 
 LEAVE = ("unbootstrap",)
 POLL = ("poll",)
+DRIFT = ("poll", "--drift")
 EFFECTS = {
     "append",
     "link",
@@ -75,11 +77,26 @@ def cases(lab: Lab) -> dict[str, Case]:
         rotated = joined.copy()
         rotated.authority = 2
         made[f"rotation, {kind}"] = Case(rotated, lab.rotation, origin, photo)
+        made[f"drift, {kind}"] = Case(drifted(joined), DRIFT, origin, photo)
         following = start.copy()
         assert following.command(*lab.follow)[0] == 0
         made[f"poll, {kind}"] = Case(following, POLL, origin, following.photo())
     lab.published["bundle"] = lab.news
     return made
+
+
+def drifted(joined: World) -> World:
+    """A node on which much was changed by hand: a unit, a version, a link, a file, a setting, a label."""
+    world = joined.copy()
+    machine = world.machine
+    machine.commands.units[KUBELET] = "inactive"
+    (version,) = machine.path("/opt/aks-flex-node/versions/kubelet").iterdir()
+    (version / "kubelet").unlink()
+    machine.path("/usr/local/bin/ctr").unlink()
+    machine.path("/etc/modules-load.d/aks-flex-node.conf").unlink()
+    machine.put("/proc/sys/net/ipv4/ip_forward", "0\n")
+    world.nodes["edge-1"]["metadata"]["labels"]["site"] = "elsewhere"
+    return world
 
 
 @dataclass
@@ -131,7 +148,7 @@ def tried(where: str, world: World, *trials: Callable[[World], None]) -> list[st
 
 
 @pytest.mark.parametrize("kind", ["fresh", "lived-in"])
-@pytest.mark.parametrize("operation", ["bootstrap", "update", "rotation", "poll", "unbootstrap"])
+@pytest.mark.parametrize("operation", ["bootstrap", "update", "rotation", "poll", "drift", "unbootstrap"])
 def test_killed_and_run_again(
     cases: dict[str, Case],
     lab: Lab,
@@ -147,7 +164,7 @@ def test_killed_and_run_again(
     end = world.photo()
 
     def completes(trying: World) -> None:
-        if operation == "poll":
+        if operation in ("poll", "drift"):
             trying.machine.clock.sleep(30)  # the next look: it does not wait for the lease of a dead one
         ends_in(trying, case.command, end)
         gives_back(trying, case.origin, joined=True)

@@ -110,7 +110,7 @@ class Commands:
         return ""
 
     def begins(self, unit: str, exe: str = "") -> None:
-        """A unit gets its process: it runs what the link in /usr/local/bin leads to now, or another file."""
+        """A unit gets its process: what the link in /usr/local/bin leads to now, or something else."""
         name = unit.removesuffix(".service")
         link = self.root / "usr/local/bin" / name
         if not self.processes or not (exe or link.is_symlink()):

@@ -30,11 +30,11 @@ from ..machine.running import confirm, main_process
 from ..node_object.labels import label_key
 from ..node_object.taints import taint_changes
 from ..node_object.this_node import ThisNode
-from ..operations.newest_program import without_older_program
+from ..operations.newest_program import ALTERED, altered_program, without_older_program
 from ..resources.units import Unit
 from .classes import finding_of
 from .others import certificates, drop_ins
-from .record import FOUND, REPAIR, REPORT, DriftRecord, Finding, Policy
+from .record import FOUND, REPAIR, REPORT, DriftRecord, Finding
 
 OF_THE_NODE = ("label:", "taint:")  # items at the API server
 
@@ -64,9 +64,9 @@ class Seen:
 def check_drift(host: Host, store: Store, now: float) -> Drift:
     """Compare everything. The caller writes the record and repairs, or hands over to a service that does."""
     known = DriftRecord.of(store)
-    policy = Policy.of(store.state())
+    mode = (store.state().get("drift") or {"mode": "off"})["mode"]
     document = store.applied_if_intact()
-    if policy.mode == "off" or document is None:
+    if mode == "off" or document is None:
         return Drift(DriftRecord())
     try:
         seen = look(host, store, document, now)
@@ -74,7 +74,7 @@ def check_drift(host: Host, store: Store, now: float) -> Drift:
         return Drift(known, unsure=f"{error.filename} can't be read here")
     except FlexNodeError as error:  # something is in the way of the check itself
         seen = Seen((Finding("check:all", REPORT, f"{error.code}: {error.what}: {error.why}"),))
-    record = known.updated(seen.findings, now, repair=policy.mode == "repair", unseen=seen.unseen)
+    record = known.updated(seen.findings, now, repair=mode == "repair", unseen=seen.unseen)
     repairs = frozenset(item.item for item in record.of_state(FOUND) if not record.waits(now))
     return Drift(record, repairs)
 
@@ -84,6 +84,7 @@ def look(host: Host, store: Store, document: Mapping[str, Any], now: float) -> S
     config = parse(document, purpose="join", pollable=True)
     facts = gather(host, stored=store.state().get("facts"))
     resources, ownership = wanted(COMPONENTS, config, facts)
+    altered = altered_program(resources)
     resources, _warnings = without_older_program(host, resources)
     plan = make_plan(resources, host, store, ownership)
     for unit in (item for item in resources if isinstance(item, Unit) and item.binary):
@@ -92,6 +93,7 @@ def look(host: Host, store: Store, document: Mapping[str, Any], now: float) -> S
     client = "" if node.uses_tokens else node.identity
     ours = {resource.name for resource in resources}
     findings = (
+        *([Finding(f"program:{altered}", REPORT, f"{altered} {ALTERED}")] if altered else ()),
         *(finding_of(step) for step in plan.steps),
         *certificates(host, client, cluster_ca(config), now),
         *drop_ins(host, SERVICES, ours),

@@ -5,7 +5,9 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator
+from typing import Any
 
 from ..engine.records.checked import is_due
 from ..engine.records.state import Phase, Store
@@ -13,7 +15,6 @@ from ..errors import FlexNodeError
 from ..machine.host import Host
 from ..machine.layout import BIN_DIR, CONTAINERD, KUBELET, UNIT_DIR, enabled
 from ..machine.running import main_process, runs_installed
-from .record import DriftRecord, Policy
 
 BINARIES = {CONTAINERD: "containerd", KUBELET: "kubelet"}
 WORKING = (Phase.NODE_JOINED.value, Phase.NODE_FAILED.value, Phase.NODE_BOOTSTRAPPING.value)
@@ -24,12 +25,12 @@ def looks_wrong(host: Host, store: Store) -> str:
 
     Only with drift.mode `repair`. What is contended is left alone, and a failed repair has its pause.
     """
-    policy = _policy(store)
-    if policy is None or policy.mode != "repair":
+    if _policy(store)["mode"] != "repair":
         return ""
-    record: DriftRecord | None = None
     for key, sentence in wrong_services(host):
-        record = record or DriftRecord.of(store)
+        from .record import DriftRecord  # only if there is something to look up
+
+        record = DriftRecord.of(store)
         if record.waits(host.clock.now()):
             return ""
         if key not in record.left_alone:
@@ -40,16 +41,16 @@ def looks_wrong(host: Host, store: Store) -> str:
 def check_due(host: Host, store: Store) -> bool:
     """Whether it is time to compare the whole machine with its configuration."""
     policy = _policy(store)
-    return policy is not None and policy.mode != "off" and is_due(host, policy.interval)
+    return policy["mode"] != "off" and is_due(host, policy["interval"])
 
 
-def _policy(store: Store) -> Policy | None:
-    """What to do about drift; None: this machine is no node."""
-    try:
+def _policy(store: Store) -> dict[str, Any]:
+    """drift.mode and drift.interval of the applied configuration; a machine that is no node has no drift."""
+    with contextlib.suppress(FlexNodeError):  # damaged: the poll reports it
         state = store.state()
-        return Policy.of(state) if state["phase"] in WORKING and state.get("versions") else None
-    except (FlexNodeError, TypeError):  # damaged: the poll reports it
-        return None
+        if state["phase"] in WORKING:
+            return state.get("drift") or {"mode": "off"}
+    return {"mode": "off"}
 
 
 def wrong_services(host: Host) -> Iterator[tuple[str, str]]:

@@ -23,19 +23,6 @@ FOUND, REPAIRED, CONTENDED, REPORTED = "found", "repaired", "contended", "report
 
 
 @dataclass(frozen=True, slots=True)
-class Policy:
-    """drift.mode and drift.interval of the applied configuration, as the commit stored them."""
-
-    mode: str = "repair"
-    interval: float = 150.0
-
-    @classmethod
-    def of(cls, state: Mapping[str, Any]) -> Policy:
-        """From state.json."""
-        return cls(**(state.get("drift") or {}))
-
-
-@dataclass(frozen=True, slots=True)
 class Finding:
     """An item that differs now."""
 

@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 from ..components.services import SERVICES
 from ..config.parse import parse
+from ..engine.leftovers import clear_own_leftovers
 from ..engine.records.checked import note_checked
 from ..engine.records.state import Store
 from ..errors import FlexNodeError, counted
@@ -53,6 +54,7 @@ def repair(host: Host, store: Store, drift: Drift, say: Say) -> int:
 def settle(host: Host, store: Store, drift: Drift, say: Say) -> None:
     """Record a check that needs no repair."""
     tell(DriftRecord.of(store), drift.record, say)
+    clear_own_leftovers(host, store)
     drift.record.keep(store, host.clock.now())
     note_checked(host)
 

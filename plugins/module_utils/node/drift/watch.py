@@ -14,7 +14,6 @@ from ..machine.host import Host
 from ..machine.layout import APPLY_SERVICE
 from ..machine.program import COMMAND
 from .quick import check_due, looks_wrong
-from .record import DriftRecord
 
 Say = Callable[[str], None]
 
@@ -25,13 +24,14 @@ def watch_drift(host: Host, store: Store, say: Say, *, hand_over: bool, whole: b
     whole: make the whole check now, whenever the last one was.
     """
     if store.transaction() is not None:  # completing that comes first
-        return None
+        return None if hand_over or store.source() else _complete(host, store, say)
     wrong = looks_wrong(host, store)
     if wrong and hand_over:
         return _hand_over(host, say, wrong)
     if not (wrong or whole or check_due(host, store)):
         return None
     from .check import check_drift  # the engine and the configuration's types: only for a check
+    from .record import DriftRecord
 
     drift = check_drift(host, store, host.clock.now())
     if hand_over and (drift.repairs or drift.unsure):
@@ -46,6 +46,17 @@ def watch_drift(host: Host, store: Store, say: Say, *, hand_over: bool, whole: b
             return repair(host, store, drift, say)
         settle(host, store, drift, say)
     return None
+
+
+def _complete(host: Host, store: Store, say: Say) -> int:
+    """Complete an interrupted run on a machine that polls nothing: no poll would do it."""
+    from ..operations.obtain import stored_config
+    from ..operations.reconcile import EVERYTHING, reconcile
+
+    with held(host, new_operation(), f"{COMMAND} poll", patience=0):
+        run = reconcile(stored_config(host, pollable=True), EVERYTHING, progress=say)
+    say(f"an interrupted change is complete: {run.summary}")
+    return 0
 
 
 def _hand_over(host: Host, say: Say, why: str) -> int:

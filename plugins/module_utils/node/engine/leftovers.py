@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from ..machine.host import Host
+from ..resources.tree import MANIFEST
 from .records.origins import prune_origins
 from .records.state import Store
 
@@ -18,10 +19,17 @@ def clear_leftovers(host: Host, store: Store) -> None:
         directory, _slash, name = entry.name.rpartition("/")
         if directory:
             journaled.setdefault(directory, set()).add(name)
+        if entry.kind == "tree":  # its manifest is written in place when it is repaired
+            journaled.setdefault(entry.name, set()).add(MANIFEST)
     for directory, names in journaled.items():
         for leftover, name in host.leftovers(directory).items():
             if name in names:
                 host.remove_tree(f"{directory}/{leftover}")
+    clear_own_leftovers(host, store)
+
+
+def clear_own_leftovers(host: Host, store: Store) -> None:
+    """Remove half-written files of the data directory."""
     for directory in store.directories:
         for leftover in host.leftovers(directory):
             host.remove_tree(f"{directory}/{leftover}")

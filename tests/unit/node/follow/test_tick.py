@@ -747,7 +747,7 @@ def test_a_look_imports_little() -> None:
         [sys.executable, "-I", "-B", "-c", IMPORTED, str(NODE)], capture_output=True, text=True, check=True
     )
     rooms = "drift engine engine.records follow machine net resources sources"
-    files = "drift.quick drift.record drift.watch engine.records.checked "
+    files = "drift.quick drift.watch engine.records.checked "
     files += "engine.records.journal engine.lease engine.records.schema engine.records.state errors "
     files += "follow.tick machine.clock machine.links machine.removal machine.running "
     files += "machine.disk machine.host machine.layout machine.program net.http_client resources.base "

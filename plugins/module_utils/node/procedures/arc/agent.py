@@ -11,9 +11,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ...identity.cache import HANDOVER, RUN_DIR
+from ...identity.cache import HANDOVER
 from ...machine.command import Completed
 from ...machine.host import Host
+from ...machine.layout import RUN_DIR
 from ...resources.units import RUNNING, unit_states
 from ...secret import Secret
 from .errors import ArcFailed, ArcMissing
