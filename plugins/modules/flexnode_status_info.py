@@ -41,11 +41,12 @@ status:
     node: {name: edge-1, status: Ready, ready: true, kubeletVersion: 1.34.4}
     config: {version: "1708123456", appliedVersion: "1708123456"}
     drift: []
+    message: ""
 words:
   description: The same in short, for people to read.
   returned: success
   type: dict
-  sample: {status: Ready, drift: none, reason: "-"}
+  sample: {status: Ready, drift: none, config: 17 (applied), follows: Ok, reason: NodeJoined, right: "yes"}
 error:
   description: The code of the error; the message says the rest.
   returned: failure
@@ -59,7 +60,8 @@ from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.aks.flexnode.plugins.module_utils.node import cli as _cli  # noqa: F401
 from ansible_collections.aks.flexnode.plugins.module_utils.node.errors import FlexNodeError
 from ansible_collections.aks.flexnode.plugins.module_utils.node.machine.host import Host, require_root
-from ansible_collections.aks.flexnode.plugins.module_utils.node.operations.status import in_words, status_of
+from ansible_collections.aks.flexnode.plugins.module_utils.node.status.document import status_of
+from ansible_collections.aks.flexnode.plugins.module_utils.node.status.words import in_words
 
 
 def main() -> None:

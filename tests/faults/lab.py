@@ -24,6 +24,7 @@ from ansible_collections.aks.flexnode.plugins.module_utils.node.cli import main
 from ansible_collections.aks.flexnode.plugins.module_utils.node.components.labels import APPLIED_TIME
 from ansible_collections.aks.flexnode.plugins.module_utils.node.config.document import merge
 from ansible_collections.aks.flexnode.plugins.module_utils.node.machine.host import Host
+from ansible_collections.aks.flexnode.plugins.module_utils.node.status.annotation import CONDITION, STATUS
 from tests.faults.dying import DyingHost, Watch
 from tests.unit.node.config.test_samples import CLUSTER
 from tests.unit.node.fake_api import FakeApi, a_node
@@ -53,7 +54,7 @@ UNCOMPARED = (
     "var/lib/aks-flex-node/origins",
     "var/lib/aks-flex-node/drift.json",  # a history: what was found, and when
 )
-MANIFEST = ".manifest.json"
+MANIFEST, STATUS_FILE = ".manifest.json", "status.json"
 # The update takes these away again, with a file that stands where someone else had one (lived_in).
 LEFT_OUT_LATER: dict[str, Any] = {
     "proxy": {"http": "http://u:s3cret@127.0.0.1:9", "no": ["127.0.0.1", "localhost"]},
@@ -175,7 +176,13 @@ class World:
         """Every file to the byte with mode and owner, the units, the Nodes."""
         nodes = copy.deepcopy(self.nodes)
         for node in nodes.values():  # when it was applied and how often it was written differ between runs
-            node["metadata"].get("annotations", {}).pop(APPLIED_TIME, None)
+            annotations = node["metadata"].get("annotations", {})
+            annotations.pop(APPLIED_TIME, None)
+            if STATUS in annotations:
+                annotations[STATUS] = json.loads(annotations[STATUS]) | {"time": ""}
+            for condition in node["status"]["conditions"]:
+                if condition["type"] == CONDITION:
+                    condition |= {"lastHeartbeatTime": "", "lastTransitionTime": ""}
             node["metadata"].pop("resourceVersion", None)
         found: Photo = {"units": running(self.machine.commands.units), "nodes": nodes}
         root = str(self.machine.root)
@@ -211,6 +218,9 @@ def seen(path: str, times: bool) -> tuple[Any, ...]:
     if MANIFEST in os.path.basename(path) and content:  # inode and time of each file differ from run to run
         document = json.loads(content)
         content = [document["artifact"], {name: noted["sha256"] for name, noted in document["files"].items()}]
+    if STATUS_FILE in os.path.basename(path) and content:
+        content = json.loads(content) | {"timestamp": ""}
+        content["config"].get("refused", {}).pop("since", None)
     return (*access, content, state.st_mtime_ns if times else 0)
 
 
@@ -274,6 +284,7 @@ class Lab:
         machine.put("/var/lib/kubelet/old", "of a kubelet before us\n")
         machine.put("/etc/cni/net.d/99-site.conf", "{}\n")
         machine.put("/etc/containerd/certs.d/docker.io/hosts.toml", "# theirs\n", 0o600)
+        machine.put("/var/lib/prometheus/node-exporter/apt.prom", "apt_upgrades_pending 0\n")
         machine.put("/usr/local/bin/kubectl", "#!/bin/sh\n", 0o755)
         machine.path("/usr/local/bin/kubeadm").symlink_to("/bin/true")
         wants = machine.path("/etc/systemd/system/multi-user.target.wants")

@@ -34,15 +34,16 @@ LAYERS = {
     "node_object": "errors config machine net resources components identity",
     "procedures": "errors secret config machine net identity resources node_object engine",
     "sources": "errors config machine net engine",
-    # What can be done to a machine, and the ways in.
+    # What is known about a machine; then what can be done to it, and the ways in.
+    "status": "errors config machine net resources engine node_object procedures sources drift",
     "operations": "errors secret config machine net catalogue resources engine components node_object "
-    "identity procedures sources",
+    "identity procedures sources status drift",
     "preflight": "errors secret config machine net catalogue resources engine components node_object "
     "identity procedures sources operations",
-    "drift": "errors config machine engine resources components node_object sources operations",
+    "drift": "errors config machine engine resources components node_object sources operations status",
     "follow": "errors config machine net engine sources operations drift",
     "commands": "errors secret config machine net resources components engine identity procedures sources "
-    "operations preflight drift follow",
+    "status operations preflight drift follow",
     "cli": "commands engine errors machine",
 }
 ALLOWED = {name: set(may.split()) for names, may in LAYERS.items() for name in names.split()}

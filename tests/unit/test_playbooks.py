@@ -16,6 +16,7 @@ import pytest
 import yaml
 
 from ansible_collections.aks.flexnode.plugins.module_utils.arc_request import arc_request
+from tests.unit.controller.fleets import an_answer
 
 ROOT = Path(__file__).parents[2]
 CLUSTER = "/subscriptions/s/resourceGroups/rg/providers/Microsoft.ContainerService/managedClusters/plant"
@@ -717,7 +718,7 @@ def test_variables_of_the_users_own_harm_nothing(stage: Stage, playbook: str) ->
         flexnode_reconcile={"changed": False, "remains": [], "node_name": "a", "node_remains": ""},
         flexnode_config_fetch={"config": {}, "operation": "o"},
         flexnode_preflight_info={"ok": True, "table": [], "name": "a", "node_name": "a", "summary": "fine"},
-        flexnode_status_info={"status": {}, "words": {"status": "Ready"}},
+        flexnode_status_info=an_answer("a"),
     )
     stage.play(f"aks.flexnode.{playbook}", {"a": OWN}, "--limit", "a")
     assert stage.status == 0, stage.output

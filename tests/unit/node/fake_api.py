@@ -101,7 +101,7 @@ class FakeApi:
         if path.startswith(NODES) and not self.knows():
             return answer_json({"kind": "Status", "message": "Unauthorized"}, 401)
         if path.startswith(NODES):
-            return self._node(request, path[len(NODES) :])
+            return self._node(request, *path[len(NODES) :].split("/"))
         if path.startswith(LEASES) and (renewed := self.leases.get(path[len(LEASES) :])):
             return answer_json({"spec": {"renewTime": renewed}})
         if path.endswith("/eviction"):
@@ -116,13 +116,16 @@ class FakeApi:
             return answer_json({"status": {"allowed": False, "evaluationError": "webhook is down"}}, 201)
         return answer_json({"status": {"allowed": act not in self.denied}}, 201)
 
-    def _node(self, request: Request, name: str) -> Answer:
+    def _node(self, request: Request, name: str, part: str = "") -> Answer:
         node = self.nodes.get(name)
         if node is None:
             return answer_json({"message": f'nodes "{name}" not found'}, 404)
         if request.method == "DELETE":
             del self.nodes[name]
-        if request.method == "PATCH":
+        if request.method == "PATCH" and part == "status":
+            assert request.headers["Content-Type"] == "application/strategic-merge-patch+json"
+            self.nodes[name] = _with_status(node, request.json)
+        elif request.method == "PATCH":
             assert request.headers["Content-Type"] == "application/merge-patch+json"
             if self.meanwhile:
                 self.meanwhile.pop(0)()
@@ -161,6 +164,18 @@ class FakeApi:
         with serving(self.answer, context, keep_alive=True) as server:
             self.server = server
             yield self
+
+
+def _with_status(node: dict[str, Any], patch: dict[str, Any]) -> dict[str, Any]:
+    """A strategic merge patch of the status subresource: metadata is taken, the spec is not."""
+    assert set(patch) <= {"metadata", "status"}
+    conditions = {one["type"]: one for one in node["status"]["conditions"]}
+    for one in patch["status"]["conditions"]:
+        conditions[one["type"]] = {**conditions.get(one["type"], {}), **one}
+    changed = _merged(node, {"metadata": patch["metadata"]})
+    changed["status"]["conditions"] = list(conditions.values())
+    changed["metadata"]["resourceVersion"] = str(int(changed["metadata"].get("resourceVersion", 0)) + 1)
+    return changed
 
 
 def _merged(target: dict[str, Any], patch: dict[str, Any]) -> dict[str, Any]:

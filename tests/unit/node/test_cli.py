@@ -208,14 +208,14 @@ def test_the_status_in_words_and_as_json(site: Site, capsys: Captured) -> None:
     assert main(["status"], site.machine.host) == 0
     words = capsys.readouterr().out
     assert re.search(r"^node +Ready +edge-1 +1\.34\.4$", words, re.MULTILINE)
-    # A document without a version has no line for it, and a Node that is Ready needs no reason.
-    assert [line.split()[0] for line in words.splitlines()] == ["phase", "node", "follows", "drift"]
-    assert "follows  nothing (its configuration is not polled)\ndrift    none\n" in words
+    # A document without a version has no line for it.
+    assert [line.split()[0] for line in words.splitlines()] == ["phase", "node", "follows", "drift", "reason"]
+    assert "follows  nothing (its configuration is not polled)\ndrift    none\nreason   NodeJoined\n" in words
     assert main(["status", "--json"], site.machine.host) == 0
     assert json.loads(capsys.readouterr().out)["node"]["ready"] is True
     site.machine.put("/etc/default/kubelet", "x")
     assert main(["status"], site.machine.host) == 3
-    assert "drift    1 item\n         would update /etc/default/kubelet" in capsys.readouterr().out
+    assert "drift    1 item\n         bootstrap would update /etc/default/kubelet" in capsys.readouterr().out
 
 
 def test_leaving_says_what_it_left(site: Site, capsys: Captured) -> None:

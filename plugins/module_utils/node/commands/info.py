@@ -17,7 +17,8 @@ from ..identity.token import claims, exec_credential
 from ..machine.host import Host
 from ..machine.program import COMMAND, VERSION
 from ..operations.obtain import stored_document
-from ..operations.status import NOTHING, in_words, status_of
+from ..status.document import status_of
+from ..status.words import in_words, is_right
 from .output import show
 from .source import open_text
 
@@ -25,7 +26,7 @@ SHOWN = 10  # items of drift in a status
 
 
 def status(options: argparse.Namespace, host: Host) -> int:
-    """Exit status 0: the Node is Ready, and the machine has no drift."""
+    """Exit status 0: the Node is Ready, and the machine is as its configuration says."""
     found = status_of(host)
     if options.json:
         show(json.dumps(found, indent=2))
@@ -37,13 +38,13 @@ def status(options: argparse.Namespace, host: Host) -> int:
             show(f"config   version {config['version']}, applied {config['appliedVersion'] or 'not yet'}")
         show(f"follows  {monitoring_line(found['monitoring'])}")
         show(f"drift    {words['drift']}")
-        for sentence in found["drift"][:SHOWN]:
-            show(f"         would {sentence}")
+        for item in found["drift"][:SHOWN]:
+            state = "" if item["state"] == "found" else f" ({item['state']})"
+            show(f"         {item['what']}{state}")
         if len(found["drift"]) > SHOWN:
             show(f"         and {len(found['drift']) - SHOWN} more: {COMMAND} plan")
-        if words["reason"] != NOTHING:
-            show(f"reason   {found['reason']}  {found['message']}".rstrip())
-    return 0 if found["node"]["ready"] and not found["drift"] else 3
+        show(f"reason   {found['reason']}  {found['message']}".rstrip())
+    return 0 if is_right(found) else 3
 
 
 def monitoring_line(monitoring: dict[str, Any]) -> str:

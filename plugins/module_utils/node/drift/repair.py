@@ -17,6 +17,7 @@ from ..machine.host import Host
 from ..node_object.this_node import ThisNode
 from ..operations.obtain import Obtained
 from ..operations.reconcile import EVERYTHING, reconcile
+from ..status.publish import publish
 from .check import Drift
 from .record import CONTENDED, REPORTED, RETURNS, WINDOW, DriftRecord
 
@@ -45,7 +46,9 @@ def repair(host: Host, store: Store, drift: Drift, say: Say) -> int:
         say(f"{error}\ndrift is not repaired")
         return FAILED
     now = host.clock.now()
-    record.repaired(drift.repairs, now).keep(store, now)
+    record = record.repaired(drift.repairs, now)
+    publish(host, store, record=record)  # before it is kept: a run that is killed here comes back
+    record.keep(store, now)
     note_checked(host)
     say(f"{counted(len(drift.repairs), 'item')} repaired: {run.summary}")
     return 0
@@ -55,6 +58,7 @@ def settle(host: Host, store: Store, drift: Drift, say: Say) -> None:
     """Record a check that needs no repair."""
     tell(DriftRecord.of(store), drift.record, say)
     clear_own_leftovers(host, store)
+    publish(host, store, record=drift.record)  # before it is kept: a run that is killed here comes back
     drift.record.keep(store, host.clock.now())
     note_checked(host)
 

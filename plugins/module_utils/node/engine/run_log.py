@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 from ..errors import FlexNodeError
 from ..machine.clock import stamp
 from ..machine.host import Host
-from ..machine.journald import LEVELS, to_journal
 from ..machine.program import COMMAND, VERSION
 from ..resources.log_file import LogFile, is_ours, rotate
+from .journald import LEVELS, to_journal
 from .lease import holder
 from .records.journal import Journal
 from .restarts import Progress, silent

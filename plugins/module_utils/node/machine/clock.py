@@ -21,7 +21,12 @@ class Clock(Protocol):
 
 def stamp(clock: Clock) -> str:
     """The present time in UTC, as ISO 8601."""
-    return time.strftime("%Y-%m-%dT%H:%M:%S+00:00", time.gmtime(clock.now()))
+    return iso(clock.now())
+
+
+def iso(seconds: float) -> str:
+    """A time in UTC, as ISO 8601."""
+    return time.strftime("%Y-%m-%dT%H:%M:%S+00:00", time.gmtime(seconds))
 
 
 class SystemClock:

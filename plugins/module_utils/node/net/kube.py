@@ -19,6 +19,7 @@ from .kept_connection import KeptConnection
 
 Json = dict[str, Any]
 MERGE = "application/merge-patch+json"
+STRATEGIC = "application/strategic-merge-patch+json"  # conditions are merged by their type
 # 429: a budget does not allow it now. 500: the pod has several budgets, which an eviction does not support.
 NOT_EVICTED = (429, 500)
 _BUDGET = re.compile(r"disruption budget (\S+)")
@@ -75,6 +76,10 @@ class KubeClient:
     def patch_node(self, name: str, patch: Mapping[str, Any]) -> Json | None:
         """Patch the Node."""
         return self._call("PATCH", f"/api/v1/nodes/{_quoted(name)}", patch, MERGE)
+
+    def patch_node_status(self, name: str, patch: Mapping[str, Any]) -> Json | None:
+        """Patch annotations and conditions of the Node. Conditions of others stay."""
+        return self._call("PATCH", f"/api/v1/nodes/{_quoted(name)}/status", patch, STRATEGIC)
 
     def delete_node(self, name: str) -> bool:
         """Delete the Node; False: it did not exist."""

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from ..components.every import COMPONENTS
+from ..drift.record import DriftRecord
 from ..engine.records.record import Record, Stage
 from ..engine.records.state import Phase, Store
 from ..errors import FlexNodeError, TokenRefused
@@ -16,7 +17,9 @@ from ..machine.facts import Facts
 from ..machine.layout import KUBELET, enabled
 from ..node_object.this_node import ThisNode
 from ..sources.watched import Watched
+from ..status.publish import UNPUBLISHED, publish
 from .obtain import Obtained
+from .outcome import Reconciled
 from .update import versions
 
 
@@ -94,10 +97,13 @@ def commit(obtained: Obtained, record: JoinRecord, facts: Facts) -> None:
     store.set_applied_config(obtained.document, obtained.version or store.config_version())
 
 
-def settle_records(obtained: Obtained, components: Sequence[str]) -> None:
+def settle_records(obtained: Obtained, components: Sequence[str], run: Reconciled) -> None:
     """A configuration was applied on request: what was refused or contended before is history."""
     store = obtained.store
     store.forget_refused()
     store.set_drift(None)
+    # Before the source is settled and the transaction removed: a run that is killed here is completed later.
+    status = publish(obtained.node.host, store, node=obtained.node, record=DriftRecord())
+    run.warnings += [f"the status could not be reported: {line}" for line in status.get(UNPUBLISHED, ())]
     if set(components) >= set(COMPONENTS) and (watched := Watched.of(store.source())):
         store.set_source(replace(watched, settled=True).as_dict())

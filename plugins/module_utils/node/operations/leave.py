@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from ..config.model import NodeConfig
 from ..config.parse import parse
 from ..config.types.setting import Purpose
+from ..drift.record import DriftRecord
 from ..engine.prune import clear_staging
 from ..engine.records.journal import Entry
 from ..engine.records.state import Phase, Store, store_of
@@ -26,6 +27,8 @@ from ..node_object.drain import drain
 from ..node_object.this_node import ThisNode
 from ..resources.paths import path_mark
 from ..resources.units import RUNNING, unit_states
+from ..status.publish import publish
+from ..status.textfile import has_textfiles, remove_textfiles
 from .runtime_users import (
     DATA,
     TASKS,
@@ -109,6 +112,7 @@ def leave_with(
     was_node = f"unit:{KUBELET}" in journaled
     node = applied_node(host, store, report, was_node=was_node)
     if node and was_node:
+        publish(host, store, record=DriftRecord())  # others see why its pods leave
         leave_cluster(node, drain_seconds, report, act)
         if store.applied_if_intact() and not again and not node.has_credential:
             report.node_remains = "the kubelet has no certificate to delete it with"
@@ -132,6 +136,8 @@ def leave_with(
         # Of a package that was installed after the join (docker needs one): it finds the data of its users.
         act("start containerd of another owner", lambda: start(host, CONTAINERD))
     forget_tokens(host)
+    if has_textfiles(host):
+        act("remove the metrics file of node_exporter", lambda: remove_textfiles(host))
     if not any(item.outcome == "failed" for item in report.items):  # otherwise the next run needs the journal
         report.remains += store.forget()
     return report

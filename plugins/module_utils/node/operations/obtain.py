@@ -32,6 +32,7 @@ from ..node_object.this_node import ThisNode
 from ..secret import REDACTED
 from ..sources.source import Fetched, Seen, Source, Stored, Url
 from ..sources.watched import Watched
+from ..status.publish import publish
 from .checks import check_name, check_secrets, check_token, has_joined
 
 
@@ -122,6 +123,7 @@ def obtain(
     except FlexNodeError as error:
         if not check and known.applied_if_intact() is not None:
             remember_refused(known, document, fetched.version, error, host.clock)
+            publish(host, known)
         raise
     changed = not intact or stored is None or canonical(stored) != canonical(document)
     proxy = asdict(proxies(config)) if config.proxy.http or config.proxy.https else {}

@@ -39,6 +39,7 @@ from ..procedures.admin_conf import fetch_admin_conf
 from ..resources.admin_conf import AdminConf
 from ..resources.retired import Retired
 from ..resources.units import Unit
+from ..status.publish import publish
 from .checks import check_cluster, check_identity, check_secrets, check_token, installed_kubelet
 from .join_record import JoinRecord, commit, settle_records
 from .newest_program import without_older_program
@@ -71,21 +72,25 @@ def reconcile(
     """
     node = obtained.node
     log = run_log_of(node.host, node.config, obtained.document, progress)
-    with contextlib.nullcontext() if check else recorded(log):
-        return converge(obtained, components, log, check=check, retry=retry, machine=machine, leave=leave)
+    try:
+        with contextlib.nullcontext() if check else recorded(log):
+            return run_once(obtained, components, check, retry, log, machine, leave)
+    except FlexNodeError:
+        if not check:
+            publish(node.host, obtained.store)
+        raise
 
 
-def converge(
+def run_once(
     obtained: Obtained,
     components: Sequence[str],
-    log: RunLog,
-    *,
     check: bool,
     retry: bool,
+    log: RunLog,
     machine: str | None,
     leave: frozenset[str] | None,
 ) -> Reconciled:
-    """The run itself, with a log of its steps."""
+    """The run itself, with a log of its steps; a failure is not reported yet."""
     host, store = obtained.node.host, obtained.store
     if not check:
         finish_previous(host, store, log)
@@ -136,7 +141,7 @@ def converge(
     if record:
         commit(obtained, record, work.facts)
         if leave is None:
-            settle_records(obtained, components)
+            settle_records(obtained, components, run)
     if record or applied is None or not held:  # a single component does not prove what another run changed
         tidy(work.plan, host, store)
         store.finish()

@@ -16,7 +16,6 @@ import pytest
 
 from ansible_collections.aks.flexnode.plugins.module_utils.node.cli import main
 from ansible_collections.aks.flexnode.plugins.module_utils.node.drift.check import check_drift
-from ansible_collections.aks.flexnode.plugins.module_utils.node.drift.others import validity
 from ansible_collections.aks.flexnode.plugins.module_utils.node.drift.quick import check_due, looks_wrong
 from ansible_collections.aks.flexnode.plugins.module_utils.node.drift.record import (
     CONTENDED,
@@ -38,8 +37,7 @@ from ansible_collections.aks.flexnode.plugins.module_utils.node.operations.leave
 from tests.unit.node.drift.conftest import Drifting
 from tests.unit.node.drift.test_drift_table import OTHER, TABLE, TOML, stop, write
 from tests.unit.node.fakes import BOOTED, PIDS, Machine
-from tests.unit.node.servers import Pki
-from tests.unit.node.sites import CONTAINERD, IDENTITY, KUBELET
+from tests.unit.node.sites import CONTAINERD, KUBELET
 
 APPLY = ("systemctl", "start", "--no-block", "aks-flex-node-apply.service")
 TIMER = ("poll", "--hand-over")
@@ -526,19 +524,6 @@ print(altered_program(wanted))
     with (installed / "flexnode/secret.py").open("a") as file:
         file.write("# mine\n")
     assert altered() == str(installed)
-
-
-# -- certificates ------------------------------------------------------------------------------------------
-
-
-def test_the_validity_of_a_certificate(pki: Pki, drifting: Drifting) -> None:
-    times = validity(drifting.machine.text(IDENTITY))
-    assert times is not None
-    begin, end = times
-    assert abs((end - begin) / 86400 - 7300) < 1
-    assert begin < time.time() < end
-    assert validity("nothing") is None
-    assert validity("-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----") is None
 
 
 def test_the_record_of_a_store_that_has_none(machine: Machine) -> None:

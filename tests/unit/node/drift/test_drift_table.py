@@ -259,7 +259,7 @@ def test_a_change_is_found_at_the_next_check(drifting: Drifting, name: str) -> N
 
 def without_own(snapshot: dict[str, tuple[object, ...]]) -> dict[str, tuple[object, ...]]:
     """Without our own records and manifests, and the kernel's end of line."""
-    own = ("var/lib/aks-flex-node", "proc/sys", "proc/swaps")
+    own = ("var/lib/aks-flex-node", "var/log/aks-flex-node/agent.log", "proc/sys", "proc/swaps")
     return {
         path: seen
         for path, seen in snapshot.items()

@@ -44,9 +44,9 @@ from ansible_collections.aks.flexnode.plugins.module_utils.node.operations.recon
     EVERYTHING,
     reconcile,
 )
-from ansible_collections.aks.flexnode.plugins.module_utils.node.operations.status import status_of
 from ansible_collections.aks.flexnode.plugins.module_utils.node.secret import REDACTED
 from ansible_collections.aks.flexnode.plugins.module_utils.node.sources.source import Inline, Stored, Url
+from ansible_collections.aks.flexnode.plugins.module_utils.node.status.document import status_of
 from tests.faults.dying import DyingHost, Watch
 from tests.unit.node.fake_api import a_node, a_pod
 from tests.unit.node.fakes import Machine
@@ -513,7 +513,7 @@ def test_a_bad_document_is_refused_told_and_the_old_one_stays(
     assert joined.machine.snapshot("/etc", "/opt", "/usr") == before
     assert joined.machine.store.current_config() == config
     assert joined.machine.store.config_version() == "17"
-    status = status_of(joined.machine.host, "x86_64")
+    status = status_of(joined.machine.host)
     assert status["monitoring"]["status"] == "Blocked"
     written = joined.machine.snapshot("/var")
     for _ in range(3):  # it is not tried again, and stays told
@@ -538,11 +538,13 @@ def test_an_update_that_does_not_work_is_rolled_back_and_blocked(joined: Followe
         assert joined.poll() == 0
     assert joined.machine.commands.times("systemctl", "restart") == restarts
     assert joined.followed()["blocked"]["configVersion"] == "18"
-    status = status_of(joined.machine.host, "x86_64")
+    status = status_of(joined.machine.host)
     assert status["drift"] == []  # the document went back with the machine
     assert status["monitoring"]["blockedVersion"] == "18"
-    assert main(["status"], joined.machine.host) == 0
-    assert "follows  Blocked  version 18, FLEX-1502 since" in capsys.readouterr().out
+    assert main(["status"], joined.machine.host) == 3
+    words = capsys.readouterr().out
+    assert "follows  Blocked  version 18, FLEX-1502 since" in words
+    assert "reason   FLEX-1502  the last configuration was rolled back: " in words
     joined.blob.publish({"upgrade": {"gateSeconds": 11}})
     assert joined.poll() == 0
     assert '"maxPods": 50' in joined.machine.text("/etc/default/kubeletconfig.json")
@@ -727,7 +729,7 @@ def test_nothing_but_a_tombstone_does(joined: Followed, body: bytes) -> None:
     joined.blob.answer = Answer(body)
     assert joined.poll() == 3
     assert list(joined.site.api.nodes) == ["edge-1"]
-    assert status_of(joined.machine.host, "x86_64")["node"]["ready"]
+    assert status_of(joined.machine.host)["node"]["ready"]
 
 
 # -- what it costs -----------------------------------------------------------------------------------------

@@ -107,7 +107,8 @@ def test_changed_labels_are_patched_as_the_node_itself_without_a_restart(site: S
 
 def test_the_version_that_was_applied_is_told_once_by_the_node(site: Site) -> None:
     site.join()
-    assert not site.api.nodes["edge-1"]["metadata"].get("annotations"), "no version, nothing to report"
+    annotations = site.api.nodes["edge-1"]["metadata"]["annotations"]
+    assert APPLIED_VERSION not in annotations, "no version, nothing to report"
     document = site.machine.store.current_config()
     assert document is not None
     site.machine.store.set_current_config(document, "1708123456")

@@ -28,7 +28,7 @@ from ansible_collections.aks.flexnode.plugins.module_utils.node.errors import (
 )
 from ansible_collections.aks.flexnode.plugins.module_utils.node.operations.join_record import JoinRecord
 from ansible_collections.aks.flexnode.plugins.module_utils.node.operations.leave import leave
-from ansible_collections.aks.flexnode.plugins.module_utils.node.operations.status import status_of
+from ansible_collections.aks.flexnode.plugins.module_utils.node.status.document import status_of
 from tests.unit.node.fake_api import a_node, a_pod
 from tests.unit.node.servers import Pki
 from tests.unit.node.sites import (
@@ -62,7 +62,7 @@ def test_settings_that_kill_the_kubelet_are_rolled_back_remembered_and_blocked(s
     assert store.transaction() is None
     assert store.current_config() == store.applied_config()
     assert store.refused()["document"]["node"]["maxPods"] == 50
-    status = status_of(site.machine.host, "x86_64")
+    status = status_of(site.machine.host)
     assert status["node"]["ready"]
     assert status["config"]["refused"]["code"] == "FLEX-1501"
     calls = site.machine.commands.changing()
@@ -160,7 +160,7 @@ def test_a_refused_document_does_not_replace_the_working_one(
     assert store.refused()["code"] == error.code, "it is kept beside, with the reason"
     assert site.machine.snapshot("/etc", "/usr", "/opt") == before
     assert site.machine.commands.changing() == calls
-    assert status_of(site.machine.host, "x86_64")["node"]["status"] == "Ready"
+    assert status_of(site.machine.host)["node"]["status"] == "Ready"
     run = site.join()
     assert (run.changed, run.summary) == (False, "unchanged")
 

@@ -1,0 +1,144 @@
+# Copyright: (c) 2026, aks.flexnode contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The status of a machine: one document with one reason."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from ..config.model import NodeConfig
+from ..config.parse import parse
+from ..drift.record import DriftRecord
+from ..engine.records.state import Phase, Store, store_of
+from ..errors import FlexNodeError
+from ..machine.certificates import validity
+from ..machine.clock import iso, stamp
+from ..machine.host import Host
+from ..machine.layout import CONTAINERD, KUBELET
+from ..net.kube import Json
+from ..node_object.conditions import container_runtime, kubelet_version, ready_condition
+from ..node_object.this_node import ThisNode
+from ..procedures.arc.registration import query
+from ..resources.units import RUNNING, unit_states
+from .drift import drift_now, recorded
+from .monitoring import monitoring_of
+from .reasons import Reason, reason_of
+
+# A machine in one of these is a node, or was to become one: it has units and files that can differ.
+NODE_PHASES = frozenset(
+    phase.value for phase in (Phase.NODE_BOOTSTRAPPING, Phase.NODE_JOINED, Phase.NODE_FAILED, Phase.RESETTING)
+)
+
+
+@dataclass(slots=True)
+class Observed:
+    """The status document, and what its reports need besides."""
+
+    status: dict[str, Any]
+    this_node: ThisNode | None = None
+    node: Json | None = None  # as the API server returned it
+
+
+def status_of(host: Host) -> dict[str, Any]:
+    """Observe everything, change nothing. What can't be determined is reported as such."""
+    return observe(host, store_of(host), attempts=2).status
+
+
+def observe(
+    host: Host,
+    store: Store,
+    *,
+    node: ThisNode | None = None,
+    attempts: int = 1,
+    record: DriftRecord | None = None,
+) -> Observed:
+    """The status, with the Node as it was read.
+
+    node: this machine as a node, if the caller knows it. record: what differs, if the caller has just
+    checked or applied everything.
+    """
+    state = store.state()
+    observed = Observed(_without_looking(host, store, state))
+    status, failure = observed.status, None
+    try:
+        if (document := store.current_config()) is not None:
+            joining = state["phase"] != Phase.NOT_STARTED.value
+            config = parse(document, purpose="join" if joining else "prepare", pollable=True)
+            _look_around(host, store, config, observed)
+            if state["phase"] in NODE_PHASES:
+                status["drift"] = recorded(record) if record is not None else drift_now(host, store, document)
+                _look_at_node(host, node or ThisNode.of(host, config), observed, attempts)
+    except FlexNodeError as error:
+        failure = Reason(error.code, f"{error.what}: {error.why}" if error.why else error.what)
+    reason = reason_of(status, state, failure)
+    status |= {"reason": reason.code, "message": " ".join(reason.message.split())}
+    return observed
+
+
+def _without_looking(host: Host, store: Store, state: dict[str, Any]) -> dict[str, Any]:
+    """What the state files say."""
+    current, _intact = store.remembered()
+    applied = store.applied_if_intact()
+    status: dict[str, Any] = {
+        "arc": {"status": "NotConfigured"},
+        "vpn": {"status": "NotConfigured"},
+        # joined: once, whatever its Node reports now
+        "node": {"status": "NotConfigured", "ready": False, "joined": applied is not None},
+        "config": {
+            "version": store.config_version(),
+            "appliedVersion": store.config_version() if current is not None and applied == current else None,
+        },
+        "versions": state.get("versions") or {},
+        "drift": [],
+        "phase": state["phase"],
+        "monitoring": monitoring_of(store),
+        "timestamp": stamp(host.clock),
+    }
+    if refused := store.refused():
+        status["config"]["refused"] = {
+            **{name: refused.get(name) for name in ("version", "code", "message", "since")},
+            "rolledBack": bool(refused.get("blocks")),
+        }
+    return status
+
+
+def _look_around(host: Host, store: Store, config: NodeConfig, observed: Observed) -> None:
+    """Azure Arc and the units: what is on this machine."""
+    status = observed.status
+    if config.azure.arc.enabled and status["phase"] != Phase.NOT_STARTED.value:
+        seen = query(host).as_dict()
+        status["arc"] = {
+            "status": seen["agent_status"] or "NotInstalled",
+            "resourceId": seen["resource_id"],
+            "agentVersion": seen["agent_version"],
+            "services": seen["services"],
+        }
+    if status["phase"] == Phase.NODE_JOINED.value:
+        states = unit_states(host, (CONTAINERD, KUBELET))
+        status["node"]["units"] = {unit: states[unit]["ActiveState"] in RUNNING for unit in states}
+
+
+def _look_at_node(host: Host, this_node: ThisNode, observed: Observed, attempts: int) -> None:
+    """The Node at the API server, as the kubelet of this machine sees it."""
+    status = observed.status["node"]
+    status |= {"name": this_node.name, "status": "NotJoined"}
+    if not this_node.has_credential:
+        return
+    if not this_node.uses_tokens and (valid := validity(host.read(this_node.identity) or b"")):
+        status["certificate"] = {"issued": iso(valid.issued), "expires": iso(valid.expires)}
+    observed.this_node = this_node
+    node = observed.node = this_node.read(attempts=attempts)
+    if node is None:
+        status["status"] = "NotRegistered"
+        return
+    ready, message = ready_condition(node)
+    status |= {
+        "status": "Ready" if ready else "NotReady",
+        "ready": ready,
+        "message": message,
+        "kubeletVersion": kubelet_version(node),
+        "containerRuntime": container_runtime(node),
+        "labels": node["metadata"].get("labels", {}),
+    }

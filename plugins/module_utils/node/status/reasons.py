@@ -1,0 +1,104 @@
+# Copyright: (c) 2026, aks.flexnode contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The one reason of a status: what is most wrong with this machine. Every report shows the same."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ..engine.records.state import Phase
+from ..errors import NodeNotReady, UnitFailed
+from .monitoring import BLOCKED, FAILING
+
+DRIFT, CONTENDED = "Drift", "DriftContended"
+INTERRUPTED = "a run is in progress, or was interrupted: the next one continues"
+# What is said about a phase in which nothing is wrong, if there is something to say.
+PHASES = {
+    Phase.NOT_STARTED.value: "this machine is not a node",
+    Phase.NODE_BOOTSTRAPPING.value: INTERRUPTED,
+    Phase.RESETTING.value: "this machine is leaving the cluster",
+}
+
+
+class Verdict(enum.Enum):
+    """Whether a machine is as its configuration says. The value is the status of the Node's condition."""
+
+    RIGHT = "True"
+    WRONG = "False"
+    UNKNOWN = "Unknown"  # it works; nobody knows whether its configuration is the newest
+
+
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """A code that programs compare, and a sentence for people."""
+
+    code: str
+    message: str = ""
+    verdict: Verdict = Verdict.WRONG
+
+
+def reason_of(status: Mapping[str, Any], state: Mapping[str, Any], failure: Reason | None) -> Reason:
+    """The first of everything that is wrong; the phase, if nothing is.
+
+    failure: what could not be observed, and why.
+    """
+    return next(_wrong(status, state, failure), None) or _phase(str(status["phase"]))
+
+
+def verdict_of(status: Mapping[str, Any]) -> Verdict:
+    """Whether the machine of a status document is right."""
+    if status["reason"] == Phase.NODE_JOINED.value and status["node"]["ready"]:
+        return Verdict.RIGHT
+    following = status["monitoring"]
+    only_the_source = following["status"] == FAILING and status["reason"] == following["code"]
+    return Verdict.UNKNOWN if only_the_source and status["node"]["ready"] else Verdict.WRONG
+
+
+def _phase(phase: str) -> Reason:
+    return Reason(phase, PHASES.get(phase, ""))
+
+
+def _wrong(status: Mapping[str, Any], state: Mapping[str, Any], failure: Reason | None) -> Iterator[Reason]:
+    """From what stops the node, over what it does not follow, to what only differs."""
+    node, phase, following = status["node"], status["phase"], status["monitoring"]
+    if phase == Phase.RESETTING.value:
+        yield _phase(phase)
+    if state.get("code"):
+        yield Reason(state["code"], state.get("message", ""))
+    if stopped := [unit for unit, active in node.get("units", {}).items() if not active]:
+        # Before the Node's condition: that one stays Ready for 40 s after the kubelet stopped.
+        yield Reason(UnitFailed.code, f"{', '.join(stopped)} not running")
+    if failure:
+        yield failure
+    if phase == Phase.NODE_JOINED.value and not node["ready"]:
+        yield Reason(NodeNotReady.code, node.get("message") or NOT_READY[node["status"]])
+    if refused := status["config"].get("refused"):
+        what = "rolled back" if refused["rolledBack"] else "refused"
+        yield Reason(refused["code"], f"the last configuration was {what}: {refused['message']}")
+    if following["status"] == BLOCKED and following.get("code"):
+        yield Reason(following["code"], f"the configuration is not applied: {following['message']}")
+    if items := [item for item in status["drift"] if not item["item"].startswith(ONLY_NOTED)]:
+        yield _drift(items)
+    if following["status"] == FAILING:
+        message = f"can't follow the configuration since {following['since']}: {following['message']}"
+        yield Reason(following["code"], message, Verdict.UNKNOWN)
+
+
+NOT_READY = {
+    "NotRegistered": "the Node does not exist: the kubelet registers it when it starts",
+    "NotJoined": "the kubelet has no credential for the API server",
+    "NotConfigured": "there is no configuration",
+}
+ONLY_NOTED = ("drop-in:",)  # another owner's choice: it is listed, and is no reason to do anything
+SHOWN = 2  # items in the message; the document has them all
+
+
+def _drift(items: list[dict[str, str]]) -> Reason:
+    contended = [item for item in items if item["state"] == "contended"]
+    sentences = [item["what"] for item in contended or items]
+    more = f"; and {len(items) - SHOWN} more" if len(items) > SHOWN else ""
+    return Reason(CONTENDED if contended else DRIFT, f"{'; '.join(sentences[:SHOWN])}{more}")

@@ -1,0 +1,39 @@
+# Copyright: (c) 2026, aks.flexnode contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The status for people, as the playbook and the command show it; programs read the document."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ..errors import counted
+from .reasons import Verdict, verdict_of
+
+NOTHING = "-"
+
+
+def is_right(status: Mapping[str, Any]) -> bool:
+    """Whether nobody has to do anything: the exit status of the command and of the playbook."""
+    return verdict_of(status) is Verdict.RIGHT
+
+
+def in_words(status: Mapping[str, Any]) -> dict[str, str]:
+    """The columns of a table."""
+    node, drift, config = status["node"], status["drift"], status["config"]
+    applied = "applied" if config["appliedVersion"] else "not applied"
+    return {
+        "status": "NotJoined" if node["status"] == "NotConfigured" else node["status"],
+        # A machine that is no node has nothing that could differ.
+        "drift": NOTHING if "name" not in node else counted(len(drift), "item") if drift else "none",
+        "config": f"{config['version']} ({applied})" if config["version"] else NOTHING,
+        "follows": followed(status["monitoring"]),
+        "reason": status["reason"],
+        "right": "yes" if is_right(status) else "no",
+    }
+
+
+def followed(monitoring: Mapping[str, Any]) -> str:
+    """Whether the configuration is polled, and whether that works."""
+    return NOTHING if monitoring["status"] == "NotConfigured" else str(monitoring["status"])
