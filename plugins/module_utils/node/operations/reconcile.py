@@ -128,11 +128,11 @@ def run_once(
     obtained.keep()
     try:
         apply(work, obtained, record, timings, log, around)
-        log.changes(run.actions, timings.changes, complete=True)
+        log.changes(run.actions, timings, complete=True)
         if record:
             settle_node(obtained, applied, record, run, leave or frozenset())
     except FlexNodeError as error:
-        log.changes(work.plan.sentences, timings.changes, complete=error.at_gate)
+        log.changes(work.plan.sentences, timings, complete=error.at_gate)
         if record:
             settle_failure(error, obtained, applied, record, around, log)
         raise
