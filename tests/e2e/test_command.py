@@ -195,10 +195,7 @@ def the_agent_follows_a_url(bed: Testbed, edge: Edge) -> None:
     assert status == 0, said
     status, said = edge.run("agent")
     assert status == 0, said
-    lines = dict(
-        line.split(None, 1) if not line.startswith(("last", "next")) else (line[:9], line[9:])
-        for line in said.splitlines()
-    )
+    lines = {line[:11].strip(): line[12:] for line in said.splitlines()}
     assert lines["monitoring"] == "aks-flex-node-poll.timer is active"
     assert lines["interval"] == "every 20 to 40 s after the previous poll"
     assert lines["source"].endswith("Ok")

@@ -247,7 +247,7 @@ def from_files(host: Host, document: Mapping[str, Any]) -> Iterable[str]:
 
 def status(host: Host) -> str:
     """The status as `aks-flex-node status --json` prints it."""
-    from ..operations.status import status_of
+    from ..status.document import status_of
 
     return json.dumps(status_of(host), indent=1) + "\n"
 

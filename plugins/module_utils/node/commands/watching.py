@@ -69,7 +69,7 @@ def agent(options: argparse.Namespace, host: Host) -> int:
 
     Exit status as of poll.
     """
-    from ..operations.status import monitoring_of
+    from ..status.monitoring import monitoring_of
 
     store = store_of(host)
     followed = monitoring_of(store)

@@ -13,12 +13,13 @@ from dataclasses import dataclass, field
 from ..errors import FlexNodeError
 from ..machine.clock import stamp
 from ..machine.host import Host
-from ..machine.journald import LEVELS, to_journal
 from ..machine.program import COMMAND, VERSION
 from ..resources.log_file import LogFile, is_ours, rotate
+from .journald import LEVELS, to_journal
 from .lease import holder
 from .records.journal import Journal
 from .restarts import Progress, silent
+from .transaction import Timings
 
 SHORT = 0.05  # seconds: the duration of a shorter change says nothing
 SECRET = "<secret>"  # noqa: S105 - what is shown instead of one
@@ -87,12 +88,13 @@ class RunLog:
                 self.line("info", f"done     {self._step} ({spent})")
         self._step, self._why = "", ""
 
-    def changes(self, planned: Sequence[str], done: Sequence[tuple[str, float]], *, complete: bool) -> None:
-        """The changes of a plan: what was done, and what was not reached because the run failed."""
-        for sentence, seconds in done:
+    def changes(self, planned: Sequence[str], timings: Timings, *, complete: bool) -> None:
+        """The changes of a plan: what was done, what failed, and what was not reached because of that."""
+        for sentence, seconds in timings.changes:
             self.line("info", f"done     {sentence}" + (f" ({seconds:.1f} s)" if seconds >= SHORT else ""))
-        for sentence in () if complete else planned[len(done) :]:
-            self.line("info", f"skipped  {sentence}")
+        for sentence in () if complete else planned[len(timings.changes) :]:
+            failed = sentence == timings.attempt
+            self.line("error" if failed else "info", f"{'failed' if failed else 'skipped':<8} {sentence}")
 
     def more(self, actions: Sequence[str]) -> None:
         """What was done beside the plan."""
@@ -114,7 +116,7 @@ class RunLog:
     def end(self, level: str, result: str) -> None:
         """The result of the run; everything is written to the file now."""
         self.line(level, f"{result} (after {self.host.clock.monotonic() - self.began:.1f} s)")
-        if not is_ours(self.host, self.path):
+        if not self.lines or not is_ours(self.host, self.path):
             return
         rotate(self.host, self.path)
         text = "".join(f"{time} {level:<7} {self.owner}: {text}\n" for time, level, text in self.lines)

@@ -48,6 +48,7 @@ class Timings:
     host: Host
     seconds: dict[str, float] = field(default_factory=dict)
     changes: list[tuple[str, float]] = field(default_factory=list)  # that were made, each with its seconds
+    attempt: str = ""  # the change that is being made, or that failed
 
     @contextlib.contextmanager
     def of(self, part: str) -> Iterator[None]:
@@ -61,9 +62,10 @@ class Timings:
 
     def change(self, sentence: str, make: Callable[[], None]) -> None:
         """Make one change and measure it."""
-        start = self.host.clock.monotonic()
+        start, self.attempt = self.host.clock.monotonic(), sentence
         make()
         self.changes.append((sentence, self.host.clock.monotonic() - start))
+        self.attempt = ""
 
 
 # What is recorded of a failure; True: the configuration is to blame, and is not tried again by itself.

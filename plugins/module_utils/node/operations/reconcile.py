@@ -71,13 +71,13 @@ def reconcile(
     """
     node = obtained.node
     log = run_log_of(node.host, node.config, obtained.document, progress)
-    with contextlib.nullcontext() if check else recorded(log):
-        try:
+    try:
+        with contextlib.nullcontext() if check else recorded(log):
             return converge(obtained, components, log, check=check, retry=retry, machine=machine, leave=leave)
-        except FlexNodeError:
-            if not check:
-                publish(node.host, obtained.store)
-            raise
+    except FlexNodeError:
+        if not check:
+            publish(node.host, obtained.store)
+        raise
 
 
 def converge(
@@ -90,7 +90,7 @@ def converge(
     machine: str | None,
     leave: frozenset[str] | None,
 ) -> Reconciled:
-    """The run itself, with a log of its steps."""
+    """The run itself, with a log of its steps; a failure is not reported yet."""
     host, store = obtained.node.host, obtained.store
     if not check:
         finish_previous(host, store, log)
@@ -128,11 +128,11 @@ def converge(
     obtained.keep()
     try:
         apply(work, obtained, record, timings, log, around)
-        log.changes(run.actions, timings.changes, complete=True)
+        log.changes(run.actions, timings, complete=True)
         if record:
             settle_node(obtained, applied, record, run, leave or frozenset())
     except FlexNodeError as error:
-        log.changes(work.plan.sentences, timings.changes, complete=error.at_gate)
+        log.changes(work.plan.sentences, timings, complete=error.at_gate)
         if record:
             settle_failure(error, obtained, applied, record, around, log)
         raise

@@ -98,8 +98,9 @@ def test_changes_that_were_not_reached_are_named(site: Site, monkeypatch: pytest
 
     monkeypatch.setattr(type(site.machine.host), "write", full)
     with pytest.raises(FlexNodeError):
-        site.join(MORE)
-    assert ("info", "skipped  update /etc/default/kubeletconfig.json") in logged(site)
+        site.join(MORE, {"node": {"kubelet": {"verbosity": 4, "nodeIP": "10.1.2.3"}}})
+    assert ("error", "failed   update /etc/default/kubeletconfig.json") in logged(site)
+    assert ("info", "skipped  update /etc/default/kubelet") in logged(site)
     assert logged(site)[-1][1].startswith("failed: FLEX-1000: the disk is full")
 
 

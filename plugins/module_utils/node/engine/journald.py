@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import os
 
-from .host import Host
-from .program import COMMAND
+from ..machine.host import Host
+from ..machine.program import COMMAND
 
 SOCKET = "/run/systemd/journal/socket"
 LEVELS = {"debug": 7, "info": 6, "warning": 4, "error": 3}  # of syslog
