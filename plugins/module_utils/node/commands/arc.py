@@ -19,8 +19,10 @@ from ..machine.host import Host
 from ..machine.program import COMMAND
 from ..operations.obtain import Obtained, stored_config
 from ..procedures.arc.choice import installer_token, requested_registration
-from ..procedures.arc.registration import Outcome, Record, query, register, unregister
+from ..procedures.arc.record import Record
+from ..procedures.arc.registration import Outcome, query, register, unregister
 from ..secret import Secret
+from ..status.publish import publish
 from .output import Say, progress, show
 
 
@@ -50,9 +52,11 @@ def register_machine(obtained: Obtained, say: Say, *, from_stdin: bool = False) 
     token = Secret(sys.stdin.readline().strip()) if from_stdin else None
     registered = query(host).status.registration is not None
     token = token or (None if registered else installer_token(config, host))
-    return register(
-        host, obtained.store, requested_registration(config, gather(host).hostname), token, progress=say
-    )
+    request = requested_registration(config, gather(host).hostname)
+    try:
+        return register(host, obtained.store, request, token, progress=say)
+    finally:
+        publish(host, obtained.store)
 
 
 def unregister_machine(

@@ -14,7 +14,7 @@ from ..errors import ApiUnreachable, FlexNodeError, StateNewer
 from ..machine.host import Host
 from ..node_object.this_node import ThisNode
 from .annotation import node_patch
-from .document import Observed, observe
+from .document import Observed, is_node, observe
 from .textfile import write_textfiles
 
 UNPUBLISHED = "unpublished"
@@ -53,7 +53,8 @@ def publish(
             failed.append(f"{where}: {error.what}: {error.why}")
 
     report("status.json", lambda: store.set_status(status))
-    report("textfile", lambda: write_textfiles(host, status))
+    if is_node(status):
+        report("textfile", lambda: write_textfiles(host, status))
     report("Node", lambda: patch(observed, attempts))
     return {**status, UNPUBLISHED: failed} if failed else status
 
