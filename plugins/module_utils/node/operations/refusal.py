@@ -129,8 +129,9 @@ def finish_previous(host: Host, store: Store, progress: Progress) -> None:
 
 def finish_unchanged(host: Host, store: Store, progress: Progress) -> None:
     """A run was killed before its first change, or after its rollback: the phase of the node is as before."""
-    applied = store.applied_if_intact()
-    if applied is not None and store.state()["phase"] == Phase.NODE_BOOTSTRAPPING.value:
+    applied, state = store.applied_if_intact(), store.state()
+    interrupted = state["phase"] == Phase.NODE_BOOTSTRAPPING.value and not state.get("leaving")
+    if applied is not None and interrupted:
         settle_previous(FlexNodeError("an interrupted run"), host, store, applied, progress)
 
 
