@@ -44,6 +44,7 @@ from .node.procedures.arc.roles import (
     wait_for_roles,
 )
 from .node.secret import Secret
+from .node.status.publish import publish
 
 Params = Mapping[str, Any]
 Result = dict[str, Any]
@@ -70,17 +71,22 @@ OPTIONS: Mapping[str, Mapping[str, Any]] = {
 def register_machine(host: Host, params: Params, *, check: bool) -> Result:
     """Register this machine, and return or wait for the roles that its identity lacks."""
     progress: list[str] = []
-    outcome = register(
-        host,
-        store_of(host, params["data_dir"]),
-        request_of(params),
-        _access_token(params),
-        package_=package_of(params, host),
-        proxy=params["proxy"],
-        services_seconds=params["services_seconds"],
-        check=check,
-        progress=progress.append,
-    )
+    store = store_of(host, params["data_dir"])
+    try:
+        outcome = register(
+            host,
+            store,
+            request_of(params),
+            _access_token(params),
+            package_=package_of(params, host),
+            proxy=params["proxy"],
+            services_seconds=params["services_seconds"],
+            check=check,
+            progress=progress.append,
+        )
+    finally:
+        if not check:
+            publish(host, store)
     wait = 0 if check else int(params["wait_roles_seconds"])
     # A wait for roles retries anyway; without one, the seconds after the agent's start are retried here.
     seconds = 0 if check or wait else PATIENCE

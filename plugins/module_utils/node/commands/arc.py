@@ -17,6 +17,7 @@ from ..operations.obtain import Obtained, stored_config
 from ..procedures.arc.choice import installer_token, requested_registration
 from ..procedures.arc.registration import Outcome, query, register
 from ..secret import Secret
+from ..status.publish import publish
 from .output import Say, progress, show
 
 
@@ -46,6 +47,8 @@ def register_machine(obtained: Obtained, say: Say, *, from_stdin: bool = False) 
     token = Secret(sys.stdin.readline().strip()) if from_stdin else None
     registered = query(host).status.registration is not None
     token = token or (None if registered else installer_token(config, host))
-    return register(
-        host, obtained.store, requested_registration(config, gather(host).hostname), token, progress=say
-    )
+    request = requested_registration(config, gather(host).hostname)
+    try:
+        return register(host, obtained.store, request, token, progress=say)
+    finally:
+        publish(host, obtained.store)

@@ -103,14 +103,17 @@ def finish_previous(host: Host, store: Store, progress: Progress) -> None:
     """Complete what an interrupted run left: half-written files, a commit, or a rollback and its uncordon."""
     clear_leftovers(host, store)
     record = Record.of(store.transaction())
-    if record and record.stage is Stage.COMMITTED:
+    if record is None:
+        finish_unchanged(host, store, progress)
+        return
+    if record.stage is Stage.COMMITTED:
         # Its gates have passed: it is the generation to return to, not the one before it.
         if record.restarts:
             store.begin(replace(record, before={}, stage=Stage.APPLYING).as_dict())
         else:
             store.finish()
         return
-    if record is None or record.stage is not Stage.ROLLING_BACK:
+    if record.stage is not Stage.ROLLING_BACK:
         return
     progress("completing an interrupted rollback")
     if failures := roll_back(record, host, store, progress):
@@ -125,6 +128,14 @@ def finish_previous(host: Host, store: Store, progress: Progress) -> None:
     if (applied := store.applied_if_intact()) is not None:
         error = FlexNodeError("an interrupted rollback was completed")
         settle_previous(error, host, store, applied, progress)
+
+
+def finish_unchanged(host: Host, store: Store, progress: Progress) -> None:
+    """A run was killed before its first change, or after its rollback: the phase of the node is as before."""
+    applied, state = store.applied_if_intact(), store.state()
+    interrupted = state["phase"] == Phase.NODE_BOOTSTRAPPING.value and not state.get("leaving")
+    if applied is not None and interrupted:
+        settle_previous(FlexNodeError("an interrupted run"), host, store, applied, progress)
 
 
 def settle_previous(

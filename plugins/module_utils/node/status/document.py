@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -68,7 +69,7 @@ def observe(
             joining = state["phase"] != Phase.NOT_STARTED.value
             config = parse(document, purpose="join" if joining else "prepare", pollable=True)
             _look_around(host, store, config, observed)
-            if state["phase"] in NODE_PHASES:
+            if is_node(status):
                 status["drift"] = recorded(record) if record is not None else drift_now(host, store, document)
                 _look_at_node(host, node or ThisNode.of(host, config), observed, attempts)
     except FlexNodeError as error:
@@ -76,6 +77,13 @@ def observe(
     reason = reason_of(status, state, failure)
     status |= {"reason": reason.code, "message": " ".join(reason.message.split())}
     return observed
+
+
+def is_node(status: Mapping[str, Any]) -> bool:
+    """Whether the machine is a node, or was to become one. Azure Arc has phases of its own."""
+    return status["phase"] in NODE_PHASES or (
+        status["node"]["joined"] and status["phase"] != Phase.NOT_STARTED.value
+    )
 
 
 def _without_looking(host: Host, store: Store, state: dict[str, Any]) -> dict[str, Any]:
@@ -117,7 +125,7 @@ def _look_around(host: Host, store: Store, config: NodeConfig, observed: Observe
             "agentVersion": seen["agent_version"],
             "services": seen["services"],
         }
-    if status["phase"] == Phase.NODE_JOINED.value:
+    if status["node"]["joined"] and is_node(status):
         states = unit_states(host, (CONTAINERD, KUBELET))
         status["node"]["units"] = {unit: states[unit]["ActiveState"] in RUNNING for unit in states}
 

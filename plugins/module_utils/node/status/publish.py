@@ -9,12 +9,13 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ..drift.record import DriftRecord
+from ..engine.leftovers import clear_own_leftovers
 from ..engine.records.state import Phase, Store
 from ..errors import ApiUnreachable, FlexNodeError, StateNewer
 from ..machine.host import Host
 from ..node_object.this_node import ThisNode
 from .annotation import node_patch
-from .document import Observed, observe
+from .document import Observed, is_node, observe
 from .textfile import write_textfiles
 
 UNPUBLISHED = "unpublished"
@@ -52,8 +53,9 @@ def publish(
         except FlexNodeError as error:
             failed.append(f"{where}: {error.what}: {error.why}")
 
-    report("status.json", lambda: store.set_status(status))
-    report("textfile", lambda: write_textfiles(host, status))
+    report("status.json", lambda: write_status(host, store, status))
+    if is_node(status):
+        report("textfile", lambda: write_textfiles(host, status))
     report("Node", lambda: patch(observed, attempts))
     return {**status, UNPUBLISHED: failed} if failed else status
 
@@ -62,6 +64,12 @@ def is_to_be_written(status: Mapping[str, Any]) -> bool:
     """Whether to write: not where nothing was done yet, nor where a newer release keeps its state."""
     phase, reason = str(status["phase"]), str(status["reason"])
     return phase != Phase.NOT_STARTED.value and reason != StateNewer.code
+
+
+def write_status(host: Host, store: Store, status: Mapping[str, Any]) -> None:
+    """Write status.json, if it changed; a run that was killed may have left half of one."""
+    clear_own_leftovers(host, store)
+    store.set_status(status)
 
 
 def patch(observed: Observed, attempts: int) -> None:

@@ -19,6 +19,8 @@ INTERRUPTED = "a run is in progress, or was interrupted: the next one continues"
 # What is said about a phase in which nothing is wrong, if there is something to say.
 PHASES = {
     Phase.NOT_STARTED.value: "this machine is not a node",
+    Phase.ARC_REGISTERING.value: INTERRUPTED,
+    Phase.ARC_REGISTERED.value: "this machine is registered with Azure Arc, and is not a node yet",
     Phase.NODE_BOOTSTRAPPING.value: INTERRUPTED,
     Phase.RESETTING.value: "this machine is leaving the cluster",
 }

@@ -52,6 +52,9 @@ class Phase(enum.Enum):
     """The phase of this machine between start and node."""
 
     NOT_STARTED = "NotStarted"
+    ARC_REGISTERING = "ArcRegistering"
+    ARC_REGISTERED = "ArcRegistered"
+    ARC_FAILED = "ArcFailed"
     NODE_BOOTSTRAPPING = "NodeBootstrapping"
     NODE_JOINED = "NodeJoined"
     NODE_FAILED = "NodeFailed"
@@ -154,6 +157,12 @@ class Store:
             before = {}  # a join has failed before this; unbootstrap does not need it
         kept = {name: before[name] for name in KEPT if name in before}
         self._write("state.json", {**kept, "phase": phase.value, **details})
+
+    def forget_state(self) -> None:
+        """Nothing was begun on this machine, or all of it was undone."""
+        for name in ("status.json", "state.json"):
+            self._host.remove(self._path(name))
+        self._host.remove_directory(self.directory)  # only if it is empty
 
     def note(self, **details: Any) -> None:
         """Change details of the present phase; None removes one."""

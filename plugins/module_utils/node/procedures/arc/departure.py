@@ -16,7 +16,8 @@ from ...net.proxy import proxies
 from ...secret import Secret
 from ..assignments import Assignments
 from .choice import installer_token
-from .registration import Record, query, unregister
+from .record import Record
+from .registration import query, unregister
 from .roles import ROLES
 
 NAMES = {role.id: role.name for role in ROLES.values()}

@@ -5,14 +5,13 @@
 
 from __future__ import annotations
 
-import json
 import urllib.parse
 from dataclasses import dataclass, field
 from typing import Any
 
-from ...engine.records.state import DATA_DIR, Store
+from ...engine.records.state import Store, store_of
 from ...engine.restarts import Progress, silent
-from ...errors import FlexNodeError, StateCorrupt
+from ...errors import FlexNodeError
 from ...identity.cache import Cached, forget_tokens
 from ...identity.himds import ArcMetadata
 from ...machine.host import Host
@@ -22,11 +21,10 @@ from ...secret import REDACTED, Secret
 from . import agent, package
 from .agent import RegistrationRequest, Status
 from .errors import ArcElsewhere, ArcFailed, ArcMissing, ArcPackageFailed, ArcUnhealthy
+from .phases import ArcPhase, forget_phase
+from .record import Record
 from .roles import principal_of
 
-# It is kept after a leave: the machine may stay registered. Its path is fixed, independent of
-# paths.dataDir: after a leave nothing records where that was.
-RECORD = f"{DATA_DIR}/arc.json"
 CHECK_EVERY = 1.0
 
 
@@ -65,51 +63,6 @@ class Outcome:
         }
 
 
-class Record:
-    """The record of this collection's Arc changes; other agents and registrations are not touched."""
-
-    def __init__(self, host: Host) -> None:
-        self._host = host
-        self._directory, self._path = DATA_DIR, RECORD
-
-    def read(self) -> dict[str, Any]:
-        """The recorded changes.
-
-        `package`: digest of the installed package; `registration` and `vm_id`: the created resource;
-        `proxy`: the proxy that was set, `proxy_before`: the previous one.
-        """
-        content = self._host.read(self._path)
-        try:
-            found = json.loads(content) if content else {}
-            if not isinstance(found, dict):
-                raise ValueError("not a mapping")
-        except ValueError as error:
-            raise StateCorrupt(
-                "the record of the Arc registration can't be read",
-                where=self._path,
-                why=str(error),
-                fix=f"remove it (rm {self._path}): the registration then counts as created by someone else",
-            ) from error
-        return found
-
-    def note(self, **values: str | None) -> None:
-        """Update the record; None removes a key. An empty record is removed."""
-        record = {name: value for name, value in {**self.read(), **values}.items() if value is not None}
-        if not record:
-            self._host.remove(self._path)
-            self._host.remove_directory(self._directory)  # only if it is empty
-            return
-        self._host.make_directories(self._directory, 0o700)
-        self._host.write(self._path, (json.dumps(record, indent=1, sort_keys=True) + "\n").encode(), 0o600)
-
-    def created(self, seen: Status) -> bool:
-        """Whether this collection created this registration: the name may belong to a newer one."""
-        recorded = self.read()
-        ours, vm_id = str(recorded.get("registration", "")), str(recorded.get("vm_id", ""))
-        named = seen.registration is not None and seen.registration.resource_id.lower() == ours.lower()
-        return named and (not vm_id or not seen.vm_id or vm_id.lower() == seen.vm_id.lower())
-
-
 @dataclass(frozen=True, slots=True)
 class Package:
     """URL and digest of the agent's package."""
@@ -141,6 +94,42 @@ def register(
     progress: Progress = silent,
 ) -> Outcome:
     """Install the agent, register it as requested, wait until it works. Another registration is an error."""
+    phase = ArcPhase(store)
+    try:
+        outcome = _register(
+            host,
+            store,
+            request,
+            token,
+            package_=package_,
+            proxy=proxy,
+            services_seconds=services_seconds,
+            phase=None if check else phase,
+            progress=progress,
+        )
+    except FlexNodeError as error:
+        if not check:
+            phase.failed(error)
+        raise
+    if not check:
+        phase.done()
+    return outcome
+
+
+def _register(
+    host: Host,
+    store: Store,
+    request: RegistrationRequest,
+    token: Secret | None,
+    *,
+    package_: Package | None,
+    proxy: str | None,
+    services_seconds: float,
+    phase: ArcPhase | None,
+    progress: Progress,
+) -> Outcome:
+    """The same; the caller records the end. phase: None in check mode."""
+    check = phase is None
     # A redacted proxy URL has a user and password: those are what was redacted.
     if proxy and (REDACTED in proxy or urllib.parse.urlsplit(proxy).username):
         raise ArcFailed(
@@ -172,8 +161,10 @@ def register(
                 where=request.registration.resource_id,
                 fix="pass access_token: az account get-access-token --query accessToken",
             )
-    if check:
+    if phase is None:
         return outcome
+    if outcome.actions:
+        phase.begin()
     if package_ and not outcome.status.installed:
         file = package.fetch(host, package_.client, package_.url, package_.sha256, store.cache)
         record.note(package=package_.sha256)
@@ -308,6 +299,7 @@ def unregister(
             proxy_before=None,
             **({"package": None} if removes_package or not outcome.status.installed else {}),
         )
+        forget_phase(store_of(host))
         seen = query(host)
         outcome.status, outcome.services, outcome.ours = seen.status, seen.services, seen.ours
     return outcome
