@@ -229,8 +229,6 @@ class TestServicePrincipal:
         assert principal.written() == before
         assert journal(machine, since).strip() == ""
         assert abs(int(machine.run(["sh", "-c", "ls /proc | grep -c '^[0-9]'"]).stdout) - int(running)) <= 5
-        shown = machine.run(["systemctl", "show", "--property=CPUUsageNSec", "--value", following.UNITS[0]])
-        assert shown.stdout.strip().isdigit()
 
     def test_a_deleted_resource_without_its_cluster_removes_nothing(
         self, bed: Testbed, principal: Follower
@@ -266,22 +264,17 @@ class TestServicePrincipal:
         assert fleet.is_ready(fleet.node(bed, PRINCIPAL))
 
 
+@pytest.fixture(scope="module")
+def vm(bed: Testbed, machines: MachineMaker, operator: Principal, directory: Path) -> Follower:
+    """An Azure VM."""
+    (machine,) = machines((VM, "ubuntu2204"))
+    follower = Follower(bed, machine, "managedIdentity", operator, directory)
+    follower.exist()
+    return follower
+
+
 class TestManagedIdentity:
     """A bootstrap token for the join, the identity of the VM for polling; written by the playbooks."""
-
-    @pytest.fixture(scope="class")
-    def vm(
-        self,
-        bed: Testbed,
-        machines: MachineMaker,
-        operator: Principal,
-        directory: Path,
-        offered: dict[str, Any],
-    ) -> Follower:
-        (machine,) = machines((VM, "ubuntu2204"))
-        follower = Follower(bed, machine, "managedIdentity", operator, directory)
-        follower.exist()
-        return follower
 
     def inventory(self, vm: Follower, offered: dict[str, Any], **node: Any) -> Path:
         azure: dict[str, Any] = {"managedIdentity": {}}
@@ -328,22 +321,17 @@ class TestManagedIdentity:
         assert "no longer a node" in journal(vm.machine)
 
 
+@pytest.fixture(scope="module")
+def edge(bed: Testbed, machines: MachineMaker, operator: Principal, directory: Path) -> Follower:
+    """A machine that is to be registered with Azure Arc."""
+    (machine,) = machines((ARC, "debian13"))
+    follower = Follower(bed, machine, "arc", operator, directory)
+    follower.exist()
+    return follower
+
+
 class TestArc:
     """Azure Arc for both, registered by the playbook; DELETE removes it all, here and in Azure."""
-
-    @pytest.fixture(scope="class")
-    def machine(self, machines: MachineMaker) -> Machine:
-        return machines((ARC, "debian13"))[0]
-
-    @pytest.fixture(scope="class")
-    def before(self, bed: Testbed, edge: Follower) -> dict[str, Any]:
-        return photograph(edge.machine)
-
-    @pytest.fixture(scope="class")
-    def edge(self, bed: Testbed, machine: Machine, operator: Principal, directory: Path) -> Follower:
-        follower = Follower(bed, machine, "arc", operator, directory)
-        follower.exist()
-        return follower
 
     def assignments(self, edge: Follower) -> set[str]:
         """Everyone's on the cluster."""
@@ -359,10 +347,8 @@ class TestArc:
         answer.raise_for_status()
         return {one["id"] for one in answer.json()["value"]}
 
-    def test_the_whole_life(
-        self, bed: Testbed, edge: Follower, before: dict[str, Any], offered: dict[str, Any]
-    ) -> None:
-        assigned = self.assignments(edge)
+    def test_the_whole_life(self, bed: Testbed, edge: Follower, offered: dict[str, Any]) -> None:
+        before, assigned = photograph(edge.machine), self.assignments(edge)
         arc = {"arc": {"enabled": True, "autoRoleAssignment": True}, "tenantId": bed.azure.tenant_id}
         config = {
             **offered,
@@ -398,12 +384,13 @@ class TestArc:
         assert differences(before, photograph(edge.machine)) == []
 
 
+@pytest.fixture(scope="module")
+def pair(machines: MachineMaker) -> Sequence[Machine]:
+    return machines((BLOB, "debian12"), (URL, "ubuntu2404"))
+
+
 class TestUrls:
     """A blob that the playbooks write, and a durable URL of one's own."""
-
-    @pytest.fixture(scope="class")
-    def pair(self, machines: MachineMaker) -> Sequence[Machine]:
-        return machines((BLOB, "debian12"), (URL, "ubuntu2404"))
 
     def test_blob(self, bed: Testbed, operator: Principal, pair: Sequence[Machine], directory: Path) -> None:
         machine = pair[0]

@@ -51,9 +51,9 @@ TIMER = f"""{HEADER}[Unit]
 Description=Poll for a new configuration of this node
 
 [Timer]
-# Every 20 to 40 seconds, at random moments, so that nodes do not poll together.
+# Every 20 to 40 seconds, at random moments, so that nodes do not poll together; also after a boot, when
+# the timer is started again.
 OnActiveSec=5
-OnBootSec=30
 OnUnitInactiveSec=20
 RandomizedDelaySec=20
 AccuracySec=1s

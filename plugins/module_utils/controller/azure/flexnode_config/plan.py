@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from ....node.config.choices import choices_of
 from ....node.config.document import merge
 from ....node.config.parse import parse
 from ....node.config.types.kinds import boolean
@@ -28,6 +29,11 @@ SECRETS = ("clientSecret",)
 PARTS = ("continuousMonitoring", "azureAuth", "kubernetesAuth", "versions", "nodeConfig")
 # The provider adds labels of its own, which no document may set.
 AKS_PREFIX = "kubernetes.azure.com/"
+# What the provider fills in: the cluster's version and region; it creates the bootstrap token, too.
+FILLED_IN: Json = {
+    "kubernetes": {"version": "1.34.4"},
+    "azure": {"targetCluster": {"location": "westeurope"}},
+}
 # Why a Node is not Ready, where there is none: the machine has left, and its last status is history.
 GONE = ("NodeNotFound", "NotJoined")
 
@@ -60,8 +66,11 @@ def properties_of(document: Mapping[str, Any]) -> Json:
 
 def checked(name: str, document: Mapping[str, Any]) -> list[Problem]:
     """What is wrong with a part of a document, before Azure is asked; paths start with the node's name."""
+    filled = merge(FILLED_IN, document)
+    if choices_of(document).wants_token:
+        filled = merge({"azure": {"bootstrapToken": {"token": REDACTED}}}, filled)
     try:
-        parse(merge({"kubernetes": {"version": "1.34.4"}}, document), purpose="prepare")
+        parse(filled, purpose="prepare", pollable=True)
     except ConfigInvalid as invalid:
         return [problem.under(name) for problem in invalid.problems]
     return []

@@ -236,3 +236,13 @@ def test_problems_are_found_before_azure_is_asked() -> None:
     problems = checked("edge-1", {"node": {"maxPods": 9000}, "nodes": {}})
     assert {problem.path for problem in problems} == {"edge-1.node.maxPods", "edge-1.nodes"}
     assert checked("edge-1", {"node": {"maxPods": 50}}) == []
+
+
+@pytest.mark.parametrize(
+    "azure", [{"managedIdentity": {}}, {"tenantId": TENANT, "arc": {"enabled": True}}], ids=["vm", "arc"]
+)
+def test_what_the_provider_fills_in_is_not_missing(azure: dict[str, Any]) -> None:
+    """It creates the bootstrap token, and it knows the region of the cluster."""
+    document = {"continuousMonitoring": True, "azure": {"tenantId": TENANT, **azure}}
+    assert checked("edge-1", {**document, "kubernetesAuth": {"method": "bootstrapToken"}}) == []
+    assert checked("edge-1", {**document, "kubernetesAuth": {"useAzureAuth": True}}) == []
