@@ -30,6 +30,8 @@ UNITS = "/etc/systemd/system"
 WANTS = f"{UNITS}/multi-user.target.wants"
 STATE = "/var/lib/aks-flex-node"
 MODULES = "/etc/modules-load.d/aks-flex-node.conf"
+# Of the machine's own network namespace, and nobody else sets it: a CNI plugin sets ip_forward for each pod.
+SYSCTL = "net.bridge.bridge-nf-call-ip6tables"
 TOML = "/etc/containerd/config.toml"
 GPU = "/etc/containerd/conf.d/99-gpu.toml"
 OTHER = f"{UNITS}/{KUBELET}.d/99-site.conf"
@@ -182,7 +184,7 @@ TABLE: dict[str, dict[str, Row]] = {
         ),
     },
     "kernel and Node": {
-        "sysctl": Row("echo 0 > /proc/sys/net/ipv4/ip_forward", "sysctl:net.ipv4.ip_forward", "repair"),
+        "sysctl": Row(f"echo 0 > /proc/sys/{SYSCTL.replace('.', '/')}", f"sysctl:{SYSCTL}", "repair"),
         "fstab": Row("echo '/none none swap sw 0 0' >> /etc/fstab", "fstab:/etc/fstab", "repair"),
         "swap unit": Row(
             f"printf '[Swap]\\nWhat=/none\\n' > {UNITS}/none.swap", f"link:{UNITS}/none.swap", "repair"
@@ -314,7 +316,7 @@ def test_the_sandbox_makes_the_same_plan_as_a_shell(node: Node) -> None:
     node.sh(f"systemctl stop {TIMER}")  # nobody repairs meanwhile; it is part of the plan, too
     try:
         assert sandbox(node, f"/usr/local/bin/{COMMAND}", "plan") == node.plan()
-        node.sh(f"echo x >> {TOML}; chmod 600 {MODULES}; echo 0 > /proc/sys/net/ipv4/ip_forward")
+        node.sh(f"echo x >> {TOML}; chmod 600 {MODULES}; echo 0 > /proc/sys/{SYSCTL.replace('.', '/')}")
         node.sh(f"cd {TREES}/kubelet/*; cp -p kubelet new; mv new kubelet")
         seen = node.plan()
         assert sandbox(node, f"/usr/local/bin/{COMMAND}", "plan") == seen
