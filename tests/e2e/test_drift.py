@@ -30,6 +30,8 @@ UNITS = "/etc/systemd/system"
 WANTS = f"{UNITS}/multi-user.target.wants"
 STATE = "/var/lib/aks-flex-node"
 MODULES = "/etc/modules-load.d/aks-flex-node.conf"
+# Of the machine's own network namespace, and nobody else sets it: a CNI plugin sets ip_forward for each pod.
+SYSCTL = "net.bridge.bridge-nf-call-ip6tables"
 TOML = "/etc/containerd/config.toml"
 GPU = "/etc/containerd/conf.d/99-gpu.toml"
 OTHER = f"{UNITS}/{KUBELET}.d/99-site.conf"
@@ -99,8 +101,11 @@ class Row:
     """A change by hand, the item that it is, and its class."""
 
     change: str | Callable[[Node], object]
-    item: str  # its beginning: the rest is a version
+    item: str  # with a slash at its end only its beginning: the rest is a version
     class_: str
+
+    def matches(self, key: str) -> bool:
+        return key.startswith(self.item) if self.item.endswith("/") else key == self.item
 
 
 TREES = "/opt/aks-flex-node/versions"
@@ -179,7 +184,7 @@ TABLE: dict[str, dict[str, Row]] = {
         ),
     },
     "kernel and Node": {
-        "sysctl": Row("echo 0 > /proc/sys/net/ipv4/ip_forward", "sysctl:net.ipv4.ip_forward", "repair"),
+        "sysctl": Row(f"echo 0 > /proc/sys/{SYSCTL.replace('.', '/')}", f"sysctl:{SYSCTL}", "repair"),
         "fstab": Row("echo '/none none swap sw 0 0' >> /etc/fstab", "fstab:/etc/fstab", "repair"),
         "swap unit": Row(
             f"printf '[Swap]\\nWhat=/none\\n' > {UNITS}/none.swap", f"link:{UNITS}/none.swap", "repair"
@@ -213,8 +218,12 @@ def test_changes_by_hand(node: Node, group: str) -> None:
     status, said = node.check()
     assert status == 0, said
     found = node.items()
+    matching = {
+        name: [item for key, item in found.items() if row.matches(key)] for name, row in TABLE[group].items()
+    }
+    assert [name for name, items in matching.items() if len(items) != 1] == [], said
     for name, row in TABLE[group].items():
-        (item,) = [item for key, item in found.items() if key.startswith(row.item)]
+        (item,) = matching[name]
         state = "reported" if row.class_ == "report" else "repaired"
         assert (item["class"], item["state"]) == (row.class_, state), f"{name}: {item}"
         assert item["what"] in said
@@ -227,7 +236,7 @@ def test_a_changed_command_is_installed_again_from_the_file_that_it_came_from(no
     assert "program:" in str(node.items().keys())
     node.machine.run(["python3", PROGRAM, "update"])
     node.sh(f"! grep -q '^# x' $(dirname $(readlink -f /usr/local/bin/{COMMAND}))/flexnode/secret.py")
-    assert node.check() == (0, "")
+    assert node.check()[0] == 0
     assert "program:" not in str(node.items().keys())
 
 
@@ -307,7 +316,7 @@ def test_the_sandbox_makes_the_same_plan_as_a_shell(node: Node) -> None:
     node.sh(f"systemctl stop {TIMER}")  # nobody repairs meanwhile; it is part of the plan, too
     try:
         assert sandbox(node, f"/usr/local/bin/{COMMAND}", "plan") == node.plan()
-        node.sh(f"echo x >> {TOML}; chmod 600 {MODULES}; echo 0 > /proc/sys/net/ipv4/ip_forward")
+        node.sh(f"echo x >> {TOML}; chmod 600 {MODULES}; echo 0 > /proc/sys/{SYSCTL.replace('.', '/')}")
         node.sh(f"cd {TREES}/kubelet/*; cp -p kubelet new; mv new kubelet")
         seen = node.plan()
         assert sandbox(node, f"/usr/local/bin/{COMMAND}", "plan") == seen
