@@ -67,9 +67,18 @@ from ansible_collections.aks.flexnode.plugins.module_utils.node.resources.paths 
 )
 from ansible_collections.aks.flexnode.plugins.module_utils.node.resources.program import Program  # noqa: E402
 from ansible_collections.aks.flexnode.plugins.module_utils.node.resources.tree import Tree  # noqa: E402
+from ansible_collections.aks.flexnode.plugins.module_utils.node.sources import errors as source_errors  # noqa: E402
 
 # Where errors are defined besides node/errors.py: they are known once these are imported.
-ERROR_MODULES = (azure_errors, cluster_errors, proof_errors, inventory_errors, identity_errors, arc_errors)
+ERROR_MODULES = (
+    azure_errors,
+    cluster_errors,
+    proof_errors,
+    inventory_errors,
+    identity_errors,
+    arc_errors,
+    source_errors,
+)
 EVERYTHING = ROOT / "docs" / "examples" / "everything.yml"
 # What can't stand in one document with the rest of it.
 INSTEAD: tuple[Mapping[str, Any], ...] = ({}, {"kubernetesAuth": {"profile": "token"}})
@@ -101,7 +110,7 @@ REFUSED = (
 )
 # Fields that are not refused where something else is there.
 ONLY_WITH: Mapping[str, str] = {
-    "continuousMonitoring": "Only with a URL that stays valid: source `blob`, or a durable `url`. "
+    "continuousMonitoring": "With source `rp` (and an Azure identity), `blob`, or a durable `url`. "
     "Drift is reported, not repaired."
 }
 

@@ -51,7 +51,7 @@ set -e
 getent group himds >/dev/null || groupadd --system himds
 getent passwd himds >/dev/null || useradd --system --gid himds --no-create-home himds
 mkdir -p /var/opt/azcmagent/tokens /var/opt/azcmagent/certs /var/opt/azcmagent/log /etc/opt/azcmagent
-chown root:himds /var/opt/azcmagent/tokens
+chown himds:himds /var/opt/azcmagent/tokens
 chmod 0750 /var/opt/azcmagent/tokens
 chmod 0700 /var/opt/azcmagent/certs
 systemctl daemon-reload

@@ -19,7 +19,7 @@ import pytest
 import requests
 import yaml
 
-from ansible_collections.aks.flexnode.plugins.module_utils.controller.azure.roles.assignments import name_of
+from ansible_collections.aks.flexnode.plugins.module_utils.node.procedures.assignments import name_of
 from testbed import Testbed, arc, podman
 from testbed.azure.directory import Principal
 from testbed.machine import Machine

@@ -33,6 +33,9 @@ PROVOKED = {
     "FLEX-1107": "unit/test_playbooks.py::test_a_run_without_a_usable_source_is_an_error",
     "FLEX-1108": "unit/test_playbooks.py::"
     "test_what_destroys_stops_without_named_machines_and_shows_the_line_to_type",
+    "FLEX-1109": "unit/node/follow/test_resource.py::test_a_resource_that_never_was_removes_nothing",
+    "FLEX-1110": "unit/node/follow/test_resource.py::"
+    "test_another_principal_without_the_right_to_ask_is_refused",
     "FLEX-1201": "e2e/test_errors.py::test_bad_day",
     "FLEX-1202": "e2e/test_errors.py::test_bad_day",
     "FLEX-1203": "e2e/test_errors.py::test_bad_day",

@@ -186,15 +186,16 @@ def test_inventory_with_addresses_gives_documents_that_are_accepted() -> None:
 FROM_AZURE = {"azure": {"targetCluster": {"location": "westeurope"}}}
 
 
-@pytest.mark.parametrize("name", ["edge_hosts_azure", "edge_hosts_arc"])
+@pytest.mark.parametrize("name", ["edge_hosts_azure", "edge_hosts_arc", "edge_hosts_follow"])
 def test_inventory_for_azure_gives_documents_that_are_accepted(name: str) -> None:
     """What Azure adds is a whole document; this goes over it."""
     inventory = yaml.safe_load((EXAMPLES / name).read_text())["aks_flexnode"]
-    assert inventory["vars"]["flexnode_config_source"] == "cluster"
+    source = inventory["vars"]["flexnode_config_source"]
+    assert source == ("rp" if name == "edge_hosts_follow" else "cluster")
     assert inventory["vars"]["flexnode_cluster_id"].startswith("/subscriptions/")
     for host in inventory["hosts"].values():
         own = merge(inventory["vars"]["flexnode_config"], host["flexnode_host_config"])
-        check_available(parse(merge(merge(node_document(), FROM_AZURE), own)))
+        check_available(parse(merge(merge(node_document(), FROM_AZURE), own)), pollable=source == "rp")
 
 
 @pytest.mark.parametrize("name", ["air_gapped.yml", "proxy.yml", "unknown_version.yml"])
@@ -224,7 +225,12 @@ def test_example_inventories_have_the_group_and_the_source(name: str) -> None:
     hosts = answer["aks_flexnode"]["hosts"]
     assert hosts
     for host in hosts:
-        assert answer["_meta"]["hostvars"][host]["flexnode_config_source"] in ("inline", "url", "cluster")
+        assert answer["_meta"]["hostvars"][host]["flexnode_config_source"] in (
+            "inline",
+            "url",
+            "cluster",
+            "rp",
+        )
 
 
 @pytest.mark.parametrize(
@@ -233,6 +239,7 @@ def test_example_inventories_have_the_group_and_the_source(name: str) -> None:
         ("README.md", ["edge_hosts_azure", "edge_hosts_arc", "edge_hosts"]),
         ("docs/azure.md", ["edge_hosts_azure"]),
         ("docs/arc.md", ["edge_hosts_arc"]),
+        ("docs/follow.md", ["edge_hosts_follow"]),
     ],
 )
 def test_inventories_of_pages_are_the_examples(page: str, examples: list[str]) -> None:

@@ -41,7 +41,7 @@ LAYERS = {
     "preflight": "errors secret config machine net catalogue resources engine components node_object "
     "identity procedures sources operations",
     "drift": "errors config machine engine resources components node_object sources operations status",
-    "follow": "errors config machine net engine sources operations drift",
+    "follow": "errors secret config machine net identity procedures engine sources operations drift status",
     "commands": "errors secret config machine net engine identity procedures sources status operations "
     "preflight follow",
     "cli": "commands errors identity machine",

@@ -17,12 +17,12 @@ from . import metadata, settings
 from .azure_http import token
 from .metadata import Answer
 
-GROUP = "himds"
+USER = GROUP = "himds"
 REMEMBERED = 100
 
 
 class Challenges:
-    """Files that only root and the agent's group can read; who proves to have read one gets a token, once."""
+    """Files of the agent's user, for its group to read; who proves to have read one gets a token, once."""
 
     def __init__(self) -> None:
         self._open: dict[str, str] = {}
@@ -38,7 +38,7 @@ class Challenges:
         with open(descriptor, "w", encoding="ascii") as file:
             file.write(content)
         try:
-            shutil.chown(path, "root", GROUP)
+            shutil.chown(path, USER, GROUP)
         except LookupError:
             path.chmod(0o400)
         with self._lock:

@@ -344,11 +344,11 @@ def test_leaving_with_a_token_for_the_registration(
 ) -> None:
     given: list[Secret | None] = []
 
-    def left(_host: Host, _document: object, _say: object, token: Secret | None = None) -> list[str]:
+    def left(_host: Host, _config: object, _say: object, token: Secret | None = None) -> list[str]:
         given.append(token)
         return []
 
-    monkeypatch.setattr(commands, "unregister_machine", left)
+    monkeypatch.setattr(commands, "leave_azure", left)
     monkeypatch.setattr("sys.stdin", io.StringIO("t0ken\n"))
     assert main(["unbootstrap", "--access-token-stdin"], site.machine.host) == 0
     assert main(["unbootstrap"], site.machine.host) == 0

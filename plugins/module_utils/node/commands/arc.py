@@ -8,19 +8,14 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Mapping
-from typing import Any
 
-from ..config.parse import parse
 from ..engine.lease import held, new_operation
-from ..errors import FlexNodeError
 from ..machine.facts import gather
 from ..machine.host import Host
 from ..machine.program import COMMAND
 from ..operations.obtain import Obtained, stored_config
 from ..procedures.arc.choice import installer_token, requested_registration
-from ..procedures.arc.record import Record
-from ..procedures.arc.registration import Outcome, query, register, unregister
+from ..procedures.arc.registration import Outcome, query, register
 from ..secret import Secret
 from ..status.publish import publish
 from .output import Say, progress, show
@@ -57,17 +52,3 @@ def register_machine(obtained: Obtained, say: Say, *, from_stdin: bool = False) 
         return register(host, obtained.store, request, token, progress=say)
     finally:
         publish(host, obtained.store)
-
-
-def unregister_machine(
-    host: Host, document: Mapping[str, Any] | None, say: Say, token: Secret | None = None
-) -> list[str]:
-    """Remove the registration with Azure Arc if this collection created it; returns what remains, and why."""
-    try:
-        if "registration" not in Record(host).read() or not query(host).ours:
-            return []
-        config = parse(document, purpose="prepare", pollable=True) if document else None
-        token = token or (installer_token(config, host) if config else None)
-        return unregister(host, token, progress=say).remains
-    except FlexNodeError as error:
-        return [f"registration with Azure Arc: {error.what}: {error.why}. {error.fix}"]

@@ -9,12 +9,11 @@ import argparse
 import difflib
 import json
 import sys
-from collections.abc import Mapping
-from typing import Any
 
 from ..engine.lease import held, new_operation
+from ..engine.records.left import forget_left
 from ..engine.records.state import store_of
-from ..errors import ConfigMissing, FlexNodeError, counted
+from ..errors import ConfigMissing, counted
 from ..follow.tick import tick
 from ..machine.host import Host
 from ..machine.program import COMMAND
@@ -22,9 +21,10 @@ from ..operations.leave import leave
 from ..operations.obtain import obtain, stored_config
 from ..operations.outcome import Reconciled, taint_warnings
 from ..operations.reconcile import EVERYTHING, reconcile
+from ..procedures.arc.departure import leave_azure
 from ..secret import Secret
 from ..sources.source import Refused, Source, Stored
-from .arc import register_machine, unregister_machine
+from .arc import register_machine
 from .output import complain, progress, show
 from .source import has_source, named_source
 
@@ -110,18 +110,16 @@ def unbootstrap(options: argparse.Namespace, host: Host) -> int:
     say = progress(host)
     token = Secret(sys.stdin.readline().strip()) if options.access_token_stdin else None
     with held(host, new_operation(), f"{COMMAND} unbootstrap"):
-        document = readable_document(host)  # before it is deleted
-        report = leave(host, drain_seconds=options.drain_seconds, progress=say)
-        report.remains += unregister_machine(host, document, say, token)
+        report = leave(
+            host,
+            drain_seconds=options.drain_seconds,
+            progress=say,
+            in_azure=lambda config: leave_azure(host, config, say, token),
+        )
+        if not report.changed:  # registered, but never a node
+            report.remains += leave_azure(host, None, say, token)
+        forget_left(host)  # what remains is shown here and now
     for line in report.complaints:
         complain(line)
     show("this machine was not a node" if not report.changed else "this machine is no longer a node")
     return 1 if report.complaints else 0
-
-
-def readable_document(host: Host) -> Mapping[str, Any] | None:
-    """The stored configuration, if it can be read: unbootstrap must not depend on it."""
-    try:
-        return store_of(host).current_config()
-    except FlexNodeError:
-        return None

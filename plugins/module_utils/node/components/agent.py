@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from ..config.auth import azure_method
 from ..config.model import NodeConfig
 from ..machine.facts import Facts
 from ..machine.layout import (
@@ -14,6 +15,7 @@ from ..machine.layout import (
     POLL_SERVICE,
     POLL_TIMER,
     PROGRAM_DIR,
+    TEXTFILE_DIRECTORIES,
     UNIT_DIR,
 )
 from ..machine.program import COMMAND, sources
@@ -59,9 +61,19 @@ WantedBy=timers.target
 """
 
 
+# The Arc agent's challenge files belong to its own user: root can't read them without this.
+READS_CHALLENGE = "CAP_DAC_READ_SEARCH"
+HOMES = ("/home/", "/root/", "/run/user/")
+
+
 def poll_service(config: NodeConfig) -> str:
-    """One poll. It requests a URL and writes its own state; the apply service does the rest."""
+    """One poll. It requests its source and writes its own state; the apply service does the rest."""
     data_dir = config.paths.data_dir.replace("%", "%%")
+    capabilities = READS_CHALLENGE if azure_method(config) == "arc" else ""
+    principal = config.azure.service_principal
+    files = (principal.client_secret_file, principal.client_certificate_file) if principal else ()
+    # A credential in a home directory must be readable, nothing else there.
+    homes = "read-only" if any(file and file.startswith(HOMES) for file in files) else "yes"
     return f"""{HEADER}[Unit]
 Description=Poll once for a new configuration of this node
 After=network-online.target
@@ -75,8 +87,8 @@ LogLevelMax=notice
 RuntimeDirectory={COMMAND}
 RuntimeDirectoryMode=0700
 RuntimeDirectoryPreserve=yes
-ReadWritePaths="-{data_dir}"
-CapabilityBoundingSet=
+ReadWritePaths="-{data_dir}" {" ".join(f'"-{path}"' for path in TEXTFILE_DIRECTORIES)}
+CapabilityBoundingSet={capabilities}
 LockPersonality=yes
 MemoryDenyWriteExecute=yes
 NoNewPrivileges=yes
@@ -84,7 +96,7 @@ PrivateDevices=yes
 PrivateTmp=yes
 ProtectClock=yes
 ProtectControlGroups=yes
-ProtectHome=yes
+ProtectHome={homes}
 ProtectHostname=yes
 ProtectKernelLogs=yes
 ProtectKernelModules=yes

@@ -6,13 +6,14 @@
 from __future__ import annotations
 
 from ..errors import NotAvailable
+from .auth import azure_method
 from .model import NodeConfig
 
 
 def check_available(config: NodeConfig, *, pollable: bool = False) -> None:
     """Refuse before anything is changed, naming every such field.
 
-    pollable: the document came from a URL that can be polled.
+    pollable: the document came from a source that can be polled.
     """
     unsupported = {
         "azure.vpn.enabled": config.azure.vpn.enabled,
@@ -30,9 +31,14 @@ def check_available(config: NodeConfig, *, pollable: bool = False) -> None:
         )
     if config.continuous_monitoring and not pollable:
         raise NotAvailable(
-            "this machine has no URL to poll for its configuration",
+            "this machine has nothing to poll for its configuration",
             where="continuousMonitoring",
-            why="it polls a durable URL only: polling Azure itself is not supported yet",
-            fix="use a URL that stays valid, and say so (durable: true, or `aks-flex-node join --config-url "
-            "URL --durable`), or remove continuousMonitoring",
+            why="this document is neither a bundle of a flexNodeConfig resource nor from a durable URL",
+            fix="use source rp or blob; or a URL that stays valid, and say so (durable: true, or "
+            "`aks-flex-node join --config-url URL --durable`); or remove continuousMonitoring",
         )
+
+
+def polls_resource(config: NodeConfig) -> bool:
+    """Whether the node polls its flexNodeConfig resource, with its Azure identity."""
+    return config.continuous_monitoring and azure_method(config) is not None

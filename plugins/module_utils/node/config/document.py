@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 from ..errors import UNKNOWN_KEY, ConfigInvalid, NotJson, Problem
 from ..secret import REDACTED
 from .model import NodeConfig
-from .types.setting import Section, Setting, members, spelled
+from .types.setting import Refused, Section, Setting, members, spelled
 
 Document = Mapping[str, Any]
 
@@ -139,6 +139,33 @@ def layered(over: Document, more: Document) -> dict[str, Any]:
             value = layered(below, value)
         result[key] = value
     return result
+
+
+def beyond(over: Document, document: Document) -> dict[str, Any]:
+    """Return the overrides that differ from a document, which then need not be repeated."""
+    return _beyond(NodeConfig, _respelled(NodeConfig, over), _respelled(NodeConfig, document))
+
+
+def _beyond(model: type[Any], over: Document, document: Document) -> dict[str, Any]:
+    specs, result = _specs(model), {}
+    for key, value in over.items():
+        spec, other = specs.get(key), document.get(key)
+        if isinstance(spec, Section) and isinstance(value, Mapping) and isinstance(other, Mapping):
+            if below := _beyond(spec.model, value, other):
+                result[key] = below
+        elif value != other and not _same(spec, value, other):
+            result[key] = value
+    return result
+
+
+def _same(spec: Setting | Section | None, value: Any, other: Any) -> bool:
+    """Whether two values mean the same, such as a version with and without a `v`."""
+    if not isinstance(spec, Setting) or value is None or other is None:
+        return False
+    try:
+        return bool(spec.kind.read(value) == spec.kind.read(other))
+    except Refused:
+        return False
 
 
 def restore_secrets(document: Document, stored: Document) -> dict[str, Any]:

@@ -5,11 +5,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
 from ..config.document import loads
+from ..engine.records.left import record_left
 from ..engine.records.state import Store
 from ..errors import FlexNodeError
 from ..machine.clock import stamp
@@ -20,8 +21,11 @@ from ..operations.obtain import obtain, stored_config
 from ..operations.outcome import taint_warnings
 from ..operations.reconcile import EVERYTHING, reconcile
 from ..operations.refusal import TRANSIENT
+from ..procedures.arc.departure import leave_azure
 from ..sources.source import Seen, is_tombstone
 from ..sources.watched import LONGEST, Blocked, News, Watched
+from ..status.publish import publish
+from .credential import with_secrets
 
 Say = Callable[[str], None]
 FIRST_PAUSE = 60.0  # seconds before the first retry after a transient failure; doubled each time
@@ -31,12 +35,22 @@ NOT_FOLLOWED = 3  # exit status: the new document was refused, or failed
 
 def follow(host: Host, store: Store, watched: Watched, news: News, say: Say) -> int:
     """Apply a bundle. The caller holds the lease."""
-    watched = replace(watched, etag=news.etag, digest=news.digest, not_before=0.0, settled=False)
+    watched = replace(
+        watched,
+        etag=news.etag,
+        digest=news.digest,
+        not_before=0.0,
+        settled=False,
+        found=bool(watched.resource),
+        missing_since=0.0,
+    )
     try:
-        bundle = loads(news.body, where=shown(watched.url))
-        watched = replace(watched, version=str(bundle.get("configVersion") or "") or None)
+        bundle: Mapping[str, Any] = loads(news.body, where=shown(watched.url))
         if is_tombstone(bundle):
             return depart(host, say)
+        watched = replace(watched, version=str(bundle.get("configVersion") or "") or None)
+        if watched.resource:
+            bundle, watched = with_secrets(host, store, watched, bundle, news)
         obtained = obtain(host, Seen(bundle, watched), watched.over)
         run = reconcile(obtained, EVERYTHING, progress=say)
     except FlexNodeError as error:
@@ -45,11 +59,10 @@ def follow(host: Host, store: Store, watched: Watched, news: News, say: Say) -> 
         settled = blocked.retry_at is None
         store.set_source(replace(watched, settled=settled, blocked=blocked).as_dict())
         store.set_monitoring(failed_with(error, blocked, host))
+        publish(host, store)
         say(f"{error}\nconfiguration {watched.version or 'without a version'} is not applied")
         return NOT_FOLLOWED
-    current = Watched.of(store.source()) or watched  # reconcile has stored it as settled
-    store.set_source(replace(current, blocked=None).as_dict())
-    store.set_monitoring({})
+    follows_again(host, store, watched)
     for warning in (*run.warnings, *taint_warnings(run)):
         say(f"warning: {warning}")
     say(f"configuration {watched.version or 'without a version'} is applied: {run.summary}")
@@ -64,12 +77,21 @@ def finish(host: Host, store: Store, watched: Watched, say: Say) -> int:
         blocked = blocked_by(error, watched, host.clock.now())
         store.set_source(replace(Watched.of(store.source()) or watched, blocked=blocked).as_dict())
         store.set_monitoring(failed_with(error, blocked, host))
+        publish(host, store)
         say(str(error))
         return NOT_FOLLOWED
-    store.set_source(replace(Watched.of(store.source()) or watched, blocked=None).as_dict())
-    store.set_monitoring({})
+    follows_again(host, store, watched)
     say(f"an interrupted change is complete: {run.summary}")
     return 0
+
+
+def follows_again(host: Host, store: Store, watched: Watched) -> None:
+    """What was wrong before is history. Reconcile has settled the source, and published the rest."""
+    current = Watched.of(store.source()) or watched
+    if current.blocked or store.monitoring():
+        store.set_source(replace(current, blocked=None).as_dict())
+        store.set_monitoring({})
+        publish(host, store)
 
 
 def heal(store: Store) -> None:
@@ -106,7 +128,13 @@ INTERRUPTED = "this node was leaving the cluster when it was interrupted: it con
 def depart(host: Host, say: Say, reason: str = DELETED) -> int:
     """The node leaves, as with unbootstrap: because of a tombstone, or to finish what was interrupted."""
     say(reason)
-    report = leave(host, drain_seconds=DRAIN_SECONDS, progress=say)
+    report = leave(
+        host,
+        drain_seconds=DRAIN_SECONDS,
+        progress=say,
+        in_azure=lambda config: leave_azure(host, config, say),
+    )
+    record_left(host, report.node, stamp(host.clock), report.complaints)
     for line in report.complaints:
         say(line)
     say("this machine is no longer a node")

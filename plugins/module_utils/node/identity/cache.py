@@ -18,7 +18,7 @@ from ..errors import FlexNodeError
 from ..machine.host import Host
 from ..machine.layout import RUN_DIR  # a tmpfs: no token is written to disk, and a reboot removes them all
 from ..secret import Secret
-from .errors import TokenSourceUnreachable
+from .errors import IdentityRefused, TokenSourceUnreachable
 from .token import ASK_AGAIN, AccessToken, Issued, Source, margin
 
 DIRECTORY = f"{RUN_DIR}/tokens"
@@ -48,9 +48,12 @@ class Kept:
 class Cached:
     """An identity with cached tokens. A valid token is used during an outage of its source."""
 
-    def __init__(self, source: Source, host: Host) -> None:
+    def __init__(self, source: Source, host: Host, *, hurry: bool = False) -> None:
+        """hurry: make one short attempt only, also without a cached token: the next poll is soon."""
         self._source = source
         self._host = host
+        self._hurry = hurry
+        self.refusal: IdentityRefused | None = None  # the cached token is used although its source says no
 
     @property
     def name(self) -> str:
@@ -63,12 +66,18 @@ class Cached:
         if kept and kept.remaining_at_worst(self._host) > margin(kept.seconds):
             return self._of(kept)
         try:
-            issued = self._hurried(audience) if kept else self._source.issue(audience, hurry=False)
-        except FlexNodeError:
+            hurry = self._hurry or kept is not None
+            issued = self._hurried(audience) if hurry else self._source.issue(audience, hurry=False)
+        except FlexNodeError as error:
             if kept is None or kept.remaining(self._host) <= 0:
                 raise
+            self.refusal = error if isinstance(error, IdentityRefused) else None
             return self._of(kept)
         return self._of(self._keep(audience, issued))
+
+    def forget(self, audience: str) -> None:
+        """Delete a cached token: the server that it is for does not accept it."""
+        self._host.remove(self._path(audience))
 
     def _hurried(self, audience: str) -> Issued:
         """A new token within one time limit. A daemon thread: a hanging resolver must not block the exit."""

@@ -21,7 +21,7 @@ from .himds import ENDPOINT as HIMDS
 from .himds import ArcMetadata
 from .imds import InstanceMetadata
 from .service_principal import Proof, SecretFile, SecretText, ServicePrincipal
-from .token import Identity, Source
+from .token import Source
 
 Purpose = Literal["kubernetes", "azure"]
 PURPOSES: tuple[Purpose, ...] = ("kubernetes", "azure")
@@ -43,9 +43,14 @@ def audience_for(config: NodeConfig, purpose: Purpose) -> str:
 
 
 def identity_for(
-    config: NodeConfig, host: Host, purpose: Purpose, environment: Mapping[str, str] | None = None
-) -> Identity:
-    """The configured identity for a purpose."""
+    config: NodeConfig,
+    host: Host,
+    purpose: Purpose,
+    environment: Mapping[str, str] | None = None,
+    *,
+    hurry: bool = False,
+) -> Cached:
+    """The configured identity for a purpose. hurry: one short attempt to get a token."""
     method = method_for(config, purpose)
     if method is None:
         joins = purpose == "kubernetes" and kubelet_method(config) == "bootstrapToken"
@@ -56,7 +61,7 @@ def identity_for(
             why=f"it uses {uses}",
             fix="add azure.servicePrincipal, azure.managedIdentity or azure.arc.enabled",
         )
-    return identity_of(method, config, host, environment)
+    return identity_of(method, config, host, environment, hurry=hurry)
 
 
 def kubernetes_token(config: NodeConfig, host: Host) -> str:
@@ -65,10 +70,16 @@ def kubernetes_token(config: NodeConfig, host: Host) -> str:
 
 
 def identity_of(
-    method: str, config: NodeConfig, host: Host, environment: Mapping[str, str] | None = None
-) -> Identity:
+    method: str,
+    config: NodeConfig,
+    host: Host,
+    environment: Mapping[str, str] | None = None,
+    *,
+    hurry: bool = False,
+) -> Cached:
     """The identity of one method, with cached tokens."""
-    return Cached(source_of(method, config, host, os.environ if environment is None else environment), host)
+    source = source_of(method, config, host, os.environ if environment is None else environment)
+    return Cached(source, host, hurry=hurry)
 
 
 def source_of(method: str, config: NodeConfig, host: Host, environment: Mapping[str, str]) -> Source:

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import calendar
 import time
 from typing import Protocol
 
@@ -27,6 +28,14 @@ def stamp(clock: Clock) -> str:
 def iso(seconds: float) -> str:
     """A time in UTC, as ISO 8601."""
     return time.strftime("%Y-%m-%dT%H:%M:%S+00:00", time.gmtime(seconds))
+
+
+def moment(stamped: str) -> float:
+    """The time of a stamp, in seconds since the epoch; 0: it is not a stamp."""
+    try:
+        return float(calendar.timegm(time.strptime(stamped, "%Y-%m-%dT%H:%M:%S+00:00")))
+    except ValueError:
+        return 0.0
 
 
 class SystemClock:

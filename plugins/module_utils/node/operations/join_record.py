@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 
 from ..components.every import COMPONENTS
 from ..drift.record import DriftRecord
+from ..engine.records.left import forget_left
 from ..engine.records.record import Record, Stage
 from ..engine.records.state import Phase, Store
 from ..errors import FlexNodeError, TokenRefused
@@ -102,6 +103,7 @@ def settle_records(obtained: Obtained, components: Sequence[str], run: Reconcile
     store = obtained.store
     store.forget_refused()
     store.set_drift(None)
+    forget_left(obtained.node.host)
     # Before the source is settled and the transaction removed: a run that is killed here is completed later.
     status = publish(obtained.node.host, store, node=obtained.node, record=DriftRecord())
     run.warnings += [f"the status could not be reported: {line}" for line in status.get(UNPUBLISHED, ())]

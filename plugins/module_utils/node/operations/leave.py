@@ -38,6 +38,7 @@ from .runtime_users import (
 )
 
 Act = Callable[[str, Callable[[], None]], None]
+InAzure = Callable[[NodeConfig | None], list[str]]  # returns what remains, and why
 
 NETWORK_NAMESPACES = "/run/netns"
 RUNTIME_STATE = "/run/containerd"
@@ -46,6 +47,11 @@ POD_STATE = (
     f"{TASKS}/k8s.io",
     f"{RUNTIME_STATE}/io.containerd.grpc.v1.cri",
 )
+
+
+def nothing_in_azure(_config: NodeConfig | None) -> list[str]:
+    """Nothing was created there, or something else removes it."""
+    return []
 
 
 @dataclass(slots=True)
@@ -70,8 +76,19 @@ class Left:
         return bool(self.actions)
 
 
-def leave(host: Host, *, drain_seconds: float = 60, check: bool = False, progress: Progress = silent) -> Left:
-    """Leave the cluster and restore the host. Can be run twice, and after a crash at any point."""
+def leave(
+    host: Host,
+    *,
+    drain_seconds: float = 60,
+    check: bool = False,
+    progress: Progress = silent,
+    in_azure: InAzure = nothing_in_azure,
+) -> Left:
+    """Leave the cluster and restore the host. Can be run twice, and after a crash at any point.
+
+    in_azure: removes what was created in Azure. It comes before the host is restored: until then the timer
+    takes up an interrupted leave.
+    """
     store = store_of(host)
     report = Left()
     entries = store.journal.entries()
@@ -92,16 +109,17 @@ def leave(host: Host, *, drain_seconds: float = 60, check: bool = False, progres
         except FlexNodeError as error:
             report.remains.append(f"{sentence}: {error.what}: {error.why}. {error.fix}")
 
-    again = was_leaving(store, report, progress)  # the Node may have been deleted last time
-    store.enter(Phase.RESETTING)
+    again, deleted = was_leaving(store, report, progress)  # the Node may have been deleted last time
+    store.enter(Phase.RESETTING, **({"nodeDeleted": True} if deleted else {}))
     journaled = {entry.key for entry in entries}
     was_node = f"unit:{KUBELET}" in journaled
     node = applied_node(host, store, report, was_node=was_node)
     if node and was_node:
         publish(host, store, record=DriftRecord())  # others see why its pods leave
-        leave_cluster(node, drain_seconds, report, act)
+        leave_cluster(node, store, drain_seconds, report, act, deleted=deleted)
         if store.applied_if_intact() and not again and not node.has_credential:
             report.node_remains = "the kubelet has no certificate to delete it with"
+    report.remains += in_azure(node.config if node else None)
     users = RuntimeUsers()
     if f"unit:{CONTAINERD}" in journaled or has_our_containerd(host, entries):
         if not older_than_join(entries):
@@ -133,14 +151,19 @@ def has_our_containerd(host: Host, entries: Sequence[Entry]) -> bool:
     return any(entry.key == unit_file and path_mark(host, entry.name) in entry.marks for entry in entries)
 
 
-def was_leaving(store: Store, report: Left, progress: Progress) -> bool:
-    """Whether an earlier run was interrupted; a damaged state is reported, the journal does not need it."""
+def was_leaving(store: Store, report: Left, progress: Progress) -> tuple[bool, bool]:
+    """Whether an earlier run was interrupted, and had deleted the Node.
+
+    A damaged state is reported, the journal does not need it.
+    """
     try:
-        return store.state().get("phase") == Phase.RESETTING.value
+        state = store.state()
+        again = state.get("phase") == Phase.RESETTING.value
+        return again, again and bool(state.get("nodeDeleted"))
     except StateCorrupt as error:
         report.actions.append(f"continue without {error.where}, which is damaged: the journal is enough")
         progress(report.actions[-1])
-        return False
+        return False, False
 
 
 def applied_node(host: Host, store: Store, report: Left, *, was_node: bool) -> ThisNode | None:
@@ -159,8 +182,13 @@ def applied_node(host: Host, store: Store, report: Left, *, was_node: bool) -> T
         return None
 
 
-def leave_cluster(node: ThisNode, drain_seconds: float, report: Left, act: Act) -> None:
-    """Drain, stop the kubelet (it would register the Node again), delete the Node."""
+def leave_cluster(
+    node: ThisNode, store: Store, drain_seconds: float, report: Left, act: Act, *, deleted: bool
+) -> None:
+    """Drain, stop the kubelet (it would register the Node again), delete the Node.
+
+    deleted: an earlier run has deleted it; the identity that could ask may be gone since.
+    """
     host, name, has_credential = node.host, node.name, node.has_credential
     report.node = name
 
@@ -174,14 +202,15 @@ def leave_cluster(node: ThisNode, drain_seconds: float, report: Left, act: Act) 
     def delete_node() -> None:
         try:
             node.api(attempts=2).delete_node(name)
+            store.note(nodeDeleted=True)
         except FlexNodeError as error:
             report.node_remains = f"{error.what}: {error.why}"
 
     running = unit_states(host, (KUBELET,))[KUBELET]["ActiveState"] in RUNNING
-    if has_credential and running and drain_seconds > 0:
+    if has_credential and running and drain_seconds > 0 and not deleted:
         act(f"drain {name}", drain_node)
     act("stop kubelet", lambda: stop(host, KUBELET))
-    if has_credential:
+    if has_credential and not deleted:
         act(f"delete Node {name}", delete_node)
 
 

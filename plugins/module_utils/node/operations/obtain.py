@@ -10,9 +10,12 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from ..catalogue.artifacts import artifacts_of
-from ..config.available import check_available
-from ..config.document import canonical, layered, merge, redact, restore_secrets
+from ..components.labels import node_name
+from ..config.available import check_available, polls_resource
+from ..config.document import beyond, canonical, layered, merge, redact, restore_secrets
+from ..config.model import NodeConfig
 from ..config.parse import parse
+from ..config.resource import site_settings
 from ..config.types.setting import Purpose
 from ..engine.records.state import Store, store_of
 from ..errors import (
@@ -25,12 +28,13 @@ from ..errors import (
     shown,
 )
 from ..machine.clock import Clock, stamp
-from ..machine.facts import architecture
+from ..machine.facts import architecture, hostname
 from ..machine.host import Host
 from ..net.proxy import proxies
 from ..node_object.this_node import ThisNode
 from ..secret import REDACTED
-from ..sources.source import Fetched, Seen, Source, Stored, Url
+from ..sources.flexnode_config import digest_for, resource_id, url_of
+from ..sources.source import Fetched, Inline, Seen, Source, Stored, Url
 from ..sources.watched import Watched
 from ..status.publish import publish
 from .checks import check_name, check_secrets, check_token, has_joined
@@ -46,12 +50,12 @@ class Obtained:
     version: str | None = None
     changed: bool = False
     warnings: tuple[str, ...] = ()
-    source: Watched | None = None  # the URL that is polled from now on
+    source: Watched | None = None  # what is polled from now on
     fetched: bool = False  # it came from a source, and is not stored yet
 
     @property
     def is_polled(self) -> bool:
-        """Whether it came from a URL that can be polled."""
+        """Whether it came from a source that can be polled."""
         return (self.source if self.fetched else self.store.source()) is not None
 
     def keep(self) -> None:
@@ -109,6 +113,7 @@ def obtain(
         if not check:  # in check mode secrets have not been created yet
             check_secrets(document, known)
         config = parse(document, purpose=purpose, pollable=watched is not None)
+        watched = with_resource(watched, Watched.of(known.source()), source, fetched, config, host, overrides)
         check_available(config, pollable=watched is not None)
         if known.directory != config.paths.data_dir and (known.journal.entries() or stored):
             accepted, hint = f"{known.directory}, or unbootstrap first to move it", "this machine is a node"
@@ -189,15 +194,64 @@ def stored_document(host: Host, document: Mapping[str, Any] | None) -> tuple[Sto
     return store, restore_secrets(document, stored) if stored else document
 
 
+def with_resource(
+    watched: Watched | None,
+    known: Watched | None,
+    source: Source,
+    fetched: Fetched,
+    config: NodeConfig,
+    host: Host,
+    overrides: Mapping[str, Any],
+) -> Watched | None:
+    """The flexNodeConfig resource that is polled from now on, unless a durable URL is.
+
+    A bundle of the resource provider comes from a temporary URL; the resource stays.
+    """
+    if watched and not watched.resource:
+        return watched
+    if not polls_resource(config) or not (watched or is_bundle(source, fetched)):
+        return watched
+    resource = resource_id(str(config.cluster_id), node_name(config, hostname(host)))
+    url = url_of(config.azure.resource_manager, resource)
+    if watched:
+        return replace(watched, url=url, resource=resource)
+    before = known if known and known.resource == resource else Watched(url, resource=resource)
+    now = replace(
+        before,
+        url=url,
+        ca=source.ca if isinstance(source, Url) else "",
+        over=layered(
+            # A file may have been completed by hand with what a resource has no place for.
+            site_settings(fetched.document) if isinstance(source, Inline) else {},
+            # What the provider's bundle says too is not an override: the resource is followed there.
+            beyond(overrides, fetched.document),
+        ),
+        digest=digest_for(fetched.version),
+        version=fetched.version,
+        settled=True,
+        missing_since=0.0,
+        blocked=None,
+    )
+    return now if now == known else replace(now, settled=False, etag="")
+
+
+def is_bundle(source: Source, fetched: Fetched) -> bool:
+    """Whether a document may come from a resource provider: a bundle, and not a bare document."""
+    if isinstance(source, Inline):
+        return "config" in source.document
+    return isinstance(source, Url) or fetched.version is not None
+
+
 def watched_source(
     known: Store, source: Source, fetched: Fetched, overrides: Mapping[str, Any], *, durable: bool
 ) -> Watched | None:
-    """The URL that is polled from now on; None: the source has no durable one."""
+    """What is polled from now on, if the source is a durable URL or nothing new; else None."""
     watched = Watched.of(known.source())
     if isinstance(source, Seen):
         return source.watched
     if isinstance(source, Stored):
-        now = watched and replace(watched, over=layered(watched.over, overrides))
+        more = beyond(overrides, fetched.document) if watched and watched.resource else overrides
+        now = watched and replace(watched, over=layered(watched.over, more))
     elif durable and isinstance(source, Url):
         now = Watched(
             source.url,

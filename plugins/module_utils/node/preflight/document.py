@@ -9,13 +9,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ..config.available import check_available
+from ..config.available import check_available, polls_resource
 from ..config.document import canonical, merge, placeholders, restore_secrets
 from ..config.model import NodeConfig
 from ..config.parse import parse
 from ..engine.records.state import store_of
 from ..errors import ConfigInvalid, FlexNodeError, NotAvailable, Problem
 from ..machine.host import Host
+from ..operations.obtain import is_bundle
 from ..secret import REDACTED
 from ..sources.source import Source
 from .finding import Finding, error
@@ -36,7 +37,9 @@ class Read:
 def fetched(host: Host, source: Source, overrides: Mapping[str, Any], *, pollable: bool = True) -> Read:
     """The document of a source, with overrides merged; it is not stored."""
     try:
-        return read(host, merge(source.fetch().document, overrides), pollable=pollable)
+        answer = source.fetch()
+        document = merge(answer.document, overrides)
+        return read(host, document, pollable=pollable, bundle=is_bundle(source, answer))
     except ConfigInvalid as invalid:
         return Read(None, tuple(_problem(item) for item in invalid.problems))
     except FlexNodeError as failure:
@@ -49,8 +52,11 @@ def fetched(host: Host, source: Source, overrides: Mapping[str, Any], *, pollabl
         return Read(None, (error("configuration-source", found, "only root can read it", "use sudo"),))
 
 
-def read(host: Host, document: Mapping[str, Any], *, pollable: bool = True) -> Read:
-    """Check a document; placeholders stand for the secrets that are stored on this machine."""
+def read(host: Host, document: Mapping[str, Any], *, pollable: bool = True, bundle: bool = False) -> Read:
+    """Check a document; placeholders stand for the secrets that are stored on this machine.
+
+    bundle: it may come from a flexNodeConfig resource, which can be polled.
+    """
     try:
         stored = store_of(host).current_config() if REDACTED in canonical(document) else None
     except (FlexNodeError, OSError):  # reported by its own check
@@ -63,7 +69,7 @@ def read(host: Host, document: Mapping[str, Any], *, pollable: bool = True) -> R
         return Read(None, tuple(_problem(item) for item in invalid.problems))
     findings: tuple[Finding, ...] = ()
     try:
-        check_available(config, pollable=pollable)
+        check_available(config, pollable=pollable or (bundle and polls_resource(config)))
     except NotAvailable as failure:
         findings = (error("not-available", f"{failure.where}: {failure.what}", failure.why, failure.fix),)
     return Read(config, findings, tuple(placeholders(document)))

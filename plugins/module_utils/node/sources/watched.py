@@ -1,7 +1,7 @@
 # Copyright: (c) 2026, aks.flexnode contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The durable URL that this machine polls, and what was last seen there."""
+"""What this machine polls (a durable URL, or its flexNodeConfig resource), and what was last seen there."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ class News:
     body: bytes
     etag: str
     digest: str
+    renews: bool = False  # the credential of this node is refused: the bundle has to come with a new one
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +49,9 @@ class Watched:
     settled: bool = False  # the last bundle was applied or refused; otherwise it is requested in full again
     not_before: float = 0.0  # no request before this time (Retry-After)
     blocked: Blocked | None = None
+    resource: str = ""  # the id of the flexNodeConfig resource at `url`; empty: the URL of a bundle
+    found: bool = False  # the resource was there once: only then can it have been deleted
+    missing_since: float = 0.0  # when Azure first said that it is deleted
 
     @classmethod
     def of(cls, stored: Mapping[str, Any] | None) -> Watched | None:
@@ -75,6 +79,9 @@ class Watched:
             )
             if blocked
             else None,
+            resource=stored.get("resource", ""),
+            found=stored.get("found", False),
+            missing_since=stored.get("missingSince", 0.0),
         )
 
     def as_dict(self) -> dict[str, Any]:
@@ -99,6 +106,11 @@ class Watched:
                 "attempts": blocked.attempts,
                 "retryAt": blocked.retry_at,
             },
+            **(
+                {"resource": self.resource, "found": self.found, "missingSince": self.missing_since}
+                if self.resource
+                else {}
+            ),
         }
 
     def knows(self, news: News, now: float) -> bool:

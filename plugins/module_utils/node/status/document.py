@@ -12,6 +12,7 @@ from typing import Any
 from ..config.model import NodeConfig
 from ..config.parse import parse
 from ..drift.record import DriftRecord
+from ..engine.records.left import left_behind
 from ..engine.records.state import Phase, Store, store_of
 from ..errors import FlexNodeError
 from ..machine.certificates import validity
@@ -102,6 +103,7 @@ def _without_looking(host: Host, store: Store, state: dict[str, Any]) -> dict[st
         "drift": [],
         "phase": state["phase"],
         "monitoring": monitoring_of(store),
+        "left": left_behind(host).get("left", []),
         "timestamp": stamp(host.clock),
     }
     if refused := store.refused():

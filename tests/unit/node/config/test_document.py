@@ -15,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ansible_collections.aks.flexnode.plugins.module_utils.node.config.document import (
+    beyond,
     canonical,
     carry_secrets,
     config_version,
@@ -298,3 +299,33 @@ def test_early_form_says_what_names_the_cluster() -> None:
 @given(documents)
 def test_todays_form_passes_through(document: dict[str, Any]) -> None:
     assert early_form(document) == document
+
+
+@pytest.mark.parametrize(
+    ("over", "document", "left"),
+    [
+        ({}, {"node": {"maxPods": 5}}, {}),
+        ({"node": {"maxPods": 5}}, {"node": {"maxPods": 5}}, {}),
+        (
+            {"node": {"maxPods": 6, "labels": {"a": "b"}}},
+            {"node": {"maxPods": 5, "labels": {"a": "b"}}},
+            {"node": {"maxPods": 6}},
+        ),
+        ({"node": {"maxPods": 5}}, {}, {"node": {"maxPods": 5}}),
+        ({"kubernetes": {"version": "v1.34.4"}}, {"kubernetes": {"version": "1.34.4"}}, {}),
+        ({"azure": {"arc": {"autoRegister": True}}}, {"azure": {"arc": {"enabled": True}}}, {}),
+        ({"node": {"labels": None}}, {"node": {"labels": {"a": "b"}}}, {"node": {"labels": None}}),
+        ({"node": {"labels": None}}, {"node": {}}, {}),
+        ({"nodes": 1}, {"nodes": 1}, {}),
+        ({"node": {"maxPods": "many"}}, {"node": {"maxPods": 5}}, {"node": {"maxPods": "many"}}),
+        (
+            {"node": {"taints": ["a=b:NoSchedule"]}},
+            {"node": {"taints": [{"key": "a", "value": "b", "effect": "NoSchedule"}]}},
+            {},
+        ),
+    ],
+)
+def test_what_an_override_adds_to_a_document(
+    over: dict[str, Any], document: dict[str, Any], left: dict[str, Any]
+) -> None:
+    assert beyond(over, document) == left

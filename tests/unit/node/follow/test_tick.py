@@ -62,6 +62,7 @@ from tests.unit.node.sites import (
     Site,
     a_site,
     exits_from_now_on,
+    registered_labels,
 )
 
 TIMER = "aks-flex-node-poll.timer"
@@ -532,7 +533,7 @@ def test_an_update_that_does_not_work_is_rolled_back_and_blocked(joined: Followe
     joined.blob.publish({"node": {"maxPods": 50}, "upgrade": {"gateSeconds": 10}})
     assert joined.poll() == 3
     assert joined.machine.snapshot("/etc", "/usr") == before
-    joined.site.api.nodes["edge-1"] = a_node()
+    joined.site.api.nodes["edge-1"] = a_node(labels=registered_labels(joined.machine))
     restarts = joined.machine.commands.times("systemctl", "restart")
     for _ in range(3):
         assert joined.poll() == 0
@@ -751,7 +752,8 @@ def test_a_look_imports_little() -> None:
     rooms = "drift engine engine.records follow machine net resources sources"
     files = "drift.quick drift.watch engine.records.checked "
     files += "engine.records.journal engine.lease engine.records.schema engine.records.state errors "
-    files += "follow.tick machine.clock machine.links machine.removal machine.running "
+    files += "follow.request follow.tick machine.clock machine.links machine.removal machine.running "
+    files += "sources.errors "
     files += "machine.disk machine.host machine.layout machine.program net.http_client resources.base "
     files += "sources.watched"
     loaded = {name.removeprefix("flexnode.") for name in done.stdout.split()}

@@ -23,6 +23,7 @@ Kind = Literal["created", "updated", "regenerated", "unchanged", "deleted"]
 IDENTITIES = ("servicePrincipal", "managedIdentity", "arc")
 VERSIONS = ("kubernetes", "containerd", "runc", "cni", "npd")
 NODE = ("maxPods", "labels", "taints", "kubelet")
+KUBERNETES_AUTH = ("method", "useAzureAuth")  # a profile is the node's own choice
 SECRETS = ("clientSecret",)
 PARTS = ("continuousMonitoring", "azureAuth", "kubernetesAuth", "versions", "nodeConfig")
 # The provider adds labels of its own, which no document may set.
@@ -46,7 +47,7 @@ def properties_of(document: Mapping[str, Any]) -> Json:
     parts: Json = {
         "continuousMonitoring": _yes(plain.get("continuousMonitoring")),
         "azureAuth": {"method": method, **there} if method else {},
-        "kubernetesAuth": auth,
+        "kubernetesAuth": {name: auth[name] for name in KUBERNETES_AUTH if name in auth},
         "versions": {
             name: str(_part(plain, name)["version"]) for name in VERSIONS if "version" in _part(plain, name)
         },

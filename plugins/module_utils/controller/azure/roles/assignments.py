@@ -8,7 +8,6 @@ what has to change. All pure.
 from __future__ import annotations
 
 import re
-import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -19,11 +18,9 @@ from ....node.config.types.values import ArmId
 from ....node.errors import NOT_SET, ConfigInvalid, Problem
 from ....node.procedures.arc.agent import Registration
 from ....node.procedures.arc.roles import ROLES, needed
+from ....node.procedures.assignments import name_of
 from ...members import IN_OPTIONS, not_a_cluster
 
-# The namespace of assignment names. It must never change: an assignment that this collection created is
-# recognized by its name.
-NAMES = uuid.UUID("6f0d3f1c-52a5-5c0e-9d3b-8a1e2f4b7c60")
 PRINCIPAL_TYPE = "ServicePrincipal"
 SCOPE = re.compile(r"/|(/(subscriptions|providers)/[^\s?#]+)", re.IGNORECASE)
 GUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
@@ -125,11 +122,6 @@ class Grant:
             "scope": self.scope,
             "command": self.command,
         }
-
-
-def name_of(scope: str, principal_id: str, role_id: str) -> str:
-    """A name that depends on the grant only; ids are compared without case."""
-    return str(uuid.uuid5(NAMES, "\n".join((scope.rstrip("/"), principal_id, role_id)).lower()))
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,7 +30,6 @@ from ansible_collections.aks.flexnode.plugins.module_utils.controller.azure.role
     decide,
     decide_absent,
     known_role,
-    name_of,
     requests_of,
 )
 from ansible_collections.aks.flexnode.plugins.module_utils.controller.azure.roles.granting import (
@@ -46,6 +45,7 @@ from ansible_collections.aks.flexnode.plugins.module_utils.node.procedures.arc.r
     allowed,
     needed,
 )
+from ansible_collections.aks.flexnode.plugins.module_utils.node.procedures.assignments import name_of
 from tests.unit.controller.fake_authorization import FakeAuthorization, forbidden
 from tests.unit.controller.fake_azure import CLUSTER, OBJECT, SUBSCRIPTION
 from tests.unit.node.fakes import FakeClock
