@@ -145,7 +145,7 @@ def test_a_document_that_is_refused(watched: Watched) -> None:
     run = watched.group.play("bootstrap", changed(watched.group.document, node={"maxPods": 9999}))
     assert run.status != 0
     document = json.dumps(changed(watched.group.document, node={"maxPods": 9999}))
-    watched.machine.run(["tee", "/root/refused.json"], data=document.encode())
+    watched.machine.run(["tee", "/root/refused.json"], input=document)
     watched.machine.run(["chmod", "600", "/root/refused.json"])
     done = watched.machine.run(["aks-flex-node", "update", "--config", "/root/refused.json"], check=False)
     assert "FLEX-1101" in done.stderr
@@ -183,6 +183,6 @@ def test_a_machine_that_can_not_be_reached(watched: Watched) -> None:
 
 
 def test_unbootstrap_leaves_no_metrics(watched: Watched) -> None:
-    watched.machine.run(["tee", f"{COLLECTOR}/apt.prom"], data=b"apt_upgrades_pending 0\n")
+    watched.machine.run(["tee", f"{COLLECTOR}/apt.prom"], input="apt_upgrades_pending 0\n")
     fleet.succeeded(watched.group.play("unbootstrap", watched.group.document, "--limit", NAME))
     assert watched.machine.run(["ls", "-A", COLLECTOR]).stdout.split() == ["apt.prom"]
