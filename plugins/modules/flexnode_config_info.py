@@ -82,10 +82,29 @@ nodes:
       description: Whether its Node is Ready.
       type: bool
       sample: true
-    reason:
-      description: The reason of the Ready condition, as one word.
+    phase:
+      description: The phase of the machine, as it said itself.
       type: str
-      sample: KubeletReady
+      sample: NodeJoined
+    reason:
+      description:
+        - The reason of its status, the same as C(aks-flex-node status) shows on the machine. Before the
+          join, and where Azure does not pass it on, the reason of the Ready condition.
+      type: str
+      sample: NodeJoined
+    message:
+      description: The same as a sentence.
+      type: str
+      sample: ""
+    drift:
+      description: How many items of the machine differ from its configuration.
+      type: int
+      sample: 0
+    leftovers:
+      description: What a machine that left the cluster could not remove there.
+      type: list
+      elements: str
+      sample: [Node edge-1]
     last_seen:
       description: When the machine last reported.
       type: str

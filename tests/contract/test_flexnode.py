@@ -140,7 +140,7 @@ def test_status_is_what_the_node_says(bed: Testbed, clients: Sdk) -> None:
     annotations = {
         "flexnode.aks.azure.com/applied-config-version": "1708123456",
         "flexnode.aks.azure.com/last-config-applied": "2026-11-15T07:00:00Z",
-        "flexnode.aks.azure.com/reason": "Applied",
+        "flexnode.aks.azure.com/status": json.dumps({"reason": "Drift", "message": "1 item", "drift": 1}),
     }
     api.post("/api/v1/nodes", {"metadata": {"name": "contract-9", "annotations": annotations}})
     try:
@@ -167,6 +167,7 @@ def test_status_is_what_the_node_says(bed: Testbed, clients: Sdk) -> None:
         assert found["lastConfigApplied"] == "2026-11-15T07:00:00Z"
         assert found["lastSeen"] == "2026-11-15T07:01:00Z"
         assert found["kubeletVersion"] == "v1.34.4"
+        assert (found["reason"], found["message"], found["drift"]) == ("Drift", "1 item", 1)
         listed = [
             one for page in clients.pages(clients.node()) for one in page if one["name"] == "contract-9"
         ]

@@ -33,6 +33,7 @@ def an_answer(name: str, reason: str = "NodeJoined", message: str = "", **change
         "drift": [],
         "phase": "NodeJoined",
         "monitoring": {"status": "Ok", "ok": True, "url": "https://example.org/bundle"},
+        "left": [],
         "timestamp": "2026-11-15T07:00:00+00:00",
         "reason": reason,
         "message": message,

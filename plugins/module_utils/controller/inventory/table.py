@@ -15,7 +15,9 @@ COLUMNS = (
     ("VERSION", "config_version"),
     ("APPLIED", "applied_config_version"),
     ("LAST SEEN", "last_seen"),
+    ("LEFTOVERS", "leftovers"),
     ("REASON", "reason"),
+    ("MESSAGE", "message"),
 )
 
 
@@ -40,5 +42,5 @@ def _cell(row: Any, key: str, unknown: str = "-") -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, (list, tuple)):
-        return str(len(value))
+        return ", ".join(str(one) for one in value) or unknown
     return unknown if value is None or value == "" else str(value)

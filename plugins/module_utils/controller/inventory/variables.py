@@ -58,6 +58,7 @@ VARIABLES: Mapping[str, Variable] = {
     "flexnode_hosts": Variable(),
     "flexnode_max_fail_percentage": Variable("int"),
     "flexnode_proof": Variable("bool"),
+    "flexnode_report": Variable("path"),
     "flexnode_serial": Variable(),
 }
 

@@ -15,6 +15,7 @@ from ..machine.layout import (
     POLL_SERVICE,
     POLL_TIMER,
     PROGRAM_DIR,
+    TEXTFILE_DIRECTORIES,
     UNIT_DIR,
 )
 from ..machine.program import COMMAND, sources
@@ -89,7 +90,7 @@ LogLevelMax=notice
 RuntimeDirectory={COMMAND}
 RuntimeDirectoryMode=0700
 RuntimeDirectoryPreserve=yes
-ReadWritePaths="-{data_dir}"
+ReadWritePaths="-{data_dir}" {" ".join(f'"-{path}"' for path in TEXTFILE_DIRECTORIES)}
 CapabilityBoundingSet={capabilities}
 LockPersonality=yes
 MemoryDenyWriteExecute=yes

@@ -26,6 +26,7 @@ from ..operations.refusal import TRANSIENT
 from ..procedures.arc.departure import leave_azure
 from ..sources.source import Seen, is_tombstone
 from ..sources.watched import LONGEST, Blocked, News, Watched
+from ..status.publish import publish
 from .credential import with_secrets
 
 Say = Callable[[str], None]
@@ -61,11 +62,10 @@ def follow(host: Host, store: Store, watched: Watched, news: News, say: Say) -> 
         settled = blocked.retry_at is None
         store.set_source(replace(watched, settled=settled, blocked=blocked).as_dict())
         store.set_monitoring(failed_with(error, blocked, host))
+        publish(host, store)
         say(f"{error}\nconfiguration {watched.version or 'without a version'} is not applied")
         return NOT_FOLLOWED
-    current = Watched.of(store.source()) or watched  # reconcile has stored it as settled
-    store.set_source(replace(current, blocked=None).as_dict())
-    store.set_monitoring({})
+    follows_again(host, store, watched)
     for warning in (*run.warnings, *taint_warnings(run)):
         say(f"warning: {warning}")
     say(f"configuration {watched.version or 'without a version'} is applied: {run.summary}")
@@ -80,12 +80,21 @@ def finish(host: Host, store: Store, watched: Watched, say: Say) -> int:
         blocked = blocked_by(error, watched, host.clock.now())
         store.set_source(replace(Watched.of(store.source()) or watched, blocked=blocked).as_dict())
         store.set_monitoring(failed_with(error, blocked, host))
+        publish(host, store)
         say(str(error))
         return NOT_FOLLOWED
-    store.set_source(replace(Watched.of(store.source()) or watched, blocked=None).as_dict())
-    store.set_monitoring({})
+    follows_again(host, store, watched)
     say(f"an interrupted change is complete: {run.summary}")
     return 0
+
+
+def follows_again(host: Host, store: Store, watched: Watched) -> None:
+    """What was wrong before is history. Reconcile has settled the source, and published the rest."""
+    current = Watched.of(store.source()) or watched
+    if current.blocked or store.monitoring():
+        store.set_source(replace(current, blocked=None).as_dict())
+        store.set_monitoring({})
+        publish(host, store)
 
 
 def heal(store: Store) -> None:

@@ -234,4 +234,17 @@ def report(host: Host, store: Store, seen: Watched, watched: Watched, code: str,
                 return False
             store.set_source(watched.as_dict())
             store.set_monitoring(now)
+    if not is_published(store, code):
+        from ..status.publish import publish
+
+        publish(host, store)
     return now != before
+
+
+def is_published(store: Store, code: str) -> bool:
+    """Whether the status says this of polling; a run may have been killed before it could say so."""
+    try:
+        status = store.status()
+    except StateCorrupt:
+        return False
+    return status is None or (status["monitoring"].get("code") or "") == code

@@ -16,8 +16,9 @@ from dataclasses import dataclass
 
 from ..engine.records.state import Store
 from ..errors import ConfigMissing, FlexNodeError
-from ..identity.cache import DIRECTORY, RUN_DIR, Cached, private_file
+from ..identity.cache import DIRECTORY, Cached, private_file
 from ..machine.host import Host
+from ..machine.layout import RUN_DIR
 from ..secret import Secret
 
 FILE = f"{DIRECTORY}/poll"

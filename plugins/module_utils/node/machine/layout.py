@@ -12,6 +12,8 @@ BIN_DIR = "/usr/local/bin"
 SBIN_DIR = "/usr/local/sbin"
 UNIT_DIR = "/etc/systemd/system"
 CONTAINERD_DIR = "/etc/containerd"
+# Where node_exporter's textfile collector reads, by its documentation and in Debian's package.
+TEXTFILE_DIRECTORIES = ("/var/lib/node_exporter/textfile_collector", "/var/lib/prometheus/node-exporter")
 RUN_DIR = "/run/aks-flex-node"  # of the present boot only: a tmpfs
 CONTAINERD_SOCKET = "unix:///run/containerd/containerd.sock"
 

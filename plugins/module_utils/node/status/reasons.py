@@ -14,7 +14,8 @@ from ..engine.records.state import Phase
 from ..errors import NodeNotReady, UnitFailed
 from .monitoring import BLOCKED, FAILING
 
-DRIFT, CONTENDED, LEFT = "Drift", "DriftContended", "Left"
+DRIFT, CONTENDED = "Drift", "DriftContended"
+LEFT = "Left"  # by itself; something remains that only an administrator can remove
 INTERRUPTED = "a run is in progress, or was interrupted: the next one continues"
 # What is said about a phase in which nothing is wrong, if there is something to say.
 PHASES = {
@@ -67,12 +68,13 @@ def _phase(phase: str) -> Reason:
 def _wrong(status: Mapping[str, Any], state: Mapping[str, Any], failure: Reason | None) -> Iterator[Reason]:
     """From what stops the node, over what it does not follow, to what only differs."""
     node, phase, following = status["node"], status["phase"], status["monitoring"]
-    if phase == Phase.NOT_STARTED.value and status["left"]:
-        yield Reason(LEFT, f"this machine left its cluster by itself; {'; '.join(status['left'])}")
     if phase == Phase.RESETTING.value:
         yield _phase(phase)
-    if state.get("code"):
-        yield Reason(state["code"], state.get("message", ""))
+    if phase == Phase.NOT_STARTED.value and status["left"]:
+        yield Reason(LEFT, f"this machine left its cluster by itself; {'; '.join(status['left'])}")
+    failed = Reason(state["code"], state.get("message", "")) if state.get("code") else None
+    if failed and not node["ready"]:
+        yield failed
     if stopped := [unit for unit, active in node.get("units", {}).items() if not active]:
         # Before the Node's condition: that one stays Ready for 40 s after the kubelet stopped.
         yield Reason(UnitFailed.code, f"{', '.join(stopped)} not running")
@@ -87,6 +89,8 @@ def _wrong(status: Mapping[str, Any], state: Mapping[str, Any], failure: Reason 
         yield Reason(following["code"], f"the configuration is not applied: {following['message']}")
     if items := [item for item in status["drift"] if not item["item"].startswith(ONLY_NOTED)]:
         yield _drift(items)
+    if failed:  # the last run failed, and the node works: its Node got Ready later
+        yield failed
     if following["status"] == FAILING:
         message = f"can't follow the configuration since {following['since']}: {following['message']}"
         yield Reason(following["code"], message, Verdict.UNKNOWN)

@@ -11,10 +11,9 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ..machine.host import Host
+from ..machine.layout import TEXTFILE_DIRECTORIES
 from .reasons import Verdict, verdict_of
 
-# Of node_exporter's documentation, and of Debian's package.
-DIRECTORIES = ("/var/lib/node_exporter/textfile_collector", "/var/lib/prometheus/node-exporter")
 NAME = "aks_flex_node.prom"
 HEADER = "# Written by aks-flex-node on change (node_textfile_mtime_seconds); unbootstrap removes it.\n"
 
@@ -48,7 +47,7 @@ def remove_textfiles(host: Host) -> None:
 
 def present(host: Host) -> list[str]:
     """The directories that exist: a machine without a collector gets no file."""
-    return [directory for directory in DIRECTORIES if host.stat(directory).is_ == "directory"]
+    return [directory for directory in TEXTFILE_DIRECTORIES if host.stat(directory).is_ == "directory"]
 
 
 def is_ours(content: bytes) -> bool:

@@ -105,9 +105,9 @@ def test_a_table_lines_up_and_shows_what_is_not_known() -> None:
         {"name": "a-long-name", "provisioning_state": "Succeeded", "ready": False},
     ]
     assert table(rows) == [
-        "NODE         STATE      READY  VERSION  APPLIED  LAST SEEN  REASON",
-        "edge-1       Succeeded  yes    17       -        -          -",
-        "a-long-name  Succeeded  no     -        -        -          -",
+        "NODE         STATE      READY  VERSION  APPLIED  LAST SEEN  LEFTOVERS  REASON  MESSAGE",
+        "edge-1       Succeeded  yes    17       -        -          -          -       -",
+        "a-long-name  Succeeded  no     -        -        -          -          -       -",
     ]
 
 
@@ -116,7 +116,7 @@ def test_a_column_may_lie_deeper_and_say_what_its_absence_means() -> None:
     columns = [["HOST", "host"], ["NODE", "status.node.name", "not reachable"], ["DRIFT", "status.drift"]]
     assert table(rows, columns) == [
         "HOST  NODE           DRIFT",
-        "a     n              2",
+        "a     n              x, y",
         "b     not reachable  -",
     ]
 

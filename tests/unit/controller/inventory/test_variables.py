@@ -46,7 +46,13 @@ def test_every_variable_that_is_used_is_in_the_table_and_the_other_way_round() -
 
 
 def test_every_variable_of_a_role_is_in_its_argument_spec() -> None:
-    playbooks = {"flexnode_hosts", "flexnode_max_fail_percentage", "flexnode_proof", "flexnode_serial"}
+    playbooks = {
+        "flexnode_hosts",
+        "flexnode_max_fail_percentage",
+        "flexnode_proof",
+        "flexnode_report",
+        "flexnode_serial",
+    }
     assert set(VARIABLES) - playbooks == set(role_variables())
 
 

@@ -38,8 +38,8 @@ from ansible_collections.aks.flexnode.plugins.module_utils.node.procedures.arc.a
     Registration,
     RegistrationRequest,
 )
+from ansible_collections.aks.flexnode.plugins.module_utils.node.procedures.arc.record import RECORD
 from ansible_collections.aks.flexnode.plugins.module_utils.node.procedures.arc.registration import (
-    RECORD,
     register,
 )
 from ansible_collections.aks.flexnode.plugins.module_utils.node.procedures.arc.roles import ROLES

@@ -20,6 +20,7 @@ from ansible_collections.aks.flexnode.plugins.module_utils.node.errors import (
     FlexNodeError,
     UnitFailed,
 )
+from ansible_collections.aks.flexnode.plugins.module_utils.node.machine.layout import TEXTFILE_DIRECTORIES
 from ansible_collections.aks.flexnode.plugins.module_utils.node.operations.leave import leave
 from ansible_collections.aks.flexnode.plugins.module_utils.node.operations.obtain import store_config
 from ansible_collections.aks.flexnode.plugins.module_utils.node.sources.source import Inline
@@ -31,20 +32,19 @@ from ansible_collections.aks.flexnode.plugins.module_utils.node.status.annotatio
 )
 from ansible_collections.aks.flexnode.plugins.module_utils.node.status.publish import UNPUBLISHED, publish
 from ansible_collections.aks.flexnode.plugins.module_utils.node.status.textfile import (
-    DIRECTORIES,
     NAME,
     metrics,
 )
 from tests.unit.node.fake_api import a_node
 from tests.unit.node.sites import KUBELET, MORE, SHORT, TOKEN, Site, exits_from_now_on
 
-DEBIAN_COLLECTOR = f"{DIRECTORIES[1]}/{NAME}"
+DEBIAN_COLLECTOR = f"{TEXTFILE_DIRECTORIES[1]}/{NAME}"
 
 
 @pytest.fixture
 def scraped(site: Site) -> Site:
     """A site whose machine has node_exporter, as Debian packages it."""
-    site.machine.put(f"{DIRECTORIES[1]}/apt.prom", "apt_upgrades_pending 0\n")
+    site.machine.put(f"{TEXTFILE_DIRECTORIES[1]}/apt.prom", "apt_upgrades_pending 0\n")
     return site
 
 
@@ -198,7 +198,7 @@ def test_a_condition_keeps_the_time_of_its_last_transition(site: Site) -> None:
 def test_leaving_removes_the_textfile_and_what_a_killed_run_left_of_it(scraped: Site) -> None:
     before = scraped.machine.snapshot("/var/lib/prometheus")
     scraped.join()
-    scraped.machine.put(f"{DIRECTORIES[1]}/.{NAME}.0123456789ab", "half")
+    scraped.machine.put(f"{TEXTFILE_DIRECTORIES[1]}/.{NAME}.0123456789ab", "half")
     leave(scraped.machine.host)
     assert scraped.machine.snapshot("/var/lib/prometheus") == before
 
@@ -212,7 +212,7 @@ def test_a_textfile_of_others_is_left_alone(scraped: Site) -> None:
 
 def test_a_machine_without_a_collector_gets_no_textfile(site: Site) -> None:
     site.join()
-    assert not any(site.machine.path(directory).exists() for directory in DIRECTORIES)
+    assert not any(site.machine.path(directory).exists() for directory in TEXTFILE_DIRECTORIES)
 
 
 def test_values_of_a_textfile_are_escaped(site: Site) -> None:

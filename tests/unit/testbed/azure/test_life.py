@@ -59,9 +59,27 @@ def test_status_of_a_node_that_never_was() -> None:
 
 
 def test_status_of_a_node_that_is_gone_keeps_what_was_seen() -> None:
-    found = status(None, None, {"lastSeen": "2026-11-15T07:00:00Z"})
+    found = status(None, None, {"lastSeen": "2026-11-15T07:00:00Z", "reason": "NodeJoined"})
     assert found["conditions"][0]["reason"] == "NodeNotFound"
+    assert "reason" not in found
     assert found["lastSeen"] == "2026-11-15T07:00:00Z"
+
+
+@pytest.mark.parametrize(
+    ("annotation", "said"),
+    [
+        (
+            '{"phase": "NodeJoined", "reason": "Drift", "message": "", "drift": 2, "time": "x"}',
+            {"phase": "NodeJoined", "reason": "Drift", "drift": 2},
+        ),
+        ("{", {}),
+        ("[1]", {}),
+    ],
+)
+def test_a_node_says_what_is_wrong_with_it(annotation: str, said: dict[str, object]) -> None:
+    metadata = {"name": "edge-1", "annotations": {"flexnode.aks.azure.com/status": annotation}}
+    found = status({"metadata": metadata, "status": {}}, None, {})
+    assert {key: value for key, value in found.items() if key != "conditions"} == said
 
 
 def test_the_lease_says_when_a_node_was_last_seen() -> None:

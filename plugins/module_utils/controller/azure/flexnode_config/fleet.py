@@ -220,14 +220,19 @@ def regenerate(connect: Callable[[ArmId], Nodes], members: Sequence[Member], *, 
     return in_parallel(act, members, lambda member: member.name)
 
 
+JOINED = "NodeJoined"  # nothing is wrong
+
+
 def described(resource: Mapping[str, Any], cluster: ArmId) -> Json:
     """A resource as it may be shown: status and configuration, without secrets."""
     node, properties = FlexNode.of(resource), resource.get("properties") or {}
     status = properties.get("status") or {}
     config = properties.get("config")
-    ready: Mapping[str, Any] = next(
-        (one for one in status.get("conditions") or () if one.get("type") == "Ready"), {}
-    )
+    conditions = {one.get("type"): one for one in status.get("conditions") or ()}
+    phase = str(status.get("phase") or "")
+    # What the node says of itself, unless it has not been heard since; or the API does not pass that on.
+    silent = status.get("reason") == JOINED and not node.ready
+    own = conditions.get("Ready", {}) if silent or not status.get("reason") else status
     return {
         "name": node.name,
         "cluster_id": cluster.canonical(),
@@ -235,7 +240,12 @@ def described(resource: Mapping[str, Any], cluster: ArmId) -> Json:
         "applied_config_version": str(status.get("appliedConfigVersion") or ""),
         "provisioning_state": node.provisioning_state,
         "ready": node.ready,
-        "reason": str(ready.get("reason") or ""),
+        "phase": phase,
+        "reason": str(own.get("reason") or ""),
+        "message": str(own.get("message") or ""),
+        "drift": int(status.get("drift") or 0),
+        # A machine that leaves deletes its Node last: one that is still there could not be deleted.
+        "leftovers": [f"Node {node.name}"] if phase == "Resetting" and not node.ready else [],
         "last_seen": str(status.get("lastSeen") or ""),
         "status": status,
         **({"config": redact(config)} if isinstance(config, Mapping) else {}),

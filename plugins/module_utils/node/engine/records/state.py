@@ -188,7 +188,10 @@ class Store:
 
     def set_status(self, status: Mapping[str, Any]) -> None:
         """Store the status; a new timestamp alone is not written (SD cards wear out)."""
-        before = self._read("status.json") or {}
+        try:
+            before = self._read("status.json") or {}
+        except StateCorrupt:
+            before = {}
         if {**before, "timestamp": ""} != {**status, "timestamp": ""}:
             self._write("status.json", status)
 

@@ -242,7 +242,11 @@ def test_what_is_told_of_a_node_opens_no_door() -> None:
         "applied_config_version": "16",
         "provisioning_state": "Succeeded",
         "ready": False,
+        "phase": "",
         "reason": "KubeletNotReady",
+        "message": "",
+        "drift": 0,
+        "leftovers": [],
         "last_seen": "2026-02-26T15:30:45Z",
         "status": status,
         "config": {
@@ -250,3 +254,25 @@ def test_what_is_told_of_a_node_opens_no_door() -> None:
             "kubernetes": {"version": "1.34.4"},
         },
     }
+
+
+def told_of(ready: str, **status: Any) -> dict[str, Any]:
+    conditions = [{"type": "Ready", "status": ready, "reason": "KubeletReports", "message": "of the kubelet"}]
+    return described({"name": "a", "properties": {"status": {"conditions": conditions, **status}}}, PLANT)
+
+
+def test_the_reason_is_what_the_node_says_of_itself() -> None:
+    told = told_of("True", reason="Drift", message="1 item", drift=1, phase="NodeJoined")
+    assert (told["reason"], told["message"], told["drift"], told["leftovers"]) == ("Drift", "1 item", 1, [])
+    told = told_of("True", reason="NodeJoined", phase="NodeJoined")
+    assert (told["reason"], told["message"]) == ("NodeJoined", "")
+
+
+def test_a_node_that_said_it_is_right_and_is_silent_since_is_not_right() -> None:
+    told = told_of("Unknown", reason="NodeJoined", phase="NodeJoined")
+    assert (told["reason"], told["message"]) == ("KubeletReports", "of the kubelet")
+
+
+def test_the_node_of_a_machine_that_left_is_a_leftover() -> None:
+    assert told_of("Unknown", reason="Resetting", phase="Resetting")["leftovers"] == ["Node a"]
+    assert told_of("True", reason="Resetting", phase="Resetting")["leftovers"] == [], "it is leaving now"
