@@ -23,7 +23,8 @@ from tests.e2e import cloud, fleet, following, updating
 from tests.e2e.conftest import MachineMaker
 from tests.e2e.following import TIMER, Follower, journal, scale, status, unscale
 from tests.e2e.identities import ARM, GRANTOR_ROLES, registrar, resource_group
-from tests.e2e.photograph import differences, photograph
+from tests.e2e.photograph import photograph
+from tests.e2e.test_arc import given_back
 
 OLD, NEW = versions.KUBERNETES_OLD_PATCH, versions.KUBERNETES
 PRINCIPAL, VM, ARC, BLOB, URL, TIMED = (
@@ -381,7 +382,7 @@ class TestArc:
         assert edge.member.arc_resource() == {}
         assert self.assignments(edge) == assigned
         unscale(edge.machine)
-        assert differences(before, photograph(edge.machine)) == []
+        assert given_back(before, edge.machine) == []
 
 
 @pytest.fixture(scope="module")
