@@ -201,16 +201,13 @@ TABLE: dict[str, dict[str, Row]] = {
 }
 
 
-def rows() -> list[Any]:
-    """Each group once; the first is quick to see."""
-    return [pytest.param(name, marks=pytest.mark.smoke) if name == "units" else name for name in TABLE]
-
-
 def test_the_table_is_long_enough() -> None:
     assert sum(len(group) for group in TABLE.values()) >= 25
 
 
-@pytest.mark.parametrize("group", rows())
+@pytest.mark.parametrize(
+    "group", [pytest.param(name, marks=[pytest.mark.smoke] * (name == "units")) for name in TABLE]
+)
 def test_changes_by_hand(node: Node, group: str) -> None:
     assert node.check() == (0, ""), "there is nothing to find yet"
     for row in TABLE[group].values():
