@@ -120,7 +120,7 @@ def test_a_node_that_is_right(watched: Watched) -> None:
     annotation, condition = watched.node()
     assert condition["status"] == "True"
     assert (annotation["phase"], annotation["drift"]) == ("NodeJoined", 0)
-    assert watched.machine.run(["aks-flex-node", "status"]).status == 0
+    assert watched.machine.run(["aks-flex-node", "status"]).returncode == 0
     mode = watched.machine.run(["stat", "-c", "%a %U", TEXTFILE]).stdout.split()
     assert mode == ["644", "root"]
 
