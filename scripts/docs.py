@@ -92,7 +92,6 @@ NO_EFFECT = (
     "agent.logFile",
     "agent.logLevel",
     "azure.vpn.",
-    "drift.",
     "npd.",
     "paths.configDir",
     "paths.logDir",
@@ -110,8 +109,7 @@ REFUSED = (
 )
 # Fields that are not refused where something else is there.
 ONLY_WITH: Mapping[str, str] = {
-    "continuousMonitoring": "With source `rp` (and an Azure identity), `blob`, or a durable `url`. "
-    "Drift is reported, not repaired."
+    "continuousMonitoring": "With source `rp` (and an Azure identity), `blob`, or a durable `url`."
 }
 
 # What each item on a machine is for, by its name; a pattern gathers several in one row.

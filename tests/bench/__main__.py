@@ -32,7 +32,8 @@ def rounds(lab: Lab, count: int, skipped: Collection[str]) -> list[Sample]:
             for sample in case(lab):
                 taken.append(sample)
                 parts = "".join(f"  {name} {value:.2f}" for name, value in sample.parts.items())
-                say(f"  {sample.case:18} {sample.seconds:6.2f} s{parts}")
+                unit = "" if sample.case in report.OTHER_UNITS else " s"
+                say(f"  {sample.case:18} {sample.seconds:6.2f}{unit}{parts}")
     return taken
 
 

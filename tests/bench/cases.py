@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from tests.bench import controller, report, updates
+from tests.bench import controller, report, ticks, updates
 from tests.bench.lab import CONFIG, ON_NODE, PROGRAM, Lab, Unwell
 from tests.bench.watch import Measured, measure
 
@@ -115,6 +115,11 @@ def rolled_back(lab: Lab) -> Iterator[Sample]:
     yield from (Sample(*found) for found in updates.rollback(lab))
 
 
+def follows(lab: Lab) -> Iterator[Sample]:
+    """A node that follows a URL: what its ticks cost, and how soon it acts."""
+    yield from (Sample(*found) for found in ticks.costs(lab))
+
+
 ALL: tuple[Callable[[Lab], Iterator[Sample]], ...] = (
     floor,
     playbook,
@@ -124,5 +129,6 @@ ALL: tuple[Callable[[Lab], Iterator[Sample]], ...] = (
     five_hosts,
     patch_upgrade,
     rolled_back,
+    follows,
     controller_200_hosts,
 )

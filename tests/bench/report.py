@@ -23,6 +23,12 @@ GAP = "kubelet gap"
 UPGRADE = "upgrade"
 ROLLBACK = "rollback"
 CONTROLLER = "200 hosts"
+LABEL = "new label"
+REPAIR = "stopped kubelet"
+# Not seconds: each is the median of ten ticks.
+TICK, TICK_RSS, TICK_BYTES = "tick, CPU ms", "tick, MB", "tick, bytes"
+DRIFT = "drift check, CPU ms"
+OTHER_UNITS = (TICK, TICK_RSS, TICK_BYTES, DRIFT)
 
 ABOUT = {
     FLOOR: "a shell script copies binaries and files and starts two units",
@@ -38,6 +44,12 @@ ABOUT = {
     GAP: "patch upgrade: between the old kubelet's end and the new one's start",
     UPGRADE: "patch upgrade: from the new kubelet's start to Ready with the new version",
     ROLLBACK: "aks-flex-node update that makes the kubelet exit, until the old configuration works again",
+    LABEL: "a label changed at the polled URL: from the poll to the Node",
+    REPAIR: "kubelet stopped by hand, until it runs again; the timer as installed",
+    TICK: "a poll that finds nothing, without the whole drift check",
+    TICK_RSS: "the same: memory at its peak",
+    TICK_BYTES: "the same: bytes of TCP, both ways, with TLS",
+    DRIFT: "a poll that finds nothing, with the whole drift check",
     CONTROLLER: "the controller's part of bootstrap for 200 hosts, no machine",
 }
 
@@ -61,6 +73,11 @@ AIMS = {
     "rollback_s": Aim(30, must=30),
     "modules_per_join": Aim(8),
     "controller_200_hosts_s": Aim(5),
+    "tick_cpu_ms": Aim(100, must=200),
+    "tick_rss_mb": Aim(25, must=40),
+    "drift_cpu_ms": Aim(300, must=600),
+    "label_latency_s": Aim(5, must=10),
+    "repair_s": Aim(40, must=60),
 }
 
 
@@ -85,6 +102,12 @@ def figures(samples: Samples, modules_per_join: int) -> dict[str, float]:
         "upgrade_s": round(median[UPGRADE], 3),
         "rollback_s": round(median[ROLLBACK], 3),
         "controller_200_hosts_s": round(median[CONTROLLER], 3),
+        "tick_cpu_ms": round(median[TICK], 1),
+        "tick_rss_mb": round(median[TICK_RSS], 1),
+        "tick_bytes": round(median[TICK_BYTES]),
+        "drift_cpu_ms": round(median[DRIFT], 1),
+        "label_latency_s": round(median[LABEL], 3),
+        "repair_s": round(median[REPAIR], 3),
     }
 
 
@@ -103,6 +126,10 @@ def times_table(samples: Samples) -> str:
     rows = [f"{'case':18} {'median':>8} {'min':>8} {'max':>8} {'x floor':>8}"]
     for case, seconds in samples.items():
         middle = statistics.median(seconds)
+        if case in OTHER_UNITS:
+            numbers = (f"{value:8.0f}" for value in (middle, min(seconds), max(seconds)))
+            rows.append(f"{case:18} {' '.join(numbers)} {'':8}  {ABOUT[case]}")
+            continue
         rows.append(
             f"{case:18} {middle:7.2f}s {min(seconds):7.2f}s {max(seconds):7.2f}s {middle / floor:8.2f}"
             f"  {ABOUT[case]}"

@@ -23,6 +23,12 @@ SAMPLES = {
     report.UPGRADE: [2.0, 3.0, 4.0],
     report.ROLLBACK: [14.0, 15.0, 29.0],
     report.CONTROLLER: [4.0, 3.0, 8.0],
+    report.TICK: [80.0, 82.0, 90.0],
+    report.TICK_RSS: [21.0, 21.0, 21.0],
+    report.TICK_BYTES: [4000.0, 4100.0, 4100.0],
+    report.DRIFT: [190.0, 200.0, 250.0],
+    report.LABEL: [1.5, 1.6, 3.0],
+    report.REPAIR: [25.0, 20.0, 39.0],
 }
 KEYS = {
     "floor_s",
@@ -41,6 +47,12 @@ KEYS = {
     "upgrade_s",
     "rollback_s",
     "controller_200_hosts_s",
+    "tick_cpu_ms",
+    "tick_rss_mb",
+    "tick_bytes",
+    "drift_cpu_ms",
+    "label_latency_s",
+    "repair_s",
 }
 
 

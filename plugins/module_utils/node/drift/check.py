@@ -30,7 +30,7 @@ from ..machine.running import confirm, main_process
 from ..node_object.labels import label_key
 from ..node_object.taints import taint_changes
 from ..node_object.this_node import ThisNode
-from ..operations.newest_program import without_older_program
+from ..operations.newest_program import ALTERED, altered_program, without_older_program
 from ..resources.units import Unit
 from .classes import finding_of
 from .others import certificates, drop_ins
@@ -84,6 +84,7 @@ def look(host: Host, store: Store, document: Mapping[str, Any], now: float) -> S
     config = parse(document, purpose="join", pollable=True)
     facts = gather(host, stored=store.state().get("facts"))
     resources, ownership = wanted(COMPONENTS, config, facts)
+    altered = altered_program(resources)
     resources, _warnings = without_older_program(host, resources)
     plan = make_plan(resources, host, store, ownership)
     for unit in (item for item in resources if isinstance(item, Unit) and item.binary):
@@ -92,6 +93,7 @@ def look(host: Host, store: Store, document: Mapping[str, Any], now: float) -> S
     client = "" if node.uses_tokens else node.identity
     ours = {resource.name for resource in resources}
     findings = (
+        *([Finding(f"program:{altered}", REPORT, f"{altered} {ALTERED}")] if altered else ()),
         *(finding_of(step) for step in plan.steps),
         *certificates(host, client, cluster_ca(config), now),
         *drop_ins(host, SERVICES, ours),

@@ -28,6 +28,16 @@ sys.exit(main())
 """
 
 
+def place() -> str:
+    """The directory that this program runs from; an installed one is named by the digest of its files."""
+    import os
+
+    directory = os.path.abspath(__file__)
+    for _level in ("program.py", "machine", PACKAGE):
+        directory = os.path.dirname(directory)
+    return directory
+
+
 def sources() -> dict[str, bytes]:
     """All files of the installed command: the version that runs now is the version that is installed."""
     from importlib.resources import files

@@ -5,17 +5,20 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Sequence
 
 from ..config.types.values import Version
 from ..machine.host import Host
-from ..machine.layout import BIN_DIR
-from ..machine.program import COMMAND, PACKAGE, VERSION
+from ..machine.layout import AGENT_DIR, BIN_DIR
+from ..machine.program import COMMAND, PACKAGE, VERSION, place
 from ..resources.base import Resource
+from ..resources.paths import Link
 from ..resources.program import Program
 
 LINK = f"{BIN_DIR}/{COMMAND}"
+ALTERED = "was changed by hand: install it again, with the bootstrap playbook or the file that it came from"
 
 
 def installed_version(host: Host) -> Version | None:
@@ -30,8 +33,22 @@ def installed_version(host: Host) -> Version | None:
         return None
 
 
+def altered_program(resources: Sequence[Resource]) -> str:
+    """The directory of the installed program that runs now, if its files are not those it was named by."""
+    wanted = [item.path for item in resources if isinstance(item, Program)]
+    here = place()
+    return here if os.path.dirname(here) == AGENT_DIR and wanted and here not in wanted else ""
+
+
 def without_older_program(host: Host, resources: Sequence[Resource]) -> tuple[list[Resource], list[str]]:
-    """The resources without our own program if the machine has a newer one; and a warning that says so."""
+    """The resources without our own program if the machine has a newer one; and a warning that says so.
+
+    The same if the program that runs was changed by hand: it must not take itself for a new version.
+    """
+    if altered := altered_program(resources):
+        others = [item for item in resources if not isinstance(item, Program)]
+        link = Link(LINK, f"{altered}/{COMMAND}")
+        return [link if item.name == LINK else item for item in others], [f"{altered} {ALTERED}"]
     installed = installed_version(host)
     if installed is None or installed <= Version.parse(VERSION):
         return list(resources), []

@@ -6,7 +6,10 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 import time
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -24,6 +27,7 @@ from ansible_collections.aks.flexnode.plugins.module_utils.node.drift.record imp
 from ansible_collections.aks.flexnode.plugins.module_utils.node.engine.records.checked import CHECKED
 from ansible_collections.aks.flexnode.plugins.module_utils.node.engine.records.state import DATA_DIR
 from ansible_collections.aks.flexnode.plugins.module_utils.node.machine.host import Host, PathState
+from ansible_collections.aks.flexnode.plugins.module_utils.node.machine.layout import AGENT_DIR
 from ansible_collections.aks.flexnode.plugins.module_utils.node.machine.running import (
     CONFIRMED,
     confirm,
@@ -490,6 +494,36 @@ def test_the_process_of_a_script_is_its_interpreter(drifting: Drifting) -> None:
 
 def test_a_process_that_ended_is_no_difference(drifting: Drifting) -> None:
     assert runs_installed(drifting.machine.host, 4711, "/usr/local/bin/kubelet")
+
+
+# -- our own command ---------------------------------------------------------------------------------------
+
+
+def test_a_program_that_was_changed_does_not_take_itself_for_a_new_version(
+    drifting: Drifting, tmp_path: Path
+) -> None:
+    """Run as it is installed, from a place that is named by the digest of other files."""
+    (installed,) = drifting.machine.path(AGENT_DIR).iterdir()
+    code = f"""
+import sys
+sys.path.insert(0, {str(installed)!r})
+from flexnode.machine import layout
+layout.AGENT_DIR = {str(installed.parent)!r}
+from flexnode.components import agent
+from flexnode.resources.program import Program
+from flexnode.operations.newest_program import altered_program
+wanted = [Program(layout.AGENT_DIR, agent.sources(), "aks-flex-node")]
+print(altered_program(wanted))
+"""
+
+    def altered() -> str:
+        run = [sys.executable, "-I", "-B", "-c", code]
+        return subprocess.run(run, capture_output=True, text=True, check=True).stdout.strip()
+
+    assert altered() == ""
+    with (installed / "flexnode/secret.py").open("a") as file:
+        file.write("# mine\n")
+    assert altered() == str(installed)
 
 
 def test_the_record_of_a_store_that_has_none(machine: Machine) -> None:

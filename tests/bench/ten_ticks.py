@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Runs on the node: ticks as the timer starts them, each in a process of its own; prints what each cost.
+
+`ten_ticks.py COUNT quick|whole`. One JSON object per line: CPU milliseconds, MB at the peak, bytes received
+and sent by TCP, with TLS and headers. Python's standard library only.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+import json
+import os
+import socket
+import struct
+import subprocess
+import sys
+from typing import Any
+
+COMMAND = "/usr/local/bin/aks-flex-node"
+CHECKED = "/run/aks-flex-node/drift-checked"  # without it the whole check is due
+ACKED, RECEIVED = 120, 128  # of struct tcp_info: bytes that the peer has, bytes that we have
+
+
+def tick() -> int:
+    """One tick, which writes to standard output how many bytes its connections took."""
+    total = 0
+    close = http.client.HTTPConnection.close
+
+    def counted(self: Any) -> None:
+        nonlocal total
+        if self.sock is not None:
+            with contextlib.suppress(OSError):
+                info = self.sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 256)
+                total += sum(struct.unpack_from("=Q", info, place)[0] for place in (ACKED, RECEIVED))
+        close(self)
+
+    http.client.HTTPConnection.close = counted  # type: ignore[method-assign]
+    sys.path.insert(0, os.path.dirname(os.path.realpath(COMMAND)))
+    from flexnode.follow.tick import main  # type: ignore[import-not-found]
+
+    status: int = main()
+    sys.stdout.write(f"{total}\n")
+    return status
+
+
+def measured(*, whole: bool) -> dict[str, float]:
+    """What one tick cost."""
+    with contextlib.suppress(FileNotFoundError):
+        if whole:
+            os.remove(CHECKED)
+    argv = [sys.executable, "-I", __file__, "one"]
+    with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True) as process:
+        said = process.stdout.read() if process.stdout else ""
+        _pid, status, spent = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode:
+        sys.exit(f"a tick failed with status {process.returncode}: {said}")
+    cpu = (spent.ru_utime + spent.ru_stime) * 1000
+    return {"cpu_ms": cpu, "rss_mb": spent.ru_maxrss / 1024, "bytes": float(said.split()[-1])}
+
+
+if __name__ == "__main__":
+    if sys.argv[1] == "one":
+        sys.exit(tick())
+    for _number in range(int(sys.argv[1])):
+        print(json.dumps(measured(whole=sys.argv[2] == "whole")))
