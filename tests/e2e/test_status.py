@@ -90,7 +90,8 @@ class Watched:
 
 def line(table: str, host: str) -> list[str]:
     """The words of a machine's line."""
-    (found,) = (words for words in (row.split() for row in table.splitlines()) if host in words[:2])
+    lines = (row.strip().removeprefix("- ").strip("'\"").split() for row in table.splitlines())
+    (found,) = (words for words in lines if words[:1] == [host])
     return found
 
 
