@@ -90,7 +90,8 @@ class Watched:
 
 def line(table: str, host: str) -> list[str]:
     """The words of a machine's line."""
-    (found,) = (words for words in (row.split() for row in table.splitlines()) if host in words[:2])
+    lines = (row.strip().removeprefix("- ").strip("'\"").split() for row in table.splitlines())
+    (found,) = (words for words in lines if words[:1] == [host])
     return found
 
 
@@ -120,7 +121,7 @@ def test_a_node_that_is_right(watched: Watched) -> None:
     annotation, condition = watched.node()
     assert condition["status"] == "True"
     assert (annotation["phase"], annotation["drift"]) == ("NodeJoined", 0)
-    assert watched.machine.run(["aks-flex-node", "status"]).status == 0
+    assert watched.machine.run(["aks-flex-node", "status"]).returncode == 0
     mode = watched.machine.run(["stat", "-c", "%a %U", TEXTFILE]).stdout.split()
     assert mode == ["644", "root"]
 

@@ -107,7 +107,7 @@ def test_variables_of_the_page_are_those_of_the_roles_and_playbooks() -> None:
         if name.startswith("flexnode_")
     }
     playbooks = "".join(path.read_text() for path in ROOT.glob("playbooks/*.yml"))
-    names = "hosts|kubeconfig|proof|url_directory|serial|max_fail_percentage"
+    names = "hosts|kubeconfig|proof|report|url_directory|serial|max_fail_percentage"
     in_playbooks = set(re.findall(rf"\bflexnode_(?:{names})\b", playbooks))
     page = text_of(ROOT / "docs" / "variables.md")
     on_page = set(re.findall(r"^\| `(flexnode_\w+)` \|", page, re.MULTILINE))

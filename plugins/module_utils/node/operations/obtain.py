@@ -34,7 +34,7 @@ from ..net.proxy import proxies
 from ..node_object.this_node import ThisNode
 from ..secret import REDACTED
 from ..sources.flexnode_config import digest_for, resource_id, url_of
-from ..sources.source import Fetched, Inline, Seen, Source, Stored, Url
+from ..sources.source import Fetched, Inline, Seen, Source, Stored, Url, is_bundle
 from ..sources.watched import Watched
 from ..status.publish import publish
 from .checks import check_name, check_secrets, check_token, has_joined
@@ -233,13 +233,6 @@ def with_resource(
         blocked=None,
     )
     return now if now == known else replace(now, settled=False, etag="")
-
-
-def is_bundle(source: Source, fetched: Fetched) -> bool:
-    """Whether a document may come from a resource provider: a bundle, and not a bare document."""
-    if isinstance(source, Inline):
-        return "config" in source.document
-    return isinstance(source, Url) or fetched.version is not None
 
 
 def watched_source(

@@ -16,9 +16,8 @@ from ..config.parse import parse
 from ..engine.records.state import store_of
 from ..errors import ConfigInvalid, FlexNodeError, NotAvailable, Problem
 from ..machine.host import Host
-from ..operations.obtain import is_bundle
 from ..secret import REDACTED
-from ..sources.source import Source
+from ..sources.source import Source, is_bundle
 from .finding import Finding, error
 
 # If the document can't be used, the machine is checked with defaults.

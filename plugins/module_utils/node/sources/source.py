@@ -139,3 +139,10 @@ class Url:
 def is_tombstone(bundle: Mapping[str, Any]) -> bool:
     """Whether a bundle is a tombstone: its owner deleted the configuration, and the node must leave."""
     return bundle.get("tombstone") is True
+
+
+def is_bundle(source: Source, fetched: Fetched) -> bool:
+    """Whether a document may come from a resource provider: a bundle, and not a bare document."""
+    if isinstance(source, Inline):
+        return "config" in source.document
+    return isinstance(source, Url) or fetched.version is not None
