@@ -24,8 +24,8 @@ def write_textfiles(host: Host, status: Mapping[str, Any]) -> None:
     for directory in present(host):
         path = f"{directory}/{NAME}"
         before = host.read(path)
+        clear_half_written(host, directory)
         if before != content and (before is None or is_ours(before)):
-            clear_half_written(host, directory)
             host.write(path, content, 0o644)
 
 
