@@ -8,7 +8,6 @@ and sent by TCP, with TLS and headers. Python's standard library only.
 from __future__ import annotations
 
 import contextlib
-import http.client
 import json
 import os
 import socket
@@ -19,23 +18,22 @@ from typing import Any
 
 COMMAND = "/usr/local/bin/aks-flex-node"
 CHECKED = "/run/aks-flex-node/drift-checked"  # without it the whole check is due
-ACKED, RECEIVED = 120, 128  # of struct tcp_info: bytes that the peer has, bytes that we have
+RECEIVED, SENT = 128, 200  # of struct tcp_info (linux/tcp.h): bytes of both directions
 
 
 def tick() -> int:
     """One tick, which writes to standard output how many bytes its connections took."""
     total = 0
-    close = http.client.HTTPConnection.close
+    close = socket.socket._real_close  # type: ignore[attr-defined]
 
-    def counted(self: Any) -> None:
+    def counted(self: socket.socket, *arguments: Any) -> None:
         nonlocal total
-        if self.sock is not None:
-            with contextlib.suppress(OSError):
-                info = self.sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 256)
-                total += sum(struct.unpack_from("=Q", info, place)[0] for place in (ACKED, RECEIVED))
-        close(self)
+        with contextlib.suppress(OSError, struct.error):  # not of TCP
+            info = self.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 256)
+            total += sum(struct.unpack_from("=Q", info, place)[0] for place in (RECEIVED, SENT))
+        close(self, *arguments)
 
-    http.client.HTTPConnection.close = counted  # type: ignore[method-assign]
+    socket.socket._real_close = counted  # type: ignore[attr-defined]
     sys.path.insert(0, os.path.dirname(os.path.realpath(COMMAND)))
     from flexnode.follow.tick import main  # type: ignore[import-not-found]
 
