@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import Optional
 
 from ..config.model import NodeConfig
 from ..config.parse import parse
@@ -39,7 +40,7 @@ from .runtime_users import (
 )
 
 Act = Callable[[str, Callable[[], None]], None]
-InAzure = Callable[[NodeConfig | None], list[str]]  # returns what remains, and why
+InAzure = Callable[[Optional[NodeConfig]], list[str]]  # noqa: UP045 - returns what remains, and why
 
 NETWORK_NAMESPACES = "/run/netns"
 RUNTIME_STATE = "/run/containerd"
