@@ -91,9 +91,10 @@ class Patient:
 
 
 def lasting(photo: dict[str, Any]) -> dict[str, Any]:
-    """What two joins have in common: no times, and not what daemons and the journal keep."""
+    """What two joins have in common: no times, and not what daemons, the journal, the log and the status keep."""
     passing = re.compile(
-        r"/var/lib/(kubelet|containerd|cni)(/|$)|/var/lib/aks-flex-node/(journal|origins)|/\.manifest\.json$"
+        r"/var/lib/(kubelet|containerd|cni)(/|$)|/var/lib/aks-flex-node/(journal|origins|status\.json)"
+        r"|/var/log/aks-flex-node/agent\.log$|/\.manifest\.json$"
     )
     files = {
         path: facts[:3] + facts[-1:]
