@@ -91,7 +91,7 @@ class Patient:
 
 
 def lasting(photo: dict[str, Any]) -> dict[str, Any]:
-    """What two joins have in common: no times, and not what daemons, the journal, the log and the status keep."""
+    """What two joins have in common: no times, and not what daemons, journal, log and status keep."""
     passing = re.compile(
         r"/var/lib/(kubelet|containerd|cni)(/|$)|/var/lib/aks-flex-node/(journal|origins|status\.json)"
         r"|/var/log/aks-flex-node/agent\.log$|/\.manifest\.json$"
