@@ -72,7 +72,7 @@ def report(path: str, rows: list[Row], now: float) -> str:
 
 
 def write(path: str, content: str) -> None:
-    """Replace the file at once: somebody may be looking at the old one."""
+    """Replace the file at once: the old one may be open in a browser."""
     directory = os.path.dirname(os.path.abspath(path))
     try:
         descriptor, temporary = tempfile.mkstemp(dir=directory, prefix=".flexnode-report-")

@@ -159,11 +159,11 @@ def the_bundle_has_no_secret(edge: Edge) -> None:
     """The secrets are where they really are, and in the journal, where a careless program may put them."""
     for unit in ("aks-flex-node", "kubelet"):
         edge.machine.run(["systemd-cat", "-t", unit], input=f"token {edge.token} proxy {PASSWORD}\n")
-    status, said = edge.run("debug", "--output", "/root/bundle.tar.gz")
+    status, said = edge.run("debug", "--output", "/srv/bundle.tar.gz")
     assert status == 0, said
-    assert edge.shell("stat -c %a /root/bundle.tar.gz").strip() == "600"
-    names = edge.shell("tar -tzf /root/bundle.tar.gz")
-    everything = edge.shell("tar -xzOf /root/bundle.tar.gz | tr -d '\\000'")
+    assert edge.shell("stat -c %a /srv/bundle.tar.gz").strip() == "600"
+    names = edge.shell("tar -tzf /srv/bundle.tar.gz")
+    everything = edge.shell("tar -xzOf /srv/bundle.tar.gz | tr -d '\\000'")
     for part in (
         "status.json",
         "plan.txt",
@@ -183,7 +183,7 @@ def the_bundle_has_no_secret(edge: Edge) -> None:
     keys = edge.shell("grep -v -- ----- /var/lib/kubelet/pki/kubelet-client-current.pem | tail -n 3").split()
     for secret in (edge.token, PASSWORD, *keys):
         assert secret not in everything
-    edge.shell("rm /root/bundle.tar.gz")
+    edge.shell("rm /srv/bundle.tar.gz")
 
 
 def the_agent_follows_a_url(bed: Testbed, edge: Edge) -> None:

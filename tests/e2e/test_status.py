@@ -146,9 +146,9 @@ def test_a_document_that_is_refused(watched: Watched) -> None:
     run = watched.group.play("bootstrap", changed(watched.group.document, node={"maxPods": 9999}))
     assert run.status != 0
     document = json.dumps(changed(watched.group.document, node={"maxPods": 9999}))
-    watched.machine.run(["tee", "/root/refused.json"], input=document)
-    watched.machine.run(["chmod", "600", "/root/refused.json"])
-    done = watched.machine.run(["aks-flex-node", "update", "--config", "/root/refused.json"], check=False)
+    watched.machine.run(["tee", "/srv/refused.json"], input=document)
+    watched.machine.run(["chmod", "600", "/srv/refused.json"])
+    done = watched.machine.run(["aks-flex-node", "update", "--config", "/srv/refused.json"], check=False)
     assert "FLEX-1101" in done.stderr
     reasons, shown = watched.everywhere()
     assert reasons == {"FLEX-1101"}

@@ -45,7 +45,7 @@ class Drift:
 
     record: DriftRecord
     repairs: frozenset[str] = frozenset()  # keys of items to be repaired now
-    unsure: str = ""  # what could not be read from here; somebody with all rights has to check
+    unsure: str = ""  # what could not be read from here; the apply service, with all rights, checks again
 
     @property
     def what(self) -> list[str]:
