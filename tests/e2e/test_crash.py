@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -77,11 +77,18 @@ class Patient:
     before: dict[str, Any]  # its photograph before we came
     joined: dict[str, Any]  # after an undisturbed join
     kinds: tuple[str, ...]
+    reported: dict[str, Any] = field(default_factory=dict)  # its status then
 
     def run(self, *arguments: str) -> tuple[int, str]:
         """The command, undisturbed."""
         done = self.machine.run(["python3", PROGRAM, *arguments], check=False, timeout=300)
         return done.returncode, done.stdout + done.stderr
+
+    def status(self) -> dict[str, Any]:
+        """What status.json reports, without the times of this run and of its certificate."""
+        found: dict[str, Any] = json.loads(self.machine.read("/var/lib/aks-flex-node/status.json"))
+        node = {name: value for name, value in found["node"].items() if name != "certificate"}
+        return {**found, "node": node, "timestamp": ""}
 
     def killed(self, kind: str, method: str, *arguments: str) -> None:
         """The command, killed after its first effect on an item of a kind."""
@@ -122,7 +129,7 @@ def patient(bed: Testbed, machines: MachineMaker, tmp_path_factory: pytest.TempP
     made.kinds = tuple(dict.fromkeys(re.findall(r"^\+\+\+ ([a-z]+):", plan, re.MULTILINE)))
     status, said = made.run("join", "--config", CONFIG)
     assert status == 0, said
-    made.joined = lasting(photograph(machine))
+    made.joined, made.reported = lasting(photograph(machine)), made.status()
     status, said = made.run("unbootstrap")
     assert status == 0, said
     assert differences(before, photograph(machine)) == []
@@ -137,6 +144,7 @@ def kill_at(kind: str, bed: Testbed, patient: Patient) -> list[str]:
     assert fleet.is_ready(fleet.node(bed, NAME))
     assert patient.run("plan") == (0, "nothing to do\n")
     joined = differences(patient.joined, lasting(photograph(patient.machine)))
+    assert patient.status() == patient.reported
     patient.killed(kind, "restore", "unbootstrap")
     status, said = patient.run("unbootstrap")
     assert status == 0, said

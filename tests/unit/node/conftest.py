@@ -14,6 +14,7 @@ from hypothesis import settings
 
 from tests.unit.node.fakes import Machine
 from tests.unit.node.servers import Pki
+from tests.unit.node.sites import Site, a_site
 
 # How long an example takes says more about who else uses the machine than about the code.
 settings.register_profile("any-machine", deadline=None)
@@ -50,6 +51,16 @@ def debian(machine: Machine) -> Machine:
 def pki(tmp_path_factory: pytest.TempPathFactory) -> Pki:
     """A CA with a server's and a client's certificate."""
     return Pki.make(tmp_path_factory.mktemp("pki"))
+
+
+@pytest.fixture
+def site(debian: Machine, pki: Pki) -> Iterator[Site]:
+    """A machine that can join: with a mirror and an API server."""
+    debian.path("/var/lib").mkdir(parents=True)
+    debian.path("/var/log").mkdir()
+    debian.path("/opt").mkdir()
+    with a_site(debian, pki) as made:
+        yield made
 
 
 @pytest.fixture
