@@ -21,6 +21,7 @@ from ...machine.clock import Clock
 from ...net.http_client import HttpClient, HttpFailure
 from ...net.kube import KubeClient
 from ...node_object.rights import acts_of, binding_command, roles_of
+from ...sources.machines import ROLE as POOL_ROLE_ID
 from .errors import ArmUnusable, RolesMissing
 
 PERMISSIONS = "providers/Microsoft.Authorization/permissions?api-version=2022-04-01"
@@ -67,6 +68,13 @@ ROLES = {
         ),
     )
 }
+# Of a FlexNodes pool, at the pool. It has no right to read permissions: only a request shows that it works.
+POOL_ROLE = Role(
+    "flex-node-agent",
+    "Azure Kubernetes Service Flex Node Agent Role",
+    POOL_ROLE_ID,
+    f"{AKS}/agentPools/machines/read",
+)
 PROFILES = ("certificate", "token")
 # Three roles let the kubelet authenticate with its Azure identity. With a certificate it needs none of them:
 # requesting one is a binding in the cluster. Reader lets the node poll its configuration.
