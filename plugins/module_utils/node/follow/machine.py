@@ -35,7 +35,6 @@ from ..sources.machines import ROLE, Goal, goal_of_document, pool_of
 from ..sources.watched import News, Watched, pausing
 from .own_node import below, is_due, look, lost_certificate, note_asked
 from .report import is_unfinished, poll_failed, report, start_apply
-from .resource import TOMBSTONE, get
 from .watch import watch_drift
 
 Say = Callable[[str], None]
@@ -246,6 +245,8 @@ def request_machine(
     host: Host, store: Store, watched: Watched, document: Mapping[str, Any], node: NodeIs
 ) -> Found:
     """The goal of the machine, and what it means; an error if there is none that can be used."""
+    from .resource import get  # identities and tokens: only when Azure is asked
+
     try:
         answer, _token = get(host, store, watched, watched.url)
     except HttpFailure as failure:
@@ -285,6 +286,8 @@ def not_returned(host: Host, store: Store, watched: Watched, failure: HttpFailur
     listing = request_list(host, store, watched) if watched.found else Reply(0)
     found = verdict(watched, reply, listing, host.clock.now())
     if found is Verdict.LEAVES:
+        from .resource import TOMBSTONE
+
         return Found(Step.APPLY, node, TOMBSTONE)
     why = "Azure Resource Manager answers ResourceNotFound"
     if found is Verdict.MISSING:
@@ -304,6 +307,8 @@ def not_returned(host: Host, store: Store, watched: Watched, failure: HttpFailur
 
 def request_list(host: Host, store: Store, watched: Watched) -> Reply:
     """The machines of the pool, as far as it answers."""
+    from .resource import get
+
     version = watched.url.partition("api-version=")[2]
     url = url_of(endpoint_of(watched), pool_of(watched.resource), version, "/machines")
     try:
