@@ -36,6 +36,9 @@ PROVOKED = {
     "FLEX-1109": "unit/node/follow/test_resource.py::test_a_resource_that_never_was_removes_nothing",
     "FLEX-1110": "unit/node/follow/test_resource.py::"
     "test_another_principal_without_the_right_to_ask_is_refused",
+    "FLEX-1111": "unit/node/sources/test_machines.py::test_a_machine_that_is_not_ready_is_not_used",
+    "FLEX-1112": "unit/node/sources/test_machines.py::test_max_pods_of_a_machine_can_not_change",
+    "FLEX-1113": "unit/node/sources/test_bootstrap_data.py::test_a_missing_field_is_named",
     "FLEX-1201": "e2e/test_errors.py::test_bad_day",
     "FLEX-1202": "e2e/test_errors.py::test_bad_day",
     "FLEX-1203": "e2e/test_errors.py::test_bad_day",

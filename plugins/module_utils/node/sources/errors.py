@@ -1,7 +1,7 @@
 # Copyright: (c) 2026, aks.flexnode contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Errors of a flexNodeConfig resource that is polled."""
+"""Errors of what a node has in Azure: a flexNodeConfig resource, or a machine of a FlexNodes pool."""
 
 from __future__ import annotations
 
@@ -22,4 +22,28 @@ class CredentialMissing(FlexNodeError):
     remedy = (
         "push it to the machine: ansible-playbook aks.flexnode.update; or let the identity of the node call "
         "regenerateToken (docs/permissions.md)"
+    )
+
+
+class MachineUnusable(FlexNodeError):
+    code, title = "FLEX-1111", "The machine of this node in its FlexNodes pool can't be used as it is"
+    remedy = (
+        "look at it: az aks machine show --resource-group GROUP --cluster-name CLUSTER --nodepool-name POOL "
+        "--machine-name NAME; the node keeps its present configuration meanwhile"
+    )
+
+
+class MaxPodsFixed(FlexNodeError):
+    code, title = "FLEX-1112", "maxPods of a machine in a FlexNodes pool can't be changed"
+    remedy = (
+        "remove node.maxPods from the configuration; or recreate the machine: unbootstrap it, delete it from "
+        "the pool (az aks nodepool delete-machines), then join again"
+    )
+
+
+class BootstrapDataUnusable(FlexNodeError):
+    code, title = "FLEX-1113", "The bootstrap data of the FlexNodes pool can't be used"
+    remedy = (
+        "check the pool: az aks nodepool get-bootstrap-data --resource-group GROUP --cluster-name CLUSTER "
+        "--name POOL; its type must be FlexNodes"
     )

@@ -16,6 +16,9 @@ from .values import ARCHES, RESOURCE_GROUP, ArmId, Digest, RegistryMirror, Versi
 ARTIFACTS = ("kubelet", "kubectl", "kubeadm", "containerd", "runc", "cni-plugins", "npd", "crictl")
 KUBERNETES_BINARIES = ("kubelet", "kubectl", "kubeadm")
 _DNS_LABEL = r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?"
+POOL_PATTERN = r"[a-z][a-z0-9]{0,11}"
+# Azure also allows capital letters and _ in names of machines; a Node's name has neither.
+POOL_MACHINE_PATTERN = r"[a-z0-9][a-z0-9-]{0,39}"
 DNS_SUBDOMAIN = rf"{_DNS_LABEL}(\.{_DNS_LABEL})*"
 
 arm_id = parsed(
@@ -26,6 +29,10 @@ resource_group = matching(
     "a resource group: 1-90 letters, digits, _ ( ) - . and no . at the end", RESOURCE_GROUP
 )
 machine_name = matching("an Arc machine name: 1-54 letters, digits, _ - .", r"[A-Za-z0-9_.-]{1,54}")
+pool_name = matching("a pool name: 1-12 lower-case letters and digits, a letter first", POOL_PATTERN)
+machines_api_version = matching(
+    "a version of Azure's API such as 2026-05-02-preview", r"\d{4}-\d{2}-\d{2}(-preview)?"
+)
 dns_name = matching(
     "a DNS-1123 name: lower-case letters, digits, - and ., at most 253", DNS_SUBDOMAIN, limit=253
 )
