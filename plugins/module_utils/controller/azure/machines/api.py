@@ -93,7 +93,7 @@ class Idle:
     def wait(self) -> None:
         """Wait until no operation runs. A login that may not read the cluster does not wait."""
         deadline = self._clock.monotonic() + self._seconds
-        while (state := self._state()).lower() not in (*SETTLED, ""):
+        while (state := str(self._properties().get("provisioningState") or "")).lower() not in (*SETTLED, ""):
             if self._clock.monotonic() >= deadline:
                 raise self._late(f"the cluster is {state}")
             self._clock.sleep(self._pause)
@@ -112,12 +112,17 @@ class Idle:
                     raise self._late(error.why) from error
             self._clock.sleep(self._pause)
 
-    def _state(self) -> str:
+    def control_plane(self) -> str:
+        """The version of the control plane; empty if the login may not read the cluster."""
+        found = self._properties()
+        return str(found.get("currentKubernetesVersion") or found.get("kubernetesVersion") or "")
+
+    def _properties(self) -> Mapping[str, Any]:
         try:
             found = self._arm.get(self._cluster) or {}
         except PermissionMissing:
-            return ""
-        return str((found.get("properties") or {}).get("provisioningState") or "")
+            return {}
+        return found.get("properties") or {}
 
     def _late(self, why: str) -> AzureUnavailable:
         return AzureUnavailable(

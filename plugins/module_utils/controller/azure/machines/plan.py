@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from ....node.errors import ConfigInvalid, Problem
-from ....node.sources.errors import MachineUnusable, MaxPodsFixed
-from ....node.sources.machines import Goal, changes, machine_id, machine_name, own_labels, own_taints
+from ....node.sources.errors import MaxPodsFixed
+from ....node.sources.machines import Goal, changes, machine_name, own_labels, own_taints
 
 Json = dict[str, Any]
 Kind = Literal["created", "updated", "unchanged", "deleted", "absent"]
@@ -153,6 +153,18 @@ def pool_goal(pool: Mapping[str, Any]) -> Goal:
     )
 
 
+def defaults_of(options: Mapping[str, Any] | None) -> Goal | None:
+    """The option `defaults` of a module, for a login that may not read the pool."""
+    if not options:
+        return None
+    return Goal(
+        str(options.get("version") or "").removeprefix("v"),
+        options.get("max_pods"),
+        own_labels(options.get("labels") or {}),
+        own_taints(options.get("taints") or ()),
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class Action:
     """What to do for one machine, and why."""
@@ -192,19 +204,6 @@ def shown(goal: Goal) -> Json:
         "labels": dict(goal.labels),
         "taints": list(goal.taints),
     }
-
-
-def require_settled(machine: Machine, where: str) -> None:
-    """Refuse an answer without an eTag: nobody could tell later whether the machine has changed."""
-    if not machine.etag:
-        raise MachineUnusable(
-            "Azure returned no eTag for the machine", where=f"{where}/machines/{machine.name}"
-        )
-
-
-def id_of(cluster: str, pool: str, name: str) -> str:
-    """The id of a machine."""
-    return machine_id(cluster, pool, name)
 
 
 def _below(parent: object, key: str) -> Mapping[str, Any]:
