@@ -108,6 +108,8 @@ def role_nodes(machines: Iterable[ArcMachine], state: str = "present") -> list[J
                 "principal_id": None,
                 "machine_id": machine.resource_id or None,
                 "cluster_id": request["cluster_id"] or None,
+                # Roles that are no longer needed are those at the cluster, of an earlier source.
+                "pool": (request.get("pool") or None) if state != "surplus" else None,
                 "profile": request["profile"],
                 "roles": roles,
             }

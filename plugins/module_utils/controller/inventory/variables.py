@@ -12,7 +12,10 @@ from typing import Any
 
 PREFIX = "flexnode_"
 SOURCES = ("inline", "url", "rp", "cluster", "blob", "machines")
-MEANING = {"rp": "flexNodeConfig resource, experimental", "machines": "FlexNodes pool"}  # of choices that do not explain themselves
+MEANING = {
+    "rp": "flexNodeConfig resource, experimental",
+    "machines": "FlexNodes pool",
+}  # of choices that do not explain themselves
 
 
 @dataclass(frozen=True, slots=True)

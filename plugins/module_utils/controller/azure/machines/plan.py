@@ -43,11 +43,12 @@ class Wanted:
 def wanted_of(document: Mapping[str, Any], name: str) -> Json:
     """The settings of a host's document that belong to its machine, as flexnode_machine takes them."""
     kubernetes, node = _below(document, "kubernetes"), _below(document, "node")
+    labels, taints = node.get("labels"), node.get("taints")
     settings = {
         "version": kubernetes.get("version"),
         "max_pods": node.get("maxPods"),
-        "labels": node.get("labels"),
-        "taints": node.get("taints"),
+        "labels": None if labels is None else own_labels(labels),
+        "taints": None if taints is None else list(own_taints(taints)),
     }
     return {"name": name, **{key: value for key, value in settings.items() if value is not None}}
 

@@ -65,6 +65,13 @@ ROLES = {
             "0ab0b1a8-8aac-4efd-b8c2-3ee1fb270be8",
             f"{AKS}/listClusterAdminCredential/action",
         ),
+        # Of a FlexNodes pool, assigned there.
+        Role(
+            "flex-node-agent",
+            "Azure Kubernetes Service Flex Node Agent Role",
+            "8f139b0f-7eaf-460b-a9da-5b1246d9ed0d",
+            f"{AKS}/agentPools/listBootstrapData/action",
+        ),
     )
 }
 PROFILES = ("certificate", "token")
@@ -72,15 +79,23 @@ PROFILES = ("certificate", "token")
 # requesting one is a binding in the cluster. Reader lets the node poll its configuration.
 FOLLOWS = ("reader",)
 ACTS = ("rbac-cluster-admin", "cluster-admin")
+OF_POOL = ("flex-node-agent",)
 
 
 def needed(
-    profile: str, *, monitored: bool = True, purposes: Iterable[str] = ("azure", "kubernetes")
+    profile: str,
+    *,
+    monitored: bool = True,
+    purposes: Iterable[str] = ("azure", "kubernetes"),
+    pool: bool = False,
 ) -> tuple[str, ...]:
     """The roles that an identity needs on the cluster, by its use: for the node, the kubelet, or both.
 
     A kubelet with a certificate needs none, and the node then needs Azure only for monitoring.
+    pool: of a node of a FlexNodes pool, whose identity follows its machine and gets bootstrap data there.
     """
+    if pool:
+        return OF_POOL if "azure" in purposes else ()
     by_token = profile == "token"
     roles = {"azure": FOLLOWS if by_token or monitored else (), "kubernetes": ACTS if by_token else ()}
     return tuple(key for purpose in roles if purpose in purposes for key in roles[purpose])
