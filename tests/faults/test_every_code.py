@@ -39,6 +39,10 @@ PROVOKED = {
     "FLEX-1111": "unit/node/sources/test_machines.py::test_a_machine_that_is_not_ready_is_not_used",
     "FLEX-1112": "unit/node/sources/test_machines.py::test_max_pods_of_a_machine_can_not_change",
     "FLEX-1113": "unit/node/sources/test_bootstrap_data.py::test_a_missing_field_is_named",
+    "FLEX-1114": "unit/node/commands/test_join_pool.py::"
+    "test_a_role_that_is_never_assigned_is_an_error_with_the_line_to_type",
+    "FLEX-1115": "unit/node/commands/test_join_pool.py::"
+    "test_a_machine_that_is_changed_again_and_again_is_an_error",
     "FLEX-1201": "e2e/test_errors.py::test_bad_day",
     "FLEX-1202": "e2e/test_errors.py::test_bad_day",
     "FLEX-1203": "e2e/test_errors.py::test_bad_day",

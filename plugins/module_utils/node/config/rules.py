@@ -258,6 +258,7 @@ _CREDENTIALS = (
     "azure.managedIdentity",
     "azure.bootstrapToken",
     "azure.arc.enabled",
+    "azure.targetAgentPoolName",
     "kubernetesAuth",
     "azureAuth",
 )

@@ -80,6 +80,7 @@ class HttpClient:
         timeout: float = 30,
         attempts: int = 4,
         jitter: Callable[[], float] | None = None,
+        redirects: bool = True,
     ) -> None:
         self._clock = clock or SystemClock()
         self._timeout = timeout
@@ -99,7 +100,7 @@ class HttpClient:
         self._opener = urllib.request.build_opener(
             urllib.request.ProxyHandler({}),
             urllib.request.HTTPSHandler(context=context),
-            OnlyTowardsTls(self._through_proxy),
+            OnlyTowardsTls(self._through_proxy) if redirects else NoRedirects(),
         )
 
     def request(
@@ -234,6 +235,16 @@ class OnlyTowardsTls(urllib.request.HTTPRedirectHandler):
                 following.remove_header("Authorization")
             self._through_proxy(following)
         return following
+
+
+class NoRedirects(urllib.request.HTTPRedirectHandler):
+    """For a server that never redirects: another one may answer in its place."""
+
+    def redirect_request(
+        self, req: urllib.request.Request, fp: IO[bytes], code: int, msg: str, headers: Any, newurl: str
+    ) -> urllib.request.Request | None:
+        """Refuse all."""
+        raise HttpFailure(req.full_url, f"redirects to {shown(newurl)}, which is not followed", final=True)
 
 
 def is_protected(url: str) -> bool:

@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ..components.every import COMPONENTS, wanted
-from ..components.kubelet import cluster_ca
 from ..components.newest_program import without_older_program
 from ..config.available import check_available
 from ..config.model import NodeConfig
@@ -40,7 +39,7 @@ from ..resources.admin_conf import AdminConf
 from ..resources.retired import Retired
 from ..resources.units import Unit
 from ..status.publish import publish
-from .checks import check_cluster, check_identity, check_secrets, check_token, installed_kubelet
+from .checks import certificate_in_doubt, check_cluster, check_identity, check_secrets, check_token
 from .join_record import JoinRecord, commit, settle_records
 from .obtain import Obtained
 from .other_owners import check_foreign
@@ -190,7 +189,7 @@ def plan_node(
         if not retry:
             check_blocked(obtained)
         check_downgrade(obtained, applied)
-        retired = rejected_certificate(node) if certificate_in_doubt(obtained) else []
+        retired = rejected_certificate(node) if certificate_in_doubt(node, store) else []
         facts = replace(facts, joined=facts.joined and not retired)
         check_token(node, store)
     resources, ownership = wanted(components, node.config, facts)
@@ -231,16 +230,6 @@ def check_before_apply(work: Work, obtained: Obtained, applied: Mapping[str, Any
             obtained.keep()
             store.enter(Phase.NODE_FAILED, code=error.code, message=error.what)
         raise
-
-
-def certificate_in_doubt(obtained: Obtained) -> bool:
-    """Whether to ask the API server if it accepts the certificate: the CA changed, or the last run failed."""
-    node, store = obtained.node, obtained.store
-    if node.uses_tokens or not node.has_credential or not installed_kubelet(store):
-        return False
-    installed_ca = node.host.text(cluster_ca(node.config)).strip()
-    same_ca = installed_ca == node.config.api_server.ca.pem.strip()
-    return not same_ca or store.state()["phase"] != Phase.NODE_JOINED.value
 
 
 def apply(

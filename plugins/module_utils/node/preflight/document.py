@@ -83,7 +83,8 @@ def read(
         return Read(None, tuple(_problem(item) for item in invalid.problems))
     findings: tuple[Finding, ...] = ()
     try:
-        check_available(config, pollable=pollable or (bundle and polls_resource(config)))
+        resource = bundle or config.azure.target_agent_pool_name is not None
+        check_available(config, pollable=pollable or (resource and polls_resource(config)))
     except NotAvailable as failure:
         findings = (error("not-available", f"{failure.where}: {failure.what}", failure.why, failure.fix),)
     return Read(config, findings, tuple(placeholders(document)))

@@ -47,3 +47,16 @@ class BootstrapDataUnusable(FlexNodeError):
         "check the pool: az aks nodepool get-bootstrap-data --resource-group GROUP --cluster-name CLUSTER "
         "--name POOL; its type must be FlexNodes"
     )
+
+
+class PoolForbidden(FlexNodeError):
+    code, title = "FLEX-1114", "The identity may not use the FlexNodes pool"
+    remedy = (
+        "assign it the role Azure Kubernetes Service Flex Node Agent Role "
+        "(8f139b0f-7eaf-460b-a9da-5b1246d9ed0d) at the pool"
+    )
+
+
+class MachineChanged(FlexNodeError):
+    code, title = "FLEX-1115", "The machine of this node was changed by someone else at the same time"
+    remedy = "run this again"

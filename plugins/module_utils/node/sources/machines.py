@@ -189,7 +189,7 @@ def own_taints(raw: object) -> tuple[str, ...]:
         raise ConfigInvalid(refused.under("node.taints")) from None
 
 
-def machine_url_version(config: NodeConfig) -> str:
+def api_version(config: NodeConfig) -> str:
     """The version of the API that a node uses for its machine."""
     return config.azure.machines.api_version
 

@@ -52,6 +52,8 @@ class Watched:
     resource: str = ""  # the id of the flexNodeConfig resource at `url`; empty: the URL of a bundle
     found: bool = False  # the resource was there once: only then can it have been deleted
     missing_since: float = 0.0  # when Azure first said that it is deleted
+    deleting: bool = False  # AKS marked the Node of this machine as being deleted; it removes the Node later
+    waiting: str = ""  # what is new and not applied yet, and what it waits for
 
     @classmethod
     def of(cls, stored: Mapping[str, Any] | None) -> Watched | None:
@@ -82,6 +84,8 @@ class Watched:
             resource=stored.get("resource", ""),
             found=stored.get("found", False),
             missing_since=stored.get("missingSince", 0.0),
+            deleting=stored.get("deleting", False),
+            waiting=stored.get("waiting", ""),
         )
 
     def as_dict(self) -> dict[str, Any]:
@@ -111,6 +115,9 @@ class Watched:
                 if self.resource
                 else {}
             ),
+            # Only machines of a pool have these.
+            **({"deleting": True} if self.deleting else {}),
+            **({"waiting": self.waiting} if self.waiting else {}),
         }
 
     def knows(self, news: News, now: float) -> bool:
