@@ -91,8 +91,8 @@ options:
     description:
       - The roles of O(nodes), instead of those of O(auth_profile). Each is a name, a GUID, a resource id, or
         a short name.
-      - The short names are C(reader), C(rbac-cluster-admin), C(cluster-admin) and C(flex-node-agent), which is
-        the role of FlexNodes pools.
+      - The short names are C(reader), C(rbac-cluster-admin), C(cluster-admin) and C(flex-node-agent), which
+        is the role of FlexNodes pools.
       - Without it, O(state=absent) removes all assignments that this module created on their clusters.
     type: list
     elements: str

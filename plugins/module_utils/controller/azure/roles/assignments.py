@@ -274,7 +274,7 @@ def _node(
     *,
     everywhere: bool,
 ) -> list[Request]:
-    """The requests for a node: at its pool, else at its cluster. everywhere: at both, as it may have moved."""
+    """The requests for a node: at its pool, else at its cluster. everywhere: both, as it may have moved."""
     principal, machine = params["principal_id"] or "", params["machine_id"] or ""
     if principal:
         principal = _guid(principal, f"{at}.principal_id", problems)

@@ -12,7 +12,7 @@ from ...catalogue.artifacts import skew as version_skew
 from ...config.types.values import Version
 from ...node_object.rights import binding_command, roles_of
 from ...procedures.arc.roles import ACTS, ROLES, Role
-from ..azure_roles import PURPOSES, assignment_command, missing_roles, needed_by
+from ..azure_roles import PURPOSES, assignment_command, missing_roles, needed_by, scope_of
 from ..finding import Finding, Outcome, Unchecked, error, listed, warning
 from ..seen import Access, Situation, Source
 from .owner import versions
@@ -214,7 +214,7 @@ def _identity(now: Situation, access: Access, needed: Sequence[Role], *, kubelet
             "azure-role",
             f"the identity {access.principal_id or 'of this machine'} has no role {role.name} on the cluster",
             f"it {PURPOSES[role.key]}",
-            assignment_command(role, access.principal_id, str(now.config.cluster_id)),
+            assignment_command(role, access.principal_id, scope_of(now.config)),
         )
 
 

@@ -21,6 +21,7 @@ from ...net.http_client import HttpClient
 from ...net.kube import KubeClient
 from ...node_object.rights import acts_of
 from ...procedures.arc.roles import Grants
+from ..azure_roles import scope_of
 from ..seen import Access
 from .parallel import together
 
@@ -96,7 +97,7 @@ def _access(
     if "kubernetes" in purposes:
         access = _with_rights(access, config, identity.token(audience_for(config, "kubernetes")), asked)
     try:
-        granted = Grants(identity, config.azure.resource_manager, asked.arm).at(str(config.cluster_id))
+        granted = Grants(identity, config.azure.resource_manager, asked.arm).at(scope_of(config))
     except FlexNodeError as error:
         return replace(access, why_unread=one_line(error))
     return replace(access, granted=tuple(granted))
