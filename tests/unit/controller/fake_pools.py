@@ -16,7 +16,7 @@ from tests.unit.node.servers import Answer, Request, answer_json
 POOL = {"type", "mode", "orchestratorVersion", "maxPods", "nodeLabels", "nodeTaints", "upgradeSettings"}
 MACHINE = {"orchestratorVersion", "maxPods", "nodeLabels", "nodeTaints"}
 CA = base64.b64encode(b"-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n").decode()
-TOKEN = "abcdef.0123456789abcdef"
+TOKEN = "fedcba.0123456789abcdef"
 
 
 @dataclass
