@@ -44,6 +44,7 @@ from .node.procedures.arc.roles import (
     wait_for_roles,
 )
 from .node.secret import Secret
+from .node.sources.machines import pool_id
 from .node.status.publish import publish
 
 Params = Mapping[str, Any]
@@ -58,6 +59,7 @@ OPTIONS: Mapping[str, Mapping[str, Any]] = {
     "cloud": {"type": "str", "choices": list(CLOUDS), "default": "AzurePublicCloud"},
     "proxy": {"type": "str", "no_log": True},
     "cluster_id": {"type": "str"},
+    "pool": {"type": "str"},
     "profile": {"type": "str", "choices": list(PROFILES), "default": "certificate"},
     "roles": {"type": "list", "elements": "str", "choices": list(ROLES)},
     "server_url": {"type": "str"},
@@ -166,10 +168,12 @@ def _missing(params: Params, host: Host, arm: str, progress: list[str], wait: in
     """The roles that are missing now; with `wait` it returns when none is, or raises when the time is up."""
     identity = own_identity(host)
     grants = Grants(identity, arm, HttpClient(proxies=_proxies(params), clock=host.clock))
-    roles = params["roles"] if params["roles"] is not None else needed(params["profile"])
+    pool, cluster = str(params["pool"] or ""), str(params["cluster_id"])
+    scope = pool_id(cluster, pool) if pool else cluster
+    roles = params["roles"] if params["roles"] is not None else needed(params["profile"], pool=bool(pool))
 
     def query_missing() -> list[Missing]:
-        missing = missing_roles(grants, identity, params["cluster_id"], roles)
+        missing = missing_roles(grants, identity, scope, roles)
         # Azure's role comes first: it takes effect in the cluster through Azure.
         if any(one.role_id == ROLES["rbac-cluster-admin"].id for one in missing):
             return missing

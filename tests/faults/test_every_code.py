@@ -95,6 +95,9 @@ PROVOKED = {
     "test_a_binding_of_our_name_that_grants_something_else",
     "FLEX-1708": "contract/modules/test_blob.py::test_a_wrong_key_is_told",
     "FLEX-1709": "contract/modules/test_role_assignment.py::test_a_principal_that_azure_has_not_heard_of_yet",
+    "FLEX-1710": "unit/controller/azure/machines/test_fleet.py::test_what_changes_all_the_time_is_an_error",
+    "FLEX-1711": "unit/controller/azure/machines/test_fleet.py::"
+    "test_a_pool_that_is_missing_or_of_another_type",
     "FLEX-1801": "unit/node/identity/test_sources.py::test_a_secret_file_without_a_secret",
     "FLEX-1802": "unit/node/identity/test_sources.py::test_what_entra_refuses_is_explained",
     "FLEX-1803": "unit/node/identity/test_sources.py::test_an_identity_that_is_not_on_this_vm",

@@ -15,7 +15,7 @@ from typing import Any
 from ...node.node_object.rights import APPROVAL, BOOTSTRAPPER
 from ...node.procedures.arc.agent import Registration
 from ...node.procedures.arc.errors import ArcElsewhere
-from ...node.procedures.arc.roles import ROLES
+from ...node.procedures.arc.roles import OF_POOL, ROLES
 from ..azure.roles.assignments import known_role
 
 Json = Mapping[str, Any]
@@ -108,6 +108,8 @@ def role_nodes(machines: Iterable[ArcMachine], state: str = "present") -> list[J
                 "principal_id": None,
                 "machine_id": machine.resource_id or None,
                 "cluster_id": request["cluster_id"] or None,
+                # Roles that are no longer needed are those at the cluster, of an earlier source.
+                **({"pool": request["pool"]} if request.get("pool") and state != "surplus" else {}),
                 "profile": request["profile"],
                 "roles": roles,
             }
@@ -158,4 +160,5 @@ def _roles(machine: ArcMachine, state: str) -> list[str] | None:
     if state == "absent":
         return None  # all that were assigned by this collection, whichever they are
     kept = {role.id for role in map(known_role, wanted) if role}
-    return [key for key, role in ROLES.items() if role.id not in kept]
+    # Of those at the cluster: what is needed at a pool stays there.
+    return [key for key, role in ROLES.items() if role.id not in kept and key not in OF_POOL]
