@@ -45,7 +45,7 @@ def follow(host: Host, store: Store, watched: Watched, news: News, say: Say) -> 
         settled=False,
         found=bool(watched.resource),
         missing_since=0.0,
-        waiting="",
+        waiting=news.waiting,
     )
     try:
         bundle: Mapping[str, Any] = loads(news.body, where=shown(watched.url))

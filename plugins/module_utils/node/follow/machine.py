@@ -262,12 +262,28 @@ def request_machine(
     waits = str(below(document, "azure", "machines").get("apply") or "").lower() != AT_ONCE
     step = step_for(watched, goal, document, node, host.clock.now(), waits=waits)
     if step is Step.WAIT:
-        return Found(step, node, waiting=what_waits(goal_of_document(document), goal))
+        return waits_for(watched, goal, document, node)
     if step is not Step.APPLY:
         return Found(step, node)
-    bundle = {"config": goal.over(document), "configVersion": goal.etag}
-    body = json.dumps(bundle, sort_keys=True).encode()
+    body = bundle_of(goal.over(document), goal.etag)
     return Found(step, node, News(body, "", digest_for(goal.etag), registers=node is NodeIs.ABSENT))
+
+
+def waits_for(watched: Watched, goal: Goal, document: Mapping[str, Any], node: NodeIs) -> Found:
+    """A new version waits, new labels and taints do not: AKS has set them on the Node already."""
+    current = goal_of_document(document)
+    waiting = what_waits(current, goal)
+    if (goal.labels, goal.taints) == (current.labels, current.taints):
+        return Found(Step.WAIT, node, waiting=waiting)
+    part = replace(goal, version=current.version, max_pods=current.max_pods)
+    body = bundle_of(part.over(document), watched.version or "")
+    return Found(Step.APPLY, node, News(body, "", watched.digest, waiting=waiting))
+
+
+def bundle_of(document: Mapping[str, Any], version: str) -> bytes:
+    """A document as a bundle; in memory only, it has the secrets of the stored one."""
+    bundle = {"config": document, **({"configVersion": version} if version else {})}
+    return json.dumps(bundle, sort_keys=True).encode()
 
 
 def not_returned(host: Host, store: Store, watched: Watched, failure: HttpFailure, node: NodeIs) -> Found:

@@ -23,6 +23,7 @@ class News:
     digest: str
     renews: bool = False  # the credential of this node is refused: the bundle has to come with a new one
     registers: bool = False  # the Node does not exist: the kubelet has to start, to register it
+    waiting: str = ""  # what is new besides, and has to wait
 
 
 @dataclass(frozen=True, slots=True)
