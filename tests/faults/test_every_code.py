@@ -43,6 +43,7 @@ PROVOKED = {
     "test_a_role_that_is_never_assigned_is_an_error_with_the_line_to_type",
     "FLEX-1115": "unit/node/commands/test_join_pool.py::"
     "test_a_machine_that_is_changed_again_and_again_is_an_error",
+    "FLEX-1116": "unit/node/follow/test_machine.py::test_a_missing_machine_alone_removes_nothing",
     "FLEX-1201": "e2e/test_errors.py::test_bad_day",
     "FLEX-1202": "e2e/test_errors.py::test_bad_day",
     "FLEX-1203": "e2e/test_errors.py::test_bad_day",

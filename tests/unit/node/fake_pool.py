@@ -18,7 +18,7 @@ import pytest
 from ansible_collections.aks.flexnode.plugins.module_utils.node.cli import main
 from ansible_collections.aks.flexnode.plugins.module_utils.node.engine.records.state import DATA_DIR
 from tests.unit.node.config.test_samples import CLIENT, CLUSTER, TENANT
-from tests.unit.node.fake_arm import NODE, FakeArm, arm_error
+from tests.unit.node.fake_arm import ASSIGNMENTS, NODE, FakeArm, arm_error
 from tests.unit.node.fakes import Machine
 from tests.unit.node.servers import Answer, Pki, Request, answer_json, serving
 from tests.unit.node.sites import TOKEN, Site, a_site
@@ -57,7 +57,8 @@ class FakePool(FakeArm):
         path = urllib.parse.urlsplit(request.path).path
         if waiting := self.next.get(f"{request.method} {path}"):
             return waiting.pop(0)
-        if f"{request.method} {path}" in self.answers or not path.startswith(POOL):
+        of_pool = path.startswith(POOL) and ASSIGNMENTS not in path
+        if f"{request.method} {path}" in self.answers or not of_pool:
             return super().__call__(request)
         token = request.headers.get("Authorization", "").removeprefix("Bearer ")
         if not token.startswith("head.") or token in self.revoked:

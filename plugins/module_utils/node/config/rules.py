@@ -14,10 +14,10 @@ from posixpath import dirname
 from ..errors import NOT_SET, Problem, shown
 from .auth import azure_method, contradictions, kubelet_credential, missing_credentials
 from .model import NodeConfig
+from .pool import MACHINE_NAME, POOL_MACHINE_PATTERN
 from .sections.azure import Machines
 from .sections.node import DEFAULT_LOG_DIR
 from .types.addresses import Network
-from .types.formats import POOL_MACHINE_PATTERN
 from .types.setting import Purpose
 
 Check = Callable[[NodeConfig], Iterator[Problem]]
@@ -226,13 +226,6 @@ def machines_have_a_pool(config: NodeConfig) -> Iterator[Problem]:
             "the name of a FlexNodes pool, or remove azure.machines",
             "azure.machines has no effect without it",
         )
-
-
-# What is accepted as the name of a node of a pool, and why.
-MACHINE_NAME = (
-    "a name of at most 40 lower-case letters, digits and -, without a dot",
-    "the machine of a FlexNodes pool has the name of its Node",
-)
 
 
 def name_of_a_machine(config: NodeConfig) -> Iterator[Problem]:

@@ -25,6 +25,15 @@ class CredentialMissing(FlexNodeError):
     )
 
 
+class MachineMissing(FlexNodeError):
+    code, title = "FLEX-1116", "The machine of this node does not exist in its FlexNodes pool"
+    deleted = False  # Azure and AKS say that it was deleted; the next poll decides
+    remedy = (
+        "create it again (bootstrap with source machines, or `aks-flex-node join --cluster ID --pool NAME`), "
+        "or remove the machine: ansible-playbook aks.flexnode.unbootstrap, or `aks-flex-node unbootstrap`"
+    )
+
+
 class MachineUnusable(FlexNodeError):
     code, title = "FLEX-1111", "The machine of this node in its FlexNodes pool can't be used as it is"
     remedy = (

@@ -8,18 +8,14 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from ..config.document import merge
-from ..config.model import NodeConfig
-from ..config.rules import MACHINE_NAME
-from ..config.sections.azure import MACHINES_API_VERSION
-from ..config.types.formats import POOL_MACHINE_PATTERN, POOL_PATTERN
-from ..config.types.labels import taints as taint_list
-from ..config.types.setting import Refused
-from ..config.types.values import Version
+from ..config.pool import MACHINE_NAME, MACHINES_API_VERSION, POOL_MACHINE_PATTERN, POOL_PATTERN
 from ..errors import ConfigInvalid, Problem, shown
 from .errors import MachineUnusable, MaxPodsFixed
+
+if TYPE_CHECKING:
+    from ..config.model import NodeConfig  # slow to import, and a poll reads this file
 
 __all__ = ["API_VERSION", "POOL_PATTERN"]  # both are read from here, too
 API_VERSION = MACHINES_API_VERSION
@@ -27,6 +23,7 @@ POOLS, MACHINES = "/agentPools/", "/machines/"
 SETTLED = "Succeeded"
 OF_AKS = "kubernetes.azure.com/"  # labels and taints that AKS sets itself
 DEFAULT_MAX_PODS = 110
+_TAINT = re.compile(r"([^=:]+)(?:=([^=:]*))?:(NoSchedule|PreferNoSchedule|NoExecute)")
 ROLE = "8f139b0f-7eaf-460b-a9da-5b1246d9ed0d"  # Azure Kubernetes Service Flex Node Agent Role
 
 
@@ -128,7 +125,7 @@ class Goal:
 
 def goal_of_document(document: Mapping[str, Any]) -> Goal:
     """The goal that a document describes; it has no eTag."""
-    node = _below(merge(document, {}), "node")
+    node = _below(document, "node")
     version = str(_below(document, "kubernetes").get("version") or "").removeprefix("v")
     max_pods = node.get("maxPods") or DEFAULT_MAX_PODS
     labels = _below(node, "labels")
@@ -178,15 +175,18 @@ def own_labels(raw: object) -> dict[str, str]:
 
 def own_taints(raw: object) -> tuple[str, ...]:
     """Taints in one spelling and order, without those that AKS sets itself."""
-    items = (
-        [item for item in raw if not _key_of(item).startswith(OF_AKS)]
-        if isinstance(raw, (list, tuple))
-        else raw
-    )
-    try:
-        return tuple(sorted(str(taint) for taint in taint_list.read(items)))
-    except Refused as refused:
-        raise ConfigInvalid(refused.under("node.taints")) from None
+    texts = [_text(item) for item in raw] if isinstance(raw, (list, tuple)) else [""]
+    found = [_TAINT.fullmatch(text) for text in texts]
+    if not all(found):
+        from ..config.types.labels import taints as taint_list  # slow to import; it says what is wrong
+        from ..config.types.setting import Refused
+
+        try:
+            taint_list.read(raw)
+        except Refused as refused:
+            raise ConfigInvalid(refused.under("node.taints")) from None
+    taints = (f"{one[1]}={one[2]}:{one[3]}" if one[2] else f"{one[1]}:{one[3]}" for one in found if one)
+    return tuple(sorted(taint for taint in taints if not taint.startswith(OF_AKS)))
 
 
 def api_version(config: NodeConfig) -> str:
@@ -194,13 +194,10 @@ def api_version(config: NodeConfig) -> str:
     return config.azure.machines.api_version
 
 
-def waits_for_deletion(config: NodeConfig) -> bool:
-    """Whether a new version is installed only after AKS has deleted the Node."""
-    return config.azure.machines.apply == "node-deleted"
-
-
-def _key_of(taint: object) -> str:
-    return str(taint.get("key") if isinstance(taint, Mapping) else taint)
+def _text(taint: object) -> str:
+    if isinstance(taint, Mapping):
+        return f"{taint.get('key')}={taint.get('value') or ''}:{taint.get('effect')}"
+    return str(taint).strip()
 
 
 def _full(version: str, known: str) -> str:
@@ -213,6 +210,7 @@ def _newest(version: str) -> str:
     if version.count(".") != 1:
         return version
     from ..catalogue.artifacts import Catalogue  # seldom needed, and large
+    from ..config.types.values import Version
 
     releases = [known for known in Catalogue().versions("kubelet") if known.startswith(f"{version}.")]
     return str(max(map(Version.parse, releases))) if releases else version

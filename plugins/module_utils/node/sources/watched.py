@@ -21,6 +21,7 @@ class News:
     etag: str
     digest: str
     renews: bool = False  # the credential of this node is refused: the bundle has to come with a new one
+    registers: bool = False  # the Node does not exist: the kubelet has to start, to register it
 
 
 @dataclass(frozen=True, slots=True)

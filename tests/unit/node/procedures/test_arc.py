@@ -685,7 +685,7 @@ def test_a_wait_for_roles_outlasts_troubles_that_pass() -> None:
 def test_what_each_profile_needs() -> None:
     assert needed("certificate", monitored=False) == ()
     assert needed("certificate") == ("reader",)
-    assert needed("token", monitored=False) == tuple(ROLES)[:3]
+    assert needed("token", monitored=False) == tuple(ROLES)
     assert needed("certificate", pool=True) == ("flex-node-agent",)
     assert needed("certificate", pool=True, purposes=("kubernetes",)) == ()
     assert needed("token", purposes=["kubernetes"]) == ("rbac-cluster-admin", "cluster-admin")

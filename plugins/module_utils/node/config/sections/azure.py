@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from ipaddress import IPv4Network
 
 from ...secret import Secret
+from ..pool import MACHINES_API_VERSION
 from ..types.addresses import Network, https_url, network
 from ..types.formats import (
     arm_id,
@@ -33,7 +34,6 @@ CLOUDS: Mapping[str, tuple[str, str]] = {
     "AzureUSGovernment": ("https://management.usgovcloudapi.net", "https://login.microsoftonline.us"),
     "AzureChinaCloud": ("https://management.chinacloudapi.cn", "https://login.chinacloudapi.cn"),
 }
-MACHINES_API_VERSION = "2026-05-02-preview"  # the oldest that has FlexNodes pools; later ones serve it too
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
+from ..pool import POOL_PATTERN
 from .addresses import https_url, pem
 from .kinds import kind, list_of, map_of, matching, parsed, secret, text
 from .setting import Kind, Refused
@@ -16,9 +17,6 @@ from .values import ARCHES, RESOURCE_GROUP, ArmId, Digest, RegistryMirror, Versi
 ARTIFACTS = ("kubelet", "kubectl", "kubeadm", "containerd", "runc", "cni-plugins", "npd", "crictl")
 KUBERNETES_BINARIES = ("kubelet", "kubectl", "kubeadm")
 _DNS_LABEL = r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?"
-POOL_PATTERN = r"[a-z][a-z0-9]{0,11}"
-# Azure also allows capital letters and _ in names of machines; a Node's name has neither.
-POOL_MACHINE_PATTERN = r"[a-z0-9][a-z0-9-]{0,39}"
 DNS_SUBDOMAIN = rf"{_DNS_LABEL}(\.{_DNS_LABEL})*"
 
 arm_id = parsed(
