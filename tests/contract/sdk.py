@@ -41,7 +41,7 @@ class Sdk:
             disable_instance_discovery=True,
             **trust,
         )
-        self._where: dict[str, Any] = {"base_url": azure.url, "credential_scopes": [SCOPE], **trust}
+        self.where: dict[str, Any] = {"base_url": azure.url, "credential_scopes": [SCOPE], **trust}
         self._pipeline: ARMPipelineClient[HttpRequest, HttpResponse] = ARMPipelineClient(
             azure.url,
             policies=[
@@ -56,12 +56,12 @@ class Sdk:
     @cached_property
     def containers(self) -> ContainerServiceClient:
         """The client of AKS."""
-        return ContainerServiceClient(self.credential, self._azure.subscription_id, **self._where)
+        return ContainerServiceClient(self.credential, self._azure.subscription_id, **self.where)
 
     @cached_property
     def authorization(self) -> Any:
         """The client of roles; its operations depend on the api-version, so it has no types."""
-        return AuthorizationManagementClient(self.credential, self._azure.subscription_id, **self._where)
+        return AuthorizationManagementClient(self.credential, self._azure.subscription_id, **self.where)
 
     def send(self, method: str, path: str, body: Any = None, **query: str) -> HttpResponse:
         """A request through the pipeline; an error answer is raised as the SDK's clients raise it."""
