@@ -70,11 +70,13 @@ class Sdk:
             raise HttpResponseError(response=response, error_format=ARMErrorFormat)
         return response
 
-    def try_send(self, method: str, path: str, body: Any = None, **query: str) -> HttpResponse:
+    def try_send(
+        self, method: str, path: str, body: Any = None, *, headers: dict[str, str] | None = None, **query: str
+    ) -> HttpResponse:
         """The same, whatever the answer."""
-        params = {"api-version": API_VERSION, **query}
+        params = {k: v for k, v in {"api-version": API_VERSION, **query}.items() if v}
         request = HttpRequest(
-            method, f"{self._azure.url}{path}", params={k: v for k, v in params.items() if v}, json=body
+            method, f"{self._azure.url}{path}", params=params, json=body, headers=headers or {}
         )
         return self._pipeline.send_request(request)
 

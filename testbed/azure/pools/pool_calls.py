@@ -93,8 +93,7 @@ def put(call: Call) -> Answer:
         if properties == before.properties and before.provisioning_state == "Succeeded":
             return Answer(200, envelope(call, before))
         pool = replace(before, properties=properties, etag=new_etag(), error=None)
-        behind = [one for one in service.machines.all(name) if one.full_version != full]
-        if full == before.current_version and not behind:
+        if full == before.current_version:  # other changes concern machines that join later
             return _begin(call, pool, "Updating")
         return _upgrade(call, pool)
 

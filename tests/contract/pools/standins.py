@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import datetime
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -14,6 +15,7 @@ from testbed.cluster.api import Api, ApiError
 NODES = "/api/v1/nodes"
 PODS = "/api/v1/namespaces/default/pods"
 BUDGETS = "/apis/policy/v1/namespaces/default/poddisruptionbudgets"
+MARK = "testbed.azure/stand-in"
 INTERVAL = 0.2
 
 
@@ -22,14 +24,20 @@ class StandIns:
 
     def __init__(self, api: Api) -> None:
         self._api = api
-        self._names: set[str] = set()
         self._paths: set[str] = set()
+        self.close()  # what a run that was killed left behind
 
-    def join(self, name: str, version: str, labels: dict[str, str] | None = None, ready: bool = True) -> str:
+    def join(self, name: str, version: str, labels: dict[str, str] | None = None) -> str:
         """Register a Node, Ready at a version; its uid."""
-        self._names.add(name)
-        created = self._api.post(NODES, {"metadata": {"name": name, "labels": labels or {}}})
-        condition = {"type": "Ready", "status": "True" if ready else "False", "reason": "KubeletReady"}
+        created = self._api.post(NODES, {"metadata": {"name": name, "labels": {**(labels or {}), MARK: ""}}})
+        now = datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
+        condition = {
+            "type": "Ready",
+            "status": "True",
+            "reason": "KubeletReady",
+            "lastHeartbeatTime": now,  # without it the cluster takes the Node for lost
+            "lastTransitionTime": now,
+        }
         status = {"conditions": [condition], "nodeInfo": {"kubeletVersion": f"v{version}"}}
         self._api.patch(f"{NODES}/{name}/status", {"status": status})
         return str(created["metadata"]["uid"])
@@ -59,7 +67,7 @@ class StandIns:
         return found
 
     def pod(self, name: str, node: str) -> None:
-        """A pod on a Node, that goes at once when it is evicted: no kubelet ends its containers."""
+        """A running pod on a Node, that goes at once when it is evicted: no kubelet ends its containers."""
         container = {"name": "main", "image": "example.invalid/none"}
         self._paths.add(f"{PODS}/{name}")
         self._api.post(
@@ -74,6 +82,9 @@ class StandIns:
                 },
             },
         )
+
+        ready = {"type": "Ready", "status": "True"}
+        self._api.patch(f"{PODS}/{name}/status", {"status": {"phase": "Running", "conditions": [ready]}})
 
     def budget(self, name: str) -> None:
         """A disruption budget that lets no pod of that name go."""
@@ -110,7 +121,8 @@ class StandIns:
 
     def close(self) -> None:
         """Remove all of it."""
-        for path in (*self._paths, *(f"{NODES}/{name}" for name in self._names)):
+        there = self._api.get(NODES, labelSelector=MARK)["items"]
+        for path in (*self._paths, *(f"{NODES}/{one['metadata']['name']}" for one in there)):
             try:
                 self._api.delete(path, gracePeriodSeconds="0")
             except ApiError as error:
