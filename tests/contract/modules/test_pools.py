@@ -154,7 +154,7 @@ def test_slow_operations_are_waited_for(azure: Azure, contributor: Person) -> No
 
 
 def test_throttling_is_obeyed(azure: Azure, agent: Person) -> None:
-    azure.settings(bootstrap_data_burst=1, bootstrap_data_rate=0.5)
+    azure.settings(bootstrap_data_burst=1, bootstrap_data_rate=0.1)
     for _call in range(2):
         assert agent.do("flexnode_bootstrap_data", **place(agent))["document"]
     assert calls(azure, agent, "POST", "/listBootstrapData") > 2, "one was refused and repeated"
