@@ -239,7 +239,7 @@ def main() -> None:
         found, missing = pools_of(api, names, machines=params["machines"])
         if params["checks"]:
             for pool in found:
-                pool["missing_actions"] = missing_actions(login, cluster, pool["name"])
+                pool["missing_actions"] = missing_actions(login, api, pool["name"])
             more = {"features": features(login, cluster), "identity": login.identity().object_id}
         if params["node_states"]:
             if uses_kubernetes(params, os.environ, azure=True):

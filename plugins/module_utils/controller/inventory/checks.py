@@ -11,9 +11,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from ...node.config.types.formats import POOL_PATTERN
 from ...node.errors import ConfigInvalid
-from ...node.sources.machines import machine_name
+from ...node.sources.machines import POOL_PATTERN, machine_name
 from .machines import POOLS, Machine
 from .variables import unknown_variables, wrong_values
 

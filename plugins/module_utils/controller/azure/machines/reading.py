@@ -77,17 +77,27 @@ def features(login: Login, cluster: ArmId) -> dict[str, str]:
     return found
 
 
-def missing_actions(login: Login, cluster: ArmId, pool: str) -> list[str] | None:
-    """The actions that the login lacks at a pool; None: Azure does not say."""
+def missing_actions(login: Login, api: Pools, pool: str) -> list[str] | None:
+    """The actions that the login lacks at a pool; None: Azure does not say.
+
+    The role of FlexNodes pools may not read permissions: then only a request shows whether it is assigned.
+    """
     arm = Arm(login, PERMISSIONS_API_VERSION, PAUSE)
-    path = f"{pool_id(cluster.canonical(), pool)}/providers/Microsoft.Authorization/permissions"
+    path = f"{pool_id(api.cluster, pool)}/providers/Microsoft.Authorization/permissions"
     try:
         granted: list[Any] = list(arm.pages(path))
+        return [action for action in ACTIONS if not allowed(granted, action)]
     except PermissionMissing:
-        granted = []  # an identity without any role may not ask either
+        pass
     except FlexNodeError:
         return None
-    return [action for action in ACTIONS if not allowed(granted, action)]
+    try:
+        next(iter(api.machines(pool)), None)
+    except PermissionMissing:
+        return list(ACTIONS)
+    except FlexNodeError:
+        return None
+    return []
 
 
 def pools_of(api: Pools, names: Sequence[str], *, machines: bool) -> tuple[list[Json], list[str]]:

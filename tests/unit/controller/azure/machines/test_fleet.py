@@ -297,17 +297,20 @@ def test_a_cluster_that_may_not_be_read(azure: FakeAzure, login: Login) -> None:
     assert facts["document"]["azure"]["tenantId"]
 
 
-def test_feature_flags_and_permissions(azure: FakeAzure, login: Login) -> None:
+def test_feature_flags_and_permissions(azure: FakeAzure, login: Login, pools: Pools) -> None:
     azure.features = {"AKSFlexNodePreview": "NotRegistered"}
     assert features(login, HOME) == {"AKSFlexNodePreview": "NotRegistered"}
-    assert missing_actions(login, HOME, "edge") == []
+    assert missing_actions(login, pools, "edge") == []
     azure.permissions = [{"actions": ["*/read"]}]
-    assert missing_actions(login, HOME, "edge") == [
+    assert missing_actions(login, pools, "edge") == [
         "Microsoft.ContainerService/managedClusters/agentPools/listBootstrapData/action",
         "Microsoft.ContainerService/managedClusters/agentPools/machines/write",
     ]
+    # The role of a pool may not read permissions.
     azure.forbidden = "permissions"
-    assert len(missing_actions(login, HOME, "edge") or ()) == 3
+    assert missing_actions(login, pools, "edge") == []
+    azure.forbidden = "permissions|machines"
+    assert len(missing_actions(login, pools, "edge") or ()) == 3
 
 
 def test_pools_with_machines_and_their_nodes(azure: FakeAzure, pools: Pools) -> None:
