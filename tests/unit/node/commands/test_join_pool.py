@@ -169,6 +169,20 @@ def test_throttling_is_obeyed(edge: Edge, capsys: Captured) -> None:
     assert "too many requests" in capsys.readouterr().out
 
 
+def test_another_operation_on_the_pool_is_waited_for(edge: Edge, capsys: Captured) -> None:
+    busy = arm_error(409, "OperationNotAllowed", "another operation is in progress")
+    edge.arm.next = {PUT: [busy, busy]}
+    assert edge.join() == 0
+    assert "waiting for another operation on the pool" in capsys.readouterr().out
+    assert main(["unbootstrap"], edge.machine.host) == 0
+    edge.arm.answers[PUT] = busy
+    edge.arm.machines.clear()
+    assert edge.join() == 1
+    error = capsys.readouterr().err
+    assert error.startswith("FLEX-1111")
+    assert "another operation is in progress" in error
+
+
 def test_throttling_that_does_not_end_is_an_error(edge: Edge, capsys: Captured) -> None:
     edge.arm.answers[LIST_DATA] = Answer(b"{}", 429, {"Retry-After": "170"})
     assert edge.join() == 1
