@@ -18,12 +18,13 @@ def main() -> int:
     environment = {name: value for name, value in os.environ.items() if name != "PIP_FIND_LINKS"}
     # The controller's packages are the same versions that the tests ran with.
     # The emulated Azure runs on Debian 12's Python.
-    for name, python, *constraint in (
+    for name, python, *more in (
         ["test", "3.10"],
         ["runtime", "3.10", "--constraints=test.txt"],
         ["azure", "3.11", "--constraints=test.txt"],
+        ["preview", "3.10", "--no-deps"],  # what it needs is in .venv already
     ):
-        options = [f"--python-version={python}", *constraint, f"--output-file={name}.txt"]
+        options = [f"--python-version={python}", *more, f"--output-file={name}.txt"]
         command = [*COMPILE, *QUIET, *options, f"{name}.in"]
         done = subprocess.run(command, cwd=ROOT / "requirements", env=environment)
         if done.returncode:

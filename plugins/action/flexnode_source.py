@@ -25,10 +25,12 @@ from ansible_collections.aks.flexnode.plugins.module_utils.controller.inventory.
     with_clusters,
 )
 from ansible_collections.aks.flexnode.plugins.module_utils.controller.inventory.machines import (
+    POOLS,
     RESOLVED,
     Machine,
     of_sources,
 )
+from ansible_collections.aks.flexnode.plugins.module_utils.controller.inventory.pools import rows_of
 from ansible_collections.aks.flexnode.plugins.module_utils.controller.inventory.reading import (
     Inventory,
     config_file,
@@ -48,7 +50,8 @@ from ansible_collections.aks.flexnode.plugins.plugin_utils.on_controller import 
     undefaulted,
 )
 from ansible_collections.aks.flexnode.plugins.plugin_utils.play import PlayVariables
-from ansible_collections.aks.flexnode.plugins.plugin_utils.source_modules import ModuleFailed, SourceModules
+from ansible_collections.aks.flexnode.plugins.plugin_utils.pool_modules import PoolModules
+from ansible_collections.aks.flexnode.plugins.plugin_utils.source_modules import ModuleFailed
 
 WHOLE = {"flexnode_config", "flexnode_host_config"}
 PURPOSES_OF_JOIN = ("join", "check", "preflight")
@@ -77,7 +80,7 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
 }
 
 
-class ActionModule(SourceModules):
+class ActionModule(PoolModules):
     """One task for all machines: read the inventory, check it, ask Azure, return each machine's part."""
 
     def run(self, tmp: None = None, task_vars: dict[str, Any] | None = None) -> Result:
@@ -86,13 +89,13 @@ class ActionModule(SourceModules):
         self._vars: dict[str, Any] = task_vars or {}
         self._play = PlayVariables(self)
         _valid, self._options = self.validate_argument_spec(argument_spec=ARGUMENTS)
-        self._actions, self._changed = [], False
+        self._actions, self._changed, self._bootstrap = [], False, {}
         try:
             machines = self._machines()
             work = {
                 "present": self._resolve,
                 "joined": self._delete_used_tokens,
-                "left": self._delete_blobs,
+                "left": self._clean_up,
                 "absent": self._delete_configs,
                 "renewed": self._renew_tokens,
             }
@@ -184,26 +187,34 @@ class ActionModule(SourceModules):
             return self._check(wanted)
         if self._options["purpose"] != "join":  # what the inventory says is enough
             return _summary(
-                handovers([replace(one, source="inline") for one in wanted], documents={}),
+                # A machine of a pool leaves with the help of the login that knows its cluster.
+                handovers(
+                    [one if one.source == POOLS else replace(one, source="inline") for one in wanted],
+                    documents={},
+                ),
                 wanted,
                 self._options["purpose"],
             )
         directory = self._url_directory(wanted)
-        rp, clustered, blob = (of_sources(wanted, source) for source in RESOLVED)
+        rp, clustered, blob, pooled = (of_sources(wanted, source) for source in RESOLVED)
         in_clusters = [one for one in (*clustered, *blob) if one.cluster_id]
         clusters = self._clusters(in_clusters)
-        require_versions(wanted, clusters)  # everything below writes
+        require_versions([one for one in wanted if one.source != POOLS], clusters)  # everything below writes
+        of_pools, machines_in_azure = self._pool_join(pooled, data=not chosen)
         configs = self._configs(rp, need_url=not chosen or bool(directory))
         tokens = self._tokens(in_clusters)
         documents = with_clusters([*clustered, *blob], clusters, tokens)
         blobs = self._run_blobs(blob, documents)
-        found = handovers(wanted, documents=documents, configs=configs, blobs=blobs, tokens=tokens)
+        found = handovers(
+            wanted, documents=documents, configs=configs, blobs=blobs, tokens=tokens, pools=of_pools
+        )
         if directory and not self._task.check_mode:
             url_files.write(directory, {one["name"]: one.get("config_url") for one in configs})
             url_files.write(directory, {one["name"]: one.get("url") for one in blobs})
         return {
             **_summary(found, wanted, "join"),
-            "nodes": [_row(one) for one in (*configs, *blobs)],
+            "nodes": [_row(one) for one in (*configs, *blobs, *machines_in_azure)],
+            "bootstrap": self._bootstrap,
             "tokens": any(one.get("token") for one in tokens),
             "hooks": {one.host: self._hooks(one) for one in wanted},
         }
@@ -211,18 +222,28 @@ class ActionModule(SourceModules):
     def _check(self, machines: list[Machine]) -> Result:
         """All checks of a join, for all machines of a fleet, before the first batch of them is written."""
         in_clusters = [one for one in of_sources(machines, "cluster", "blob") if one.cluster_id]
-        require_versions(machines, self._clusters(in_clusters))
-        return _summary(handovers(machines, documents={}), machines, "check")
+        others = [one for one in machines if one.source != POOLS]
+        require_versions(others, self._clusters(in_clusters))
+        of_pools = self._pool_check(of_sources(machines, POOLS))
+        return _summary(handovers(machines, documents={}, pools=of_pools), machines, "check")
 
     def _preview(self, machines: list[Machine]) -> Result:
         """For preflight: what a join would use, without creating anything. Tokens stay placeholders."""
-        named = [one for one in of_sources(machines, *RESOLVED) if one.cluster_id]
+        named = [one for one in of_sources(machines, "rp", "cluster", "blob") if one.cluster_id]
+        of_pools, findings = self._pool_preview(of_sources(machines, POOLS))
         placeholders = [{"name": one.node} for one in named if one.wants_token]
         documents = with_clusters(named, self._clusters(named), placeholders)
         as_inline = [replace(one, source="inline") if one.host in documents else one for one in machines]
-        found = handovers(as_inline, documents=documents)
-        announced = {host: {**one, "announced": host in documents} for host, one in found.items()}
-        return _summary(announced, machines, "preflight")
+        found = handovers(as_inline, documents=documents, pools=of_pools)
+        announced = {
+            host: {"announced": host in documents, **one, **of_pools.get(host, {})}
+            for host, one in found.items()
+        }
+        return {
+            **_summary(announced, machines, "preflight"),
+            "findings": rows_of(findings),
+            "pools_usable": not any(found.severity == "error" for found in findings),
+        }
 
     def _delete_used_tokens(self, machines: list[Machine]) -> Result:
         """After a join: a token that was created for it is deleted, in the cluster and in the blob."""
@@ -236,19 +257,30 @@ class ActionModule(SourceModules):
             self._run_blobs(blob, {one.host: one.document for one in blob}, token="remove")  # noqa: S106 - a choice
         return {}
 
-    def _delete_blobs(self, machines: list[Machine]) -> Result:
-        """After a machine has left: its blob is deleted and its URL refused."""
-        stayed = self._vars["hostvars"]
-        left = [one for one in machines if not (stayed[one.host].get("__node_left") or {}).get("failed")]
+    def _clean_up(self, machines: list[Machine]) -> Result:
+        """After a machine has left: its blob is deleted and its URL refused; its machine in Azure is deleted.
+
+        A machine that had not joined here is not deleted in Azure: it may be another owner's.
+        """
+        results = {one.host: self._vars["hostvars"][one.host].get("__node_left") or {} for one in machines}
+        left = [one for one in machines if not results[one.host].get("failed")]
+        pooled = [one for one in of_sources(left, POOLS) if results[one.host].get("changed")]
+        failure, rows = None, []
+        try:
+            rows = self._pool_delete(pooled)
+        except ModuleFailed as failed:
+            failure = failed  # the blobs are deleted all the same
         self._run_blobs(of_sources(left, "blob"), {}, state="absent")
-        return {}
+        if failure:
+            raise failure
+        return {"nodes": [_row(one) for one in rows]}
 
     def _delete_configs(self, machines: list[Machine]) -> Result:
         """Delete flexNodeConfigs, put tombstones into blobs: machines that follow them leave the cluster."""
-        rp, blob = of_sources(machines, "rp"), of_sources(machines, "blob")
-        if not rp and not blob:
-            raise self._no_targets(["rp", "blob"])
-        rows: list[Result] = []
+        rp, blob, pooled = (of_sources(machines, source) for source in ("rp", "blob", POOLS))
+        if not rp and not blob and not pooled:
+            raise self._no_targets(["rp", "blob", POOLS])
+        rows = self._pool_delete(pooled)
         if rp:
             nodes = [one.request(document=one.document) for one in rp]
             rows += self._run("flexnode_config", {**self._preview_api, "nodes": nodes, "state": "absent"})[
@@ -282,7 +314,7 @@ class ActionModule(SourceModules):
         return url_files.prepared(path, check=self._task.check_mode)
 
     def _no_targets(self, sources: Iterable[str], more: str = "") -> NoTargets:
-        names = " or ".join(sources).replace("rp", described("rp"))
+        names = " or ".join(map(described, sources))
         return NoTargets(
             f"this needs machines with flexnode_config_source {names}{' ' if more else ''}{more}",
             why=f"none of the {len(self._vars['ansible_play_batch'])} machines has it",

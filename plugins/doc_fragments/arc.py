@@ -27,6 +27,10 @@ options:
       - Resource id of the AKS cluster. With it, the roles that the machine's own identity lacks there are
         returned.
     type: str
+  pool:
+    description:
+      - Name of the FlexNodes pool of the machine. The roles are then needed at the pool, not at its cluster.
+    type: str
   profile:
     description:
       - The C(kubernetesAuth.profile) of the node. V(token) needs wider roles than V(certificate).
@@ -38,7 +42,7 @@ options:
       - The roles that are needed at O(cluster_id), instead of those of O(profile).
     type: list
     elements: str
-    choices: [reader, rbac-cluster-admin, cluster-admin]
+    choices: [reader, rbac-cluster-admin, cluster-admin, flex-node-agent]
   server_url:
     description:
       - URL of the cluster's API server, if the kubelet is to use the machine's identity. With it, the API

@@ -34,16 +34,20 @@ from .node.procedures.arc.registration import (
     unregister,
 )
 from .node.procedures.arc.roles import (
+    EVERY_ROLE,
+    POOL_ROLE,
     PROFILES,
     ROLES,
     Grants,
     Missing,
+    missing_at_pool,
     missing_bindings,
     missing_roles,
     needed,
     wait_for_roles,
 )
 from .node.secret import Secret
+from .node.sources.machines import pool_id
 from .node.status.publish import publish
 
 Params = Mapping[str, Any]
@@ -58,8 +62,9 @@ OPTIONS: Mapping[str, Mapping[str, Any]] = {
     "cloud": {"type": "str", "choices": list(CLOUDS), "default": "AzurePublicCloud"},
     "proxy": {"type": "str", "no_log": True},
     "cluster_id": {"type": "str"},
+    "pool": {"type": "str"},
     "profile": {"type": "str", "choices": list(PROFILES), "default": "certificate"},
-    "roles": {"type": "list", "elements": "str", "choices": list(ROLES)},
+    "roles": {"type": "list", "elements": "str", "choices": list(EVERY_ROLE)},
     "server_url": {"type": "str"},
     "ca_cert_data": {"type": "str"},
     "node_name": {"type": "str"},
@@ -166,10 +171,14 @@ def _missing(params: Params, host: Host, arm: str, progress: list[str], wait: in
     """The roles that are missing now; with `wait` it returns when none is, or raises when the time is up."""
     identity = own_identity(host)
     grants = Grants(identity, arm, HttpClient(proxies=_proxies(params), clock=host.clock))
-    roles = params["roles"] if params["roles"] is not None else needed(params["profile"])
+    pool, cluster = str(params["pool"] or ""), str(params["cluster_id"])
+    roles = params["roles"] if params["roles"] is not None else needed(params["profile"], pool=bool(pool))
+    at_cluster = [role for role in roles if role in ROLES]
 
     def query_missing() -> list[Missing]:
-        missing = missing_roles(grants, identity, params["cluster_id"], roles)
+        missing = missing_roles(grants, identity, cluster, at_cluster)
+        if pool and POOL_ROLE.key in roles:
+            missing += missing_at_pool(grants, identity, pool_id(cluster, pool))
         # Azure's role comes first: it takes effect in the cluster through Azure.
         if any(one.role_id == ROLES["rbac-cluster-admin"].id for one in missing):
             return missing

@@ -36,6 +36,7 @@ def arc_request(document: Document, cluster_id: str = "", name: str = "") -> dic
     principal = _section(azure, "servicePrincipal")
     # The same for its access to the cluster.
     kubelet = _section(_section(whole, "node"), "kubelet") if "kubernetes" in purposes else {}
+    pool = str(azure.get("targetAgentPoolName") or "")
     directories = _section(_section(whole, "paths"), "kubernetes")
     return {
         "enabled": choices.arc,
@@ -56,7 +57,12 @@ def arc_request(document: Document, cluster_id: str = "", name: str = "") -> dic
         "server_url": kubelet.get("serverURL") or "",
         "ca_cert_data": kubelet.get("caCertData") or "",
         "kubelet_dir": directories.get("kubeletDir") or "",
-        "roles": list(needed(profile, monitored=bool(whole.get("continuousMonitoring")), purposes=purposes)),
+        "pool": pool,
+        "roles": list(
+            needed(
+                profile, monitored=bool(whole.get("continuousMonitoring")), purposes=purposes, pool=bool(pool)
+            )
+        ),
     }
 
 

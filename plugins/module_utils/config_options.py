@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from .node.config.document import loads, secrets_of
+from .node.config.document import loads, secrets_of, unwrap
+from .node.errors import ConfigInvalid
 
 # The options of the doc fragment aks.flexnode.source.
 OPTIONS: dict[str, dict[str, Any]] = {
@@ -29,5 +30,8 @@ def document_of(module: Any) -> dict[str, Any]:
 
 
 def mask_secrets(module: Any, document: Mapping[str, Any]) -> None:
-    """Mask the secrets of a document in everything that the module returns."""
-    module.no_log_values.update(secrets_of(document))
+    """Mask the secrets of a document, or of the one in a bundle, in everything that the module returns."""
+    try:
+        module.no_log_values.update(secrets_of(unwrap(document)[0]))
+    except ConfigInvalid:  # reported when the document is read
+        module.no_log_values.update(secrets_of(document))

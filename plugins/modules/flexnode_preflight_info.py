@@ -47,6 +47,13 @@ options:
     type: list
     elements: str
     default: []
+  purpose:
+    description:
+      - What the configuration must be complete for. With V(prepare) it needs no cluster, because its source
+        is asked only after this check.
+    type: str
+    choices: [join, prepare]
+    default: join
   name:
     description:
       - What the machine is called in RV(table). Without it, the name of its Node.
@@ -152,6 +159,16 @@ node_name:
   returned: success
   type: str
   sample: edge-1
+joined:
+  description: Whether the machine has joined a cluster and can go on with its own credential.
+  returned: success
+  type: bool
+  sample: false
+config_version:
+  description: Version of the configuration that is stored on the machine. Empty if there is none.
+  returned: success
+  type: str
+  sample: "1708123456"
 stage:
   description: The stage that was run.
   returned: success
@@ -185,6 +202,7 @@ from ansible_collections.aks.flexnode.plugins.module_utils.node.errors import (
     Problem,
 )
 from ansible_collections.aks.flexnode.plugins.module_utils.node.machine.host import Host
+from ansible_collections.aks.flexnode.plugins.module_utils.node.operations.checks import has_joined
 from ansible_collections.aks.flexnode.plugins.module_utils.node.preflight.document import fetched
 from ansible_collections.aks.flexnode.plugins.module_utils.node.preflight.finding import Report
 from ansible_collections.aks.flexnode.plugins.module_utils.node.preflight.run import run_preflight
@@ -198,6 +216,7 @@ def main() -> None:
             "source": {**OPTIONS["source"], "default": "inline"},
             "stage": {"type": "str", "choices": ["host", "connectivity", "all"], "default": "all"},
             "skip": {"type": "list", "elements": "str", "default": []},
+            "purpose": {"type": "str", "choices": ["join", "prepare"], "default": "join"},
             "name": {"type": "str"},
             "token_expires": {"type": "str", "no_log": False},
         },
@@ -210,7 +229,15 @@ def main() -> None:
         module.fail_json(msg=str(error), error=error.as_result())
     else:
         name = module.params["name"] or report.node_name
-        module.exit_json(changed=False, name=name, table=report.lines(name), **report.as_dict())
+        joined, version = state()
+        module.exit_json(
+            changed=False,
+            name=name,
+            table=report.lines(name),
+            joined=joined,
+            config_version=version,
+            **report.as_dict(),
+        )
 
 
 def check(module: AnsibleModule) -> Report:
@@ -218,11 +245,28 @@ def check(module: AnsibleModule) -> Report:
     source, overrides = source_of(params, document_of(module), store_of(host), host.clock, attempts=2)
     return run_preflight(
         host,
-        fetched(host, source, overrides, pollable=params["source"] == "stored" or params["durable"]),
+        fetched(
+            host,
+            source,
+            overrides,
+            pollable=params["source"] == "stored" or params["durable"],
+            purpose=params["purpose"],
+        ),
         params["stage"],
         params["skip"],
         token_expires=seconds(params["token_expires"]),
     )
+
+
+def state() -> tuple[bool, str]:
+    """Whether this machine has joined, and its version; what can not be read counts as not joined."""
+    host = Host()
+    store = store_of(host)
+    try:
+        stored, _intact = store.remembered()
+        return bool(stored and has_joined(host, stored)), store.config_version() or ""
+    except (FlexNodeError, OSError):
+        return False, ""
 
 
 def seconds(moment: str | None) -> float | None:

@@ -66,6 +66,11 @@ options:
           - With O(state=absent) and O(nodes[].machine_id) it may be left out. Roles are then searched in
             the whole subscription of the machine, which needs the right to read role assignments there.
         type: str
+      pool:
+        description:
+          - Name of its FlexNodes pool. The role C(flex-node-agent) is then assigned at the pool, instead of
+            roles at the cluster. With O(state=absent) assignments at both are removed.
+        type: str
       auth_profile:
         description: The C(kubernetesAuth.profile) of its configuration, instead of O(auth_profile).
         aliases: [profile]
@@ -86,7 +91,8 @@ options:
     description:
       - The roles of O(nodes), instead of those of O(auth_profile). Each is a name, a GUID, a resource id, or
         a short name.
-      - The short names are C(reader), C(rbac-cluster-admin) and C(cluster-admin).
+      - The short names are C(reader), C(rbac-cluster-admin), C(cluster-admin) and C(flex-node-agent), which
+        is the role of FlexNodes pools.
       - Without it, O(state=absent) removes all assignments that this module created on their clusters.
     type: list
     elements: str
@@ -118,6 +124,12 @@ EXAMPLES = r"""
         principal_id: 99999999-8888-7777-6666-555555555555
       - name: edge-2
         machine_id: "{{ arc_resource_id }}"
+  run_once: true
+
+- name: Let a machine of a FlexNodes pool get bootstrap data and follow its machine
+  aks.flexnode.flexnode_role_assignment:
+    cluster_id: "{{ flexnode_cluster_id }}"
+    nodes: [{name: edge-1, principal_id: 99999999-8888-7777-6666-555555555555, pool: edge}]
   run_once: true
 
 - name: Show which roles a machine with kubernetesAuth.profile token lacks
@@ -265,6 +277,7 @@ def main() -> None:
         "principal_id": text,
         "machine_id": text,
         "cluster_id": text,
+        "pool": text,
         "auth_profile": {"type": "str", "choices": list(PROFILES), "aliases": ["profile"]},
         "roles": roles,
     }

@@ -15,7 +15,8 @@ description:
     errors. These are wrong values, unknown sources, missing ids, URLs and files, equal Node names, equal or
     overlapping pod ranges. Unknown variables are warnings.
   - Asks each source once for all of its machines, with one login. V(rp) writes flexNodeConfig resources,
-    V(cluster) reads the clusters and creates bootstrap tokens, V(blob) writes bundles to Blob Storage.
+    V(cluster) reads the clusters and creates bootstrap tokens, V(blob) writes bundles to Blob Storage,
+    V(machines) writes the machines of FlexNodes pools and gets the bootstrap data of each pool once.
   - Runs on the controller, once per play (C(run_once)). Role P(aks.flexnode.source#role) calls it, and the
     roles P(aks.flexnode.node#role), P(aks.flexnode.arc#role) and P(aks.flexnode.config#role) use what it
     returns.
@@ -25,9 +26,10 @@ options:
     description:
       - V(present) resolves the configuration of the machines.
       - V(joined) deletes the bootstrap tokens that the machines have used, in the cluster and in blobs.
-      - V(left) deletes the blobs of machines that have left their cluster.
-      - V(absent) deletes flexNodeConfigs, and writes a tombstone to each blob. Machines that follow them
-        leave.
+      - V(left) deletes the blobs of machines that have left their cluster, and the machines of FlexNodes
+        pools that left in this run.
+      - V(absent) deletes flexNodeConfigs and machines of FlexNodes pools, and writes a tombstone to each
+        blob. Machines that follow them leave.
       - V(renewed) renews the token and the configuration URL of each flexNodeConfig.
     type: str
     choices: [present, joined, left, absent, renewed]
@@ -51,7 +53,7 @@ options:
       - Only machines of these sources. It is an error if the play has none.
     type: list
     elements: str
-    choices: [rp, cluster, blob]
+    choices: [rp, cluster, blob, machines]
   update_secret:
     description:
       - For source V(rp), whose resource never returns a secret. V(on_create) writes secrets when the
@@ -125,9 +127,25 @@ hooks:
   returned: with state present and purpose join
   type: dict
   sample: {edge-1: {before: /srv/hooks/silence.yml}}
+bootstrap:
+  description: The bootstrap data of FlexNodes pools, for the next batch of the play. It holds secrets.
+  returned: with state present and purpose join
+  type: dict
+  sample: {}
+findings:
+  description: What is wrong with FlexNodes pools, as the lines of a table.
+  returned: with purpose preflight
+  type: list
+  elements: str
+  sample: []
+pools_usable:
+  description: Whether machines can join their FlexNodes pools.
+  returned: with purpose preflight
+  type: bool
+  sample: true
 nodes:
   description: What was done for each node in Azure.
-  returned: with states present, absent and renewed
+  returned: with states present, absent, left and renewed
   type: list
   elements: dict
   sample: [{name: edge-1, action: created, config_version: "1789000000"}]

@@ -26,6 +26,7 @@ RETURN_SECRETS = frozenset(
     f"aks.flexnode.{name}"
     for name in (
         "flexnode_access_token",
+        "flexnode_bootstrap_data",
         "flexnode_bootstrap_token",
         "flexnode_config",
         "flexnode_config_blob",

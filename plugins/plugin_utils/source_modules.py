@@ -16,7 +16,7 @@ from ansible_collections.aks.flexnode.plugins.module_utils.controller.inventory.
 from ansible_collections.aks.flexnode.plugins.module_utils.node.errors import ConfigInvalid, FlexNodeError
 from ansible_collections.aks.flexnode.plugins.plugin_utils.on_controller import ControllerAction, Result
 
-READS = ("flexnode_cluster_info",)  # modules that change nothing
+READS = ("flexnode_cluster_info", "flexnode_pool_info")  # modules that change nothing
 
 
 class ModuleFailed(FlexNodeError):

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import hashlib
 import secrets
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -15,6 +16,7 @@ from testbed import files
 from testbed.azure import place, wheels
 from testbed.azure.directory import Principal
 from testbed.azure.faults import Fault
+from testbed.azure.pools.client import ACT, Act, PoolOperator
 from testbed.azure.record import Request
 from testbed.blob import Blob
 from testbed.clock import wait_for
@@ -128,6 +130,23 @@ class Azure:
         """Every URL and token that was issued, and its state: open, used or closed."""
         found: list[dict[str, Any]] = self._call("GET", "invitations")
         return found
+
+    @cached_property
+    def pools(self) -> PoolOperator:
+        """FlexNodes pools, through Resource Manager as an administrator with all rights."""
+        return PoolOperator(self, str(self._site.authority.pair.cert))
+
+    def acts(self) -> list[Act]:
+        """Every step that AKS took by itself for pools and machines, in order."""
+        return [Act(**{key: one[key] for key in ACT}) for one in self._call("GET", "acts")]
+
+    def end_acts(self) -> None:
+        """End all acts of AKS, wherever they are, and empty their record."""
+        self._call("DELETE", "acts")
+
+    def forget_pools(self) -> None:
+        """Remove all pools and machines from Azure, at once; their Nodes are not touched."""
+        self._call("DELETE", "pools")
 
     def service(self) -> Service:
         """The container that serves it."""

@@ -9,6 +9,7 @@ from testbed.azure.database import Database
 from testbed.azure.directory import Directory
 from testbed.azure.grants import Grants
 from testbed.azure.place import Place
+from testbed.azure.pools.service import Service
 from testbed.azure.provider.provider import Provider
 from testbed.azure.tokens import Authority
 
@@ -23,3 +24,4 @@ class Cloud:
     authority: Authority
     grants: Grants
     provider: Provider
+    pools: Service

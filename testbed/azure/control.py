@@ -124,4 +124,21 @@ def router(cloud: Cloud, faults: Faults, record: Record) -> APIRouter:
     def invitations() -> list[dict[str, Any]]:
         return cloud.database.rows("SELECT * FROM invitations ORDER BY id")
 
+    @routes.get("/acts")
+    def acts() -> list[dict[str, Any]]:
+        return cloud.database.rows("SELECT * FROM service_acts ORDER BY id")
+
+    @routes.delete("/acts")
+    def end_acts() -> dict[str, bool]:
+        cloud.pools.stop()
+        cloud.database.change("DELETE FROM service_acts")
+        return {"ended": True}
+
+    @routes.delete("/pools")
+    def forget_pools() -> dict[str, bool]:
+        cloud.pools.stop()
+        for table in ("agent_pools", "pool_machines", "service_acts"):
+            cloud.database.change(f"DELETE FROM {table}")  # noqa: S608
+        return {"forgotten": True}
+
     return routes

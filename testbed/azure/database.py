@@ -34,6 +34,17 @@ CREATE TABLE IF NOT EXISTS invitations (
 CREATE TABLE IF NOT EXISTS operations (
     id TEXT PRIMARY KEY, started REAL NOT NULL, ends REAL NOT NULL, result TEXT
 );
+CREATE TABLE IF NOT EXISTS operation_errors (
+    id TEXT PRIMARY KEY, status TEXT NOT NULL, code TEXT NOT NULL, message TEXT NOT NULL
+);
+CREATE TABLE IF NOT EXISTS agent_pools (name TEXT PRIMARY KEY, document TEXT NOT NULL);
+CREATE TABLE IF NOT EXISTS pool_machines (
+    pool TEXT NOT NULL, name TEXT NOT NULL, document TEXT NOT NULL, PRIMARY KEY (pool, name)
+);
+CREATE TABLE IF NOT EXISTS service_acts (
+    id INTEGER PRIMARY KEY, time REAL NOT NULL, kind TEXT NOT NULL, pool TEXT NOT NULL,
+    machine TEXT NOT NULL, step TEXT NOT NULL, detail TEXT NOT NULL
+);
 CREATE TABLE IF NOT EXISTS requests (
     id INTEGER PRIMARY KEY, time REAL NOT NULL, client TEXT NOT NULL, method TEXT NOT NULL,
     path TEXT NOT NULL, query TEXT NOT NULL, status INTEGER NOT NULL, principal TEXT, seconds REAL NOT NULL

@@ -10,6 +10,7 @@ from fnmatch import fnmatchcase
 
 DEFINITIONS = "/providers/Microsoft.Authorization/roleDefinitions/"
 CLUSTERS = "Microsoft.ContainerService/managedClusters"
+FLEX_NODE_AGENT = "8f139b0f-7eaf-460b-a9da-5b1246d9ed0d"
 SUPPORT = (
     "Microsoft.Authorization/*/read",
     "Microsoft.Insights/alertRules/*",
@@ -93,6 +94,15 @@ ROLES = (
             "Microsoft.Insights/alertRules/*",
             "Microsoft.Resources/deployments/*",
             "Microsoft.Resources/subscriptions/resourceGroups/read",
+        ),
+    ),
+    Role(
+        FLEX_NODE_AGENT,
+        "Azure Kubernetes Service Flex Node Agent Role",
+        (
+            f"{CLUSTERS}/agentPools/listBootstrapData/action",
+            f"{CLUSTERS}/agentPools/machines/read",
+            f"{CLUSTERS}/agentPools/machines/write",
         ),
     ),
     Role(

@@ -28,12 +28,15 @@ from testbed.azure.faults import Faults
 from testbed.azure.front import Front
 from testbed.azure.grants import Grants
 from testbed.azure.place import Place
+from testbed.azure.pools.nodes import Nodes
+from testbed.azure.pools.service import Service
 from testbed.azure.provider.blobs import Blobs
 from testbed.azure.provider.cluster import Cluster
 from testbed.azure.provider.provider import Provider
 from testbed.azure.provider.watch import Watch
 from testbed.azure.record import Record
 from testbed.azure.tokens import Authority, ensure_key
+from testbed.cluster.api import Api
 from testbed.pki import Pair
 
 METHODS = ["GET", "HEAD", "PUT", "POST", "PATCH", "DELETE"]
@@ -44,9 +47,8 @@ def build(directory: Path) -> Cloud:
     place = Place.load(directory)
     database = Database(directory / "azure.sqlite")
     keys = directory / "cluster"
-    cluster = Cluster(
-        place.kubernetes.server, keys / "ca.crt", Pair(keys / "provider.crt", keys / "provider.key")
-    )
+    access = (place.kubernetes.server, keys / "ca.crt", Pair(keys / "provider.crt", keys / "provider.key"))
+    cluster = Cluster(*access)
     blobs = Blobs(place.blob, directory / "ca.crt")
     return Cloud(
         place=place,
@@ -55,6 +57,7 @@ def build(directory: Path) -> Cloud:
         authority=Authority(ensure_key(directory / "entra.key"), place.origin, place.tenant_id),
         grants=Grants(database),
         provider=Provider(place, database, cluster, blobs, keys / "admin.kubeconfig"),
+        pools=Service(place, database, cluster, lambda: Nodes(Api(*access))),
     )
 
 
@@ -65,9 +68,11 @@ def application(cloud: Cloud) -> ASGIApp:
 
     @asynccontextmanager
     async def running(_: FastAPI) -> AsyncIterator[None]:
+        cloud.pools.restart()
         watch.start()
         yield
         watch.stop()
+        cloud.pools.stop()
 
     app = FastAPI(title="Azure", lifespan=running, openapi_url=None)
     app.include_router(control.router(cloud, faults, record))
@@ -91,6 +96,7 @@ def application(cloud: Cloud) -> ASGIApp:
             await request.body(),
             request.state,
             request.state.fault,
+            dict(request.headers),
         )
         if found.body is None:
             return Response(status_code=found.status, headers=dict(found.headers))

@@ -4,8 +4,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from typing import Any
+
+STEPS = ("goal", "cordon", "drain", "delete", "taint")
+"""Where the service's acts on a FlexNodes pool can be held, see service_stop_after."""
 
 
 @dataclass(frozen=True)
@@ -37,14 +40,47 @@ class Settings:
     delete_burst: int = 200
     delete_rate: float = 10
 
+    # FlexNodes pools
+    control_plane_version: str = ""
+    """What Azure takes for the control plane's version, which no pool may exceed; the true one by default."""
+    flex_node_feature: bool = True
+    """The preview feature AKSFlexNodePreview is registered."""
+    machine_feature: bool = True
+    """The preview feature PutMachinePreview is registered."""
+    flex_node_role: bool = True
+    """The role of the flex node agent is published in this cloud."""
+    machine_put_seconds: float = 0
+    """How long a PUT of a machine takes; with more than 0 it is a long-running operation."""
+    pool_token_seconds: int = 3600
+    """Lifetime of the bootstrap token of listBootstrapData."""
+    bootstrap_data_burst: int = 100
+    """Throttling: how many listBootstrapData the subscription may have in store ..."""
+    bootstrap_data_rate: float = 1
+    """... and how many come back each second."""
+    bootstrap_data_patch: dict[str, Any] = field(default_factory=dict)
+    """A JSON merge patch on the answer of listBootstrapData: adds keys, and removes those that are null."""
+    patch_nodes: bool = True
+    """Changed labels and taints of a machine are patched onto its Node; regions of August 2026 did not."""
+    drain_seconds: float = 120
+    """How long the service waits for the pods of a Node to go."""
+    upgrade_seconds: float = 600
+    """How long the service waits for a Node that it deleted to be Ready again at its version."""
+    node_removal_seconds: float = 30
+    """How long after the taint the Node of a deleted machine is removed."""
+    service_stop_after: str = ""
+    """Hold every act of the service after this step, until it is changed: one of STEPS."""
+
     @classmethod
     def parse(cls, values: Mapping[str, Any]) -> Settings:
         """Settings from JSON; a name or type that is not known is an error."""
-        types = {field.name: type(field.default) for field in fields(cls)}
+        defaults = cls()
+        types = {one.name: type(getattr(defaults, one.name)) for one in fields(cls)}
         for name, value in values.items():
             if name not in types:
                 raise ValueError(f"setting {name!r} is unknown: there are {', '.join(types)}")
-            number = types[name] in (int, float) and isinstance(value, int | float)
-            if isinstance(value, bool) != (types[name] is bool) or not (number or types[name] is bool):
+            kinds = (int, float) if types[name] in (int, float) else types[name]
+            if isinstance(value, bool) != (types[name] is bool) or not isinstance(value, kinds):
                 raise ValueError(f"setting {name} is {value!r}: it takes {types[name].__name__}")
+        if (step := values.get("service_stop_after")) not in (None, "", *STEPS):
+            raise ValueError(f"setting service_stop_after is {step!r}: it takes {', '.join(STEPS)}")
         return cls(**values)

@@ -8,6 +8,7 @@ import platform
 import shutil
 import sys
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 
 from testbed import files, paths
@@ -21,9 +22,9 @@ GLIBC = "manylinux_2_36"
 INSTALL_SECONDS = 600
 
 
-def directory() -> Path:
-    """Where the packages of the present lock are."""
-    return paths.cache() / "python" / f"azure-{files.sha256(LOCK)[:12]}"
+def directory(lock: Path = LOCK) -> Path:
+    """Where the packages of a lock are; without one, those of the emulated Azure."""
+    return paths.cache() / "python" / f"{lock.stem}-{files.sha256(lock)[:12]}"
 
 
 def compiled() -> Path:
@@ -34,25 +35,30 @@ def compiled() -> Path:
 
 
 def ensure() -> Path:
-    """Install the packages if needed; return their directory."""
-    wanted = directory()
+    """Install the packages of the emulated Azure if needed; return their directory."""
+    target = ["--python-version", PYTHON, "--python-platform", f"{platform.machine()}-{GLIBC}"]
+    return install(LOCK, "the packages of the emulated Azure", *target)
+
+
+def install(lock: Path, what: str, *options: str) -> Path:
+    """Install the packages of a lock into a directory of their own, once; return the directory."""
+    wanted = directory(lock)
     if wanted.is_dir():
         return wanted
     wanted.parent.mkdir(parents=True, exist_ok=True)
-    with files.lock(paths.cache() / "locks" / "azure-wheels"):
+    with files.lock(paths.cache() / "locks" / f"{lock.stem}-wheels"):
         if not wanted.is_dir():
-            with step("install the packages of the emulated Azure"):
-                _install(wanted)
+            with step(f"install {what}"):
+                _install(lock, wanted, options)
     return wanted
 
 
-def _install(wanted: Path) -> None:
+def _install(lock: Path, wanted: Path, options: Sequence[str]) -> None:
     whole = Path(tempfile.mkdtemp(dir=wanted.parent, prefix=".new-"))
-    target = ["--python-version", PYTHON, "--python-platform", f"{platform.machine()}-{GLIBC}"]
-    locked = ["--require-hashes", "--only-binary", ":all:", "--requirement", str(LOCK)]
+    locked = ["--require-hashes", "--only-binary", ":all:", "--requirement", str(lock)]
     uv = [sys.executable, "-m", "uv", "pip", "install", "--quiet", "--python", sys.executable]
     try:
-        run([*uv, "--target", str(whole), *target, *locked], timeout=INSTALL_SECONDS)
+        run([*uv, "--target", str(whole), *options, *locked], timeout=INSTALL_SECONDS)
         whole.chmod(0o755)
         os.replace(whole, wanted)  # appears whole or not at all
     except BaseException:

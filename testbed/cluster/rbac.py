@@ -26,6 +26,8 @@ SELF_DELETE = {
     "rules": [{"apiGroups": [""], "resources": ["nodes"], "verbs": ["delete"]}],
 }
 
+POOL_GROUP = "system:bootstrappers:aks-flex-node"
+"""The group of the bootstrap tokens of FlexNodes pools."""
 APPROVE = "system:certificates.k8s.io:certificatesigningrequests"
 
 OBJECTS: tuple[tuple[str, dict[str, Any]], ...] = (
@@ -35,6 +37,8 @@ OBJECTS: tuple[tuple[str, dict[str, Any]], ...] = (
         for binding in (
             _binding("flexnode-bootstrap", "system:node-bootstrapper", "system:bootstrappers"),
             _binding("flexnode-approve-new", f"{APPROVE}:nodeclient", "system:bootstrappers"),
+            _binding("flexnode-pool-bootstrap", "system:node-bootstrapper", POOL_GROUP),
+            _binding("flexnode-pool-approve-new", f"{APPROVE}:nodeclient", POOL_GROUP),
             _binding("flexnode-approve-renewal", f"{APPROVE}:selfnodeclient", "system:nodes"),
             _binding("flexnode-self-delete", "flexnode-self-delete", "system:nodes"),
         )

@@ -17,20 +17,27 @@ def random_token() -> str:
     return "".join(characters[:6]) + "." + "".join(characters[6:])
 
 
-def secret(token: str, expires: datetime.datetime) -> dict[str, Any]:
-    """The Secret that makes a token valid until it expires; the token cleaner then removes it."""
+def secret(
+    token: str, expires: datetime.datetime, groups: tuple[str, ...] = (), description: str = "testbed"
+) -> dict[str, Any]:
+    """The Secret that makes a token valid until it expires; the token cleaner then removes it.
+
+    groups: more groups of its bearer, besides system:bootstrappers.
+    """
     identifier, password = token.split(".")
+    extra = {"auth-extra-groups": ",".join(groups)} if groups else {}
     return {
         "apiVersion": "v1",
         "kind": "Secret",
         "metadata": {"name": f"bootstrap-token-{identifier}", "namespace": "kube-system"},
         "type": "bootstrap.kubernetes.io/token",
         "stringData": {
-            "description": "testbed",
+            "description": description,
             "token-id": identifier,
             "token-secret": password,
             "expiration": expires.strftime("%Y-%m-%dT%H:%M:%SZ"),
             "usage-bootstrap-authentication": "true",
             "usage-bootstrap-signing": "true",
+            **extra,
         },
     }

@@ -41,7 +41,7 @@ class Sdk:
             disable_instance_discovery=True,
             **trust,
         )
-        self._where: dict[str, Any] = {"base_url": azure.url, "credential_scopes": [SCOPE], **trust}
+        self.where: dict[str, Any] = {"base_url": azure.url, "credential_scopes": [SCOPE], **trust}
         self._pipeline: ARMPipelineClient[HttpRequest, HttpResponse] = ARMPipelineClient(
             azure.url,
             policies=[
@@ -56,12 +56,12 @@ class Sdk:
     @cached_property
     def containers(self) -> ContainerServiceClient:
         """The client of AKS."""
-        return ContainerServiceClient(self.credential, self._azure.subscription_id, **self._where)
+        return ContainerServiceClient(self.credential, self._azure.subscription_id, **self.where)
 
     @cached_property
     def authorization(self) -> Any:
         """The client of roles; its operations depend on the api-version, so it has no types."""
-        return AuthorizationManagementClient(self.credential, self._azure.subscription_id, **self._where)
+        return AuthorizationManagementClient(self.credential, self._azure.subscription_id, **self.where)
 
     def send(self, method: str, path: str, body: Any = None, **query: str) -> HttpResponse:
         """A request through the pipeline; an error answer is raised as the SDK's clients raise it."""
@@ -70,11 +70,13 @@ class Sdk:
             raise HttpResponseError(response=response, error_format=ARMErrorFormat)
         return response
 
-    def try_send(self, method: str, path: str, body: Any = None, **query: str) -> HttpResponse:
+    def try_send(
+        self, method: str, path: str, body: Any = None, *, headers: dict[str, str] | None = None, **query: str
+    ) -> HttpResponse:
         """The same, whatever the answer."""
-        params = {"api-version": API_VERSION, **query}
+        params = {k: v for k, v in {"api-version": API_VERSION, **query}.items() if v}
         request = HttpRequest(
-            method, f"{self._azure.url}{path}", params={k: v for k, v in params.items() if v}, json=body
+            method, f"{self._azure.url}{path}", params=params, json=body, headers=headers or {}
         )
         return self._pipeline.send_request(request)
 

@@ -36,6 +36,14 @@ PROVOKED = {
     "FLEX-1109": "unit/node/follow/test_resource.py::test_a_resource_that_never_was_removes_nothing",
     "FLEX-1110": "unit/node/follow/test_resource.py::"
     "test_another_principal_without_the_right_to_ask_is_refused",
+    "FLEX-1111": "unit/node/sources/test_machines.py::test_a_machine_that_is_not_ready_is_not_used",
+    "FLEX-1112": "unit/node/sources/test_machines.py::test_max_pods_of_a_machine_can_not_change",
+    "FLEX-1113": "unit/node/sources/test_bootstrap_data.py::test_a_missing_field_is_named",
+    "FLEX-1114": "unit/node/commands/test_join_pool.py::"
+    "test_a_role_that_is_never_assigned_is_an_error_with_the_line_to_type",
+    "FLEX-1115": "unit/node/commands/test_join_pool.py::"
+    "test_a_machine_that_is_changed_again_and_again_is_an_error",
+    "FLEX-1116": "unit/node/follow/test_machine.py::test_a_missing_machine_alone_removes_nothing",
     "FLEX-1201": "e2e/test_errors.py::test_bad_day",
     "FLEX-1202": "e2e/test_errors.py::test_bad_day",
     "FLEX-1203": "e2e/test_errors.py::test_bad_day",
@@ -87,6 +95,9 @@ PROVOKED = {
     "test_a_binding_of_our_name_that_grants_something_else",
     "FLEX-1708": "contract/modules/test_blob.py::test_a_wrong_key_is_told",
     "FLEX-1709": "contract/modules/test_role_assignment.py::test_a_principal_that_azure_has_not_heard_of_yet",
+    "FLEX-1710": "unit/controller/azure/machines/test_fleet.py::test_what_changes_all_the_time_is_an_error",
+    "FLEX-1711": "unit/controller/azure/machines/test_fleet.py::"
+    "test_a_pool_that_is_missing_or_of_another_type",
     "FLEX-1801": "unit/node/identity/test_sources.py::test_a_secret_file_without_a_secret",
     "FLEX-1802": "unit/node/identity/test_sources.py::test_what_entra_refuses_is_explained",
     "FLEX-1803": "unit/node/identity/test_sources.py::test_an_identity_that_is_not_on_this_vm",

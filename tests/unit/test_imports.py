@@ -32,8 +32,8 @@ LAYERS = {
     # Who the machine is in Azure; then this node at the API server; then what is not reversible local state.
     "identity": "errors secret config machine net",
     "node_object": "errors config machine net resources components identity",
-    "procedures": "errors secret config machine net identity resources node_object engine",
-    "sources": "errors config machine net engine",
+    "sources": "errors config machine net catalogue engine",
+    "procedures": "errors secret config machine net identity resources node_object engine sources",
     # What is known about a machine; then what can be done to it, and the ways in.
     "drift": "errors config machine engine resources components node_object sources",
     "status": "errors config machine net resources engine node_object procedures sources drift",

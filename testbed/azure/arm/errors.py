@@ -16,6 +16,7 @@ USUAL_CODES = {
     403: "AuthorizationFailed",
     404: "ResourceNotFound",
     409: "Conflict",
+    412: "PreconditionFailed",
     429: "TooManyRequests",
     500: "InternalServerError",
     502: "BadGateway",
@@ -39,6 +40,14 @@ class ArmError(Exception):
     def body(self) -> dict[str, Any]:
         """The envelope that every Azure error comes in."""
         return {"error": {"code": self.code, "message": self.message}}
+
+
+class ProviderError(ArmError):
+    """The same from AKS itself, whose errors come without an envelope."""
+
+    def body(self) -> dict[str, Any]:
+        """As AKS writes it."""
+        return {"code": self.code, "details": None, "message": self.message, "subcode": ""}
 
 
 def unauthenticated(code: str, message: str, tenant_id: str, origin: str) -> ArmError:
@@ -120,6 +129,12 @@ def unknown_api_version(kind: str, version: str, supported: tuple[str, ...], loc
         f"'{kind}'. The supported api-versions are '{listed}'. The supported locations are '{location}'."
     )
     return ArmError(400, "NoRegisteredProviderFound", message)
+
+
+def invalid_api_version(_: str, version: str, supported: tuple[str, ...], __: str) -> ArmError:
+    """The same, in the words of a provider that checks the version itself."""
+    message = f"The api-version '{version}' is invalid. The supported versions are '{','.join(supported)}'."
+    return ArmError(400, "InvalidApiVersionParameter", message)
 
 
 def unknown_type(path: str) -> ArmError:

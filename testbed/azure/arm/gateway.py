@@ -13,6 +13,7 @@ from azure.core.exceptions import AzureError
 
 from testbed.azure.arm import (
     errors,
+    features,
     flexnode,
     hybrid_compute,
     managed_clusters,
@@ -26,6 +27,7 @@ from testbed.azure.arm.throttle import Throttle
 from testbed.azure.cloud import Cloud
 from testbed.azure.directory import Principal
 from testbed.azure.faults import Fault
+from testbed.azure.pools import machine_calls, pool_calls
 from testbed.azure.tokens import RESOURCE_MANAGER, BadToken
 from testbed.errors import TestbedError
 
@@ -35,6 +37,9 @@ TABLE: tuple[Operation, ...] = (
     *subscriptions.OPERATIONS,
     *managed_clusters.OPERATIONS,
     *flexnode.OPERATIONS,
+    *pool_calls.OPERATIONS,
+    *machine_calls.OPERATIONS,
+    *features.OPERATIONS,
     *hybrid_compute.OPERATIONS,
     *operations.OPERATIONS,
     *role_assignments.OPERATIONS,
@@ -58,8 +63,12 @@ class Gateway:
         payload: bytes,
         state: Any,
         fault: Fault | None = None,
+        sent: Mapping[str, str] | None = None,
     ) -> Answer:
-        """Authenticate and authorize a request, or refuse it; state.principal is for the record."""
+        """Authenticate and authorize a request, or refuse it; state.principal is for the record.
+
+        sent: its headers, by their names in small letters.
+        """
         request_id = str(uuid.uuid4())
         headers = {
             "Cache-Control": "no-cache",
@@ -82,7 +91,7 @@ class Gateway:
                 principal.object_id, operation.action, scope
             ):
                 raise errors.forbidden(principal.client_id, principal.object_id, operation.action, scope)
-            call = Call(self._cloud, principal, values, query, url, payload, fault)
+            call = Call(self._cloud, principal, values, query, url, payload, fault, sent or {})
             found = self._carry_out(operation, call)
         except ArmError as error:
             return Answer(error.status, error.body(), {**headers, **error.headers})

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import base64
 import json
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from testbed.azure.arm import errors
@@ -19,9 +20,12 @@ CLUSTER = f"{GROUP}/providers/{KIND}/{{cluster}}"
 KUBELOGIN_CLIENT = "80faf920-1908-4b52-b5ef-a8e7bedfc67a"
 
 
-def document(place: Place, disable_local_accounts: bool) -> dict[str, Any]:
+def document(
+    place: Place, disable_local_accounts: bool, version: str = "", pools: Sequence[Mapping[str, Any]] = ()
+) -> dict[str, Any]:
     """The cluster as AKS shows it."""
     kubernetes = place.kubernetes
+    version = version or kubernetes.version
     host = kubernetes.server.partition("//")[2].partition(":")[0]
     return {
         "id": place.cluster_id,
@@ -38,12 +42,12 @@ def document(place: Place, disable_local_accounts: bool) -> dict[str, Any]:
         "properties": {
             "provisioningState": "Succeeded",
             "powerState": {"code": "Running"},
-            "kubernetesVersion": kubernetes.version.rpartition(".")[0],
-            "currentKubernetesVersion": kubernetes.version,
+            "kubernetesVersion": version.rpartition(".")[0],
+            "currentKubernetesVersion": version,
             "dnsPrefix": place.cluster_name,
             "fqdn": host,
             "azurePortalFQDN": host,
-            "agentPoolProfiles": [],
+            "agentPoolProfiles": list(pools),
             "servicePrincipalProfile": {"clientId": "msi"},
             "nodeResourceGroup": place.node_resource_group,
             "enableRBAC": True,
@@ -117,7 +121,9 @@ def require(call: Call, *, nested: bool = False) -> None:
 
 
 def _shown(call: Call) -> dict[str, Any]:
-    return document(call.cloud.place, call.cloud.database.settings.disable_local_accounts)
+    settings = call.cloud.database.settings
+    pools = [{"name": pool.name, **pool.shown()} for pool in call.cloud.pools.pools.all()]
+    return document(call.cloud.place, settings.disable_local_accounts, settings.control_plane_version, pools)
 
 
 def _credential(name: str, text: str) -> Answer:

@@ -41,6 +41,8 @@ class Call:
     """What was asked, for links to further pages."""
     payload: bytes = b""
     fault: Fault | None = None
+    headers: Mapping[str, str] = field(default_factory=dict)
+    """By their names in small letters."""
 
     def body(self) -> dict[str, Any]:
         """The body, which must be a JSON object."""
@@ -69,6 +71,8 @@ class Operation:
     """The scope of that permission; the path by default."""
     versions: tuple[str, ...] = ()
     """The api-versions it knows; any date where there are none."""
+    refuse_version: Callable[[str, str, tuple[str, ...], str], errors.ArmError] = errors.unknown_api_version
+    """The error for another api-version, of (type, version, known versions, location)."""
 
     @cached_property
     def pattern(self) -> re.Pattern[str]:
@@ -93,7 +97,7 @@ class Operation:
             raise errors.no_api_version()
         known = version in self.versions if self.versions else bool(ANY_VERSION.fullmatch(version))
         if not known:
-            raise errors.unknown_api_version(self.kind, version, self.versions, location)
+            raise self.refuse_version(self.kind, version, self.versions, location)
 
 
 def _group(part: str) -> str:

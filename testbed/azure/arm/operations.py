@@ -17,10 +17,16 @@ PROVIDER = f"{SUBSCRIPTION}/providers/Microsoft.ContainerService/locations/{{loc
 RETRY_SECONDS = "1"
 
 
-def begin(call: Call, result: dict[str, Any] | None) -> dict[str, str]:
-    """Note an operation that ends after the time that is set; the headers that lead to it."""
-    name, now = str(uuid.uuid4()), time.time()
-    seconds = call.cloud.database.settings.operation_seconds
+def begin(
+    call: Call, result: dict[str, Any] | None, seconds: float | None = None, name: str = ""
+) -> dict[str, str]:
+    """Note an operation that ends after some seconds, those of the settings by default.
+
+    Returns the headers that lead to it. One of math.inf seconds ends when pools.outcome.end() is called.
+    """
+    name, now = name or str(uuid.uuid4()), time.time()
+    if seconds is None:
+        seconds = call.cloud.database.settings.operation_seconds
     call.cloud.database.change(
         "INSERT INTO operations VALUES (?, ?, ?, ?)", name, now, now + seconds, json.dumps(result)
     )
@@ -41,6 +47,10 @@ def _find(call: Call) -> dict[str, Any]:
     return found
 
 
+def _error(call: Call) -> dict[str, Any] | None:
+    return call.cloud.database.row("SELECT * FROM operation_errors WHERE id = ?", call.values["name"].lower())
+
+
 def _moment(seconds: float) -> str:
     return datetime.datetime.fromtimestamp(seconds, datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
 
@@ -51,6 +61,10 @@ def status(call: Call) -> Answer:
     body = {"id": call.url.partition("?")[0], "name": found["id"], "startTime": _moment(found["started"])}
     if found["ends"] > time.time():
         return Answer(200, {**body, "status": "InProgress"}, {"Retry-After": RETRY_SECONDS})
+    if failed := _error(call):
+        error = {"code": failed["code"], "message": failed["message"]}
+        ended = {**body, "status": failed["status"], "endTime": _moment(found["ends"]), "error": error}
+        return Answer(200, ended)
     ended = {**body, "status": "Succeeded", "endTime": _moment(found["ends"])}
     result = json.loads(found["result"])
     return Answer(200, {**ended, "properties": result} if result else ended)
@@ -62,6 +76,8 @@ def result(call: Call) -> Answer:
     if found["ends"] > time.time():
         headers = {"Location": call.url, "Retry-After": RETRY_SECONDS}
         return Answer(202, None, headers)
+    if failed := _error(call):
+        raise ArmError(409, failed["code"], failed["message"])
     body = json.loads(found["result"])
     return Answer(200, body) if body else Answer(204)
 

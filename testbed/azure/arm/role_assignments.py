@@ -11,7 +11,7 @@ from testbed.azure.arm import errors
 from testbed.azure.arm.errors import ArmError
 from testbed.azure.arm.operation import Answer, Call, Operation, page
 from testbed.azure.grants import Assignment
-from testbed.azure.roles import DEFINITIONS, ROLES, Role, covers, filtered, role
+from testbed.azure.roles import DEFINITIONS, FLEX_NODE_AGENT, ROLES, Role, covers, filtered, role
 
 KIND = "Microsoft.Authorization/roleAssignments"
 AUTHORIZATION = "{scope*}/providers/Microsoft.Authorization"
@@ -65,6 +65,11 @@ def _permission(one: Role) -> dict[str, Any]:
     }
 
 
+def _published(call: Call, one: Role) -> bool:
+    """The role of the flex node agent is new: clouds get it one after the other."""
+    return one.id != FLEX_NODE_AGENT or call.cloud.database.settings.flex_node_role
+
+
 def _filter(call: Call) -> tuple[str, str]:
     try:
         return filtered(call.query.get("$filter", ""))
@@ -87,7 +92,7 @@ def create(call: Call) -> Answer:
         message = f"The role assignment ID '{name}' is not valid. The role assignment ID must be a GUID."
         raise errors.invalid(message, "InvalidRoleAssignmentId") from error
     wanted = role(str(body["roleDefinitionId"]).rpartition("/")[2])
-    if wanted is None:
+    if wanted is None or not _published(call, wanted):
         raise _no_definition(str(body["roleDefinitionId"]).rpartition("/")[2])
     if call.cloud.directory.principal(principal_id) is None:
         raise errors.invalid(
@@ -159,7 +164,7 @@ def listed(call: Call) -> Answer:
 def get_definition(call: Call) -> Answer:
     """One role."""
     found = role(call.values["name"])
-    if found is None:
+    if found is None or not _published(call, found):
         raise _no_definition(call.values["name"])
     return Answer(200, _definition(call, found))
 
@@ -168,7 +173,7 @@ def list_definitions(call: Call) -> Answer:
     """The roles, all or by name."""
     condition, value = _filter(call)
     found = [one for one in ROLES if condition != "rolename" or one.name == value]
-    return Answer(200, page(call, [_definition(call, one) for one in found]))
+    return Answer(200, page(call, [_definition(call, one) for one in found if _published(call, one)]))
 
 
 def permissions(call: Call) -> Answer:

@@ -12,7 +12,7 @@ from typing import Any
 import requests
 
 from testbed.azure.grants import Assignment
-from testbed.cluster import token
+from testbed.cluster import rbac, token
 from testbed.cluster.api import Api, ApiError
 from testbed.pki import Pair
 
@@ -55,6 +55,13 @@ class Cluster:
         """A new bootstrap token."""
         created = token.random_token()
         self._api.post(SECRETS, token.secret(created, expires))
+        return created
+
+    def create_pool_token(self, pool: str, expires: datetime.datetime) -> str:
+        """A new bootstrap token for the machines of a FlexNodes pool."""
+        created = token.random_token()
+        about = f"AKS FlexNodes pool {pool}"
+        self._api.post(SECRETS, token.secret(created, expires, (rbac.POOL_GROUP,), about))
         return created
 
     def delete_token(self, token_id: str) -> None:

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
+from tests.unit.controller.fake_pools import FakePools
 from tests.unit.node.servers import Answer, Pki, Request, Server, answer_json, serving
 
 SUBSCRIPTION = "12345678-1234-1234-1234-123456789abc"
@@ -64,6 +65,9 @@ class FakeAzure:
     server: Server = field(default_factory=lambda: Server(""))
     version: int = 1_700_000_000
     polls: int = 0
+    pools: FakePools = field(default_factory=lambda: FakePools(CLUSTER))
+    features: dict[str, str] = field(default_factory=dict)
+    permissions: list[dict[str, Any]] = field(default_factory=lambda: [{"actions": ["*"]}])
 
     # -- what tests look at ---------------------------------------------------------------------------------
 
@@ -121,7 +125,15 @@ class FakeAzure:
                 "credentials.",
             )
         if path.startswith("/operations/"):
-            return self._operation()
+            return Answer(status=204) if path.endswith("/result") else self._operation()
+        if path.endswith("Microsoft.Authorization/permissions"):
+            return answer_json({"value": self.permissions})
+        if "/Microsoft.Features/" in path:
+            state = self.features.get(path.rpartition("/")[2])
+            body = {"properties": {"state": state}}
+            return (
+                answer_json(body) if state else refusal(404, "FeatureNotFound", "There is no such feature.")
+            )
         return self._arm(request, path, query)
 
     def _entra(self, request: Request, path: str) -> Answer:
@@ -152,6 +164,8 @@ class FakeAzure:
             return self._credential(kind)
         if kind == "flexNodeConfig":
             return self._list(query) if not name else self._node(request, name, query)
+        if kind == "agentPools":
+            return self.pools.answer(request, name, query, self.server.url)
         return answer_json({"id": CLUSTER, "name": "plant", **self.cluster})
 
     def _credential(self, kind: str) -> Answer:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from ansible_collections.aks.flexnode.plugins.module_utils.node.config.document import merge
-from tests.unit.node.config.test_samples import CLUSTER
+from tests.unit.node.config.test_samples import CLUSTER, TENANT
 from tests.unit.node.servers import Answer, Request, Server, answer_json
 
 NODE = "edge-1"
@@ -39,7 +39,7 @@ def not_found(kind: str = f"{PLANT}/flexNodeConfig/{NODE}") -> Answer:
 
 def a_token(oid: str, number: int) -> str:
     """A token that names its owner."""
-    payload = base64.urlsafe_b64encode(json.dumps({"oid": oid}).encode()).rstrip(b"=").decode()
+    payload = base64.urlsafe_b64encode(json.dumps({"oid": oid, "tid": TENANT}).encode()).rstrip(b"=").decode()
     return f"head.{payload}.{number}"
 
 

@@ -92,15 +92,18 @@ def test_control_plane_command_lines() -> None:
 
 def test_rights_of_nodes() -> None:
     bindings = {
-        document["roleRef"]["name"]: document["subjects"][0]["name"]
+        (document["subjects"][0]["name"], document["roleRef"]["name"])
         for _, document in rbac.OBJECTS
         if document["kind"] == "ClusterRoleBinding"
     }
+    approve = "system:certificates.k8s.io:certificatesigningrequests"
     assert bindings == {
-        "system:node-bootstrapper": "system:bootstrappers",
-        "system:certificates.k8s.io:certificatesigningrequests:nodeclient": "system:bootstrappers",
-        "system:certificates.k8s.io:certificatesigningrequests:selfnodeclient": "system:nodes",
-        "flexnode-self-delete": "system:nodes",
+        ("system:bootstrappers", "system:node-bootstrapper"),
+        ("system:bootstrappers", f"{approve}:nodeclient"),
+        ("system:bootstrappers:aks-flex-node", "system:node-bootstrapper"),
+        ("system:bootstrappers:aks-flex-node", f"{approve}:nodeclient"),
+        ("system:nodes", f"{approve}:selfnodeclient"),
+        ("system:nodes", "flexnode-self-delete"),
     }
 
 

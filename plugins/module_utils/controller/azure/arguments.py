@@ -11,6 +11,7 @@ from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule, env_fallback
 
+from ...node.sources.machines import API_VERSION as POOLS_API_VERSION
 from .flexnode_config.api import API_VERSION
 from .login import IDENTITY_ERROR, Login, sign_in
 from .module import require
@@ -39,6 +40,14 @@ AZURE: Mapping[str, Mapping[str, Any]] = {
 }
 PREVIEW: Mapping[str, Mapping[str, Any]] = {
     "api_version": {"type": "str", "default": API_VERSION},
+    "poll_interval": {"type": "int", "default": 5},
+    "operation_timeout": {"type": "int", "default": 1200},
+}
+# The same as the doc fragment aks.flexnode.pools.
+POOLS: Mapping[str, Mapping[str, Any]] = {
+    "cluster_id": {"type": "str", "required": True},
+    "pool": {"type": "str", "required": True},
+    "api_version": {"type": "str", "default": POOLS_API_VERSION},
     "poll_interval": {"type": "int", "default": 5},
     "operation_timeout": {"type": "int", "default": 1200},
 }

@@ -88,10 +88,16 @@ class Arm:
         raise AzureUnavailable("a list has too many pages", where=path, why=f"after {MOST_PAGES} pages")
 
     def change(
-        self, method: str, path: str, body: Any = None, query: Mapping[str, str] | None = None
+        self,
+        method: str,
+        path: str,
+        body: Any = None,
+        query: Mapping[str, str] | None = None,
+        *,
+        headers: Mapping[str, str] | None = None,
     ) -> tuple[Json, Json]:
         """Request a change and wait until it is finished: the first answer and the last, often the same."""
-        initial = self._send(method, path, body=body, query=query)
+        initial = self._send(method, path, body=body, query=query, headers=headers)
         first = _content(initial)
         with self.explaining(method, path):
             polling: Any = ARMPolling(timeout=self._interval)
@@ -114,13 +120,14 @@ class Arm:
         *,
         body: Any = None,
         query: Mapping[str, str] | None = None,
+        headers: Mapping[str, str] | None = None,
         allowed: tuple[int, ...] = (),
         versioned: bool = True,
     ) -> Any:
         """One answer of the pipeline, after retries."""
         url = path if "://" in path else self._login.endpoints.resource_manager + path
         params = {"api-version": self._version, **(query or {})} if versioned else {}
-        request = HttpRequest(method, url, params=params, json=body)
+        request = HttpRequest(method, url, params=params, json=body, headers=dict(headers or {}))
         with self.explaining(method, urlsplit(url).path):
             answer = self._client.send_request(
                 request, _return_pipeline_response=True, retry_on_methods=RETRIED

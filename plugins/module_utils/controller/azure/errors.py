@@ -63,6 +63,15 @@ class PrincipalUnknown(FlexNodeError):
     )
 
 
+class ChangedMeanwhile(FlexNodeError):
+    code, title = "FLEX-1710", "Someone else changed the resource in Azure at the same time"
+    remedy = "run this again: it starts from what is there now"
+
+
+class PoolUnusable(FlexNodeError):
+    code, title = "FLEX-1711", "The FlexNodes pool can't be used as it is"
+
+
 # --- from an answer to an error ---------------------------------------------------------------------------
 
 
@@ -106,8 +115,11 @@ class Refusal:
         return "the cluster of flexnode_cluster_id" if of_cluster and (itself or parent) else "this resource"
 
 
+# The role of FlexNodes pools; by its id, because it is not listed by name in every subscription yet.
+POOL_ROLE = "8f139b0f-7eaf-460b-a9da-5b1246d9ed0d"
 # The smallest built-in role for each action; the first that fits.
 ROLES = (
+    (r"/agentPools/(listBootstrapData/action|machines/(read|write))$", POOL_ROLE),
     (r"/roleAssignments/(write|delete)$", "Role Based Access Control Administrator"),
     (r"HybridCompute/machines/(read|write)$", "Azure Connected Machine Onboarding"),
     (r"/listClusterAdminCredential/action$", "Azure Kubernetes Service Cluster Admin Role"),
@@ -137,6 +149,8 @@ def explained(refusal: Refusal, who: Identity | None = None) -> FlexNodeError:
         busy = "is busy" if refusal.status in (429, 503) else "fails"
         what = f"Azure {busy} in all attempts (HTTP {refusal.status})"
         return AzureUnavailable(what, where=refusal.request, why=why, fix="run this again in a few minutes")
+    if refusal.status == 412:
+        return ChangedMeanwhile("the resource was changed meanwhile", where=refusal.request, why=why)
     return AzureRefuses(f"Azure refuses this (HTTP {refusal.status})", where=refusal.request, why=why)
 
 
@@ -153,11 +167,11 @@ def permission_error(refusal: Refusal, who: Identity) -> PermissionMissing:
         if (found := re.search(pattern, refusal.message))
     }
     action = said.get("action") or action_of(refusal.method, refusal.path)
-    scope = granted_scope(said.get("scope") or refusal.path)
+    role = role_for(action)
+    scope = granted_scope(said.get("scope") or refusal.path, pool=role == POOL_ROLE)
     client = said.get("client", "")
     person = who.person or "@" in client
     identity = Identity(said.get("object") or who.object_id, who.app_id or client, person)
-    role = role_for(action)
     assignee = identity.object_id or "OBJECT_ID"
     kind = "User" if person else "ServicePrincipal"
     return PermissionMissing(
@@ -175,9 +189,10 @@ def role_for(action: str) -> str:
     return next(role for pattern, role in ROLES if re.search(pattern, action, re.IGNORECASE))
 
 
-def granted_scope(scope: str) -> str:
-    """Roles are assigned on the cluster, not on a node that may not exist yet, nor on a role."""
-    found = re.match(r"(?i).*?/managedClusters/[^/]+", scope)
+def granted_scope(scope: str, *, pool: bool = False) -> str:
+    """Roles are assigned on the cluster or its pool, not on a node that may not exist yet, nor on a role."""
+    below = r"(/agentPools/[^/]+)?" if pool else ""
+    found = re.match(rf"(?i).*?/managedClusters/[^/]+{below}", scope)
     return found[0] if found else re.sub(r"(?i)(?<=.)/providers/Microsoft\.Authorization(/.*)?$", "", scope)
 
 

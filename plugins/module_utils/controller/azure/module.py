@@ -11,6 +11,9 @@ from typing import Any
 from ansible.module_utils.basic import AnsibleModule, missing_required_lib
 
 from ...node.config.document import secrets_of
+from ...node.config.types.values import ArmId
+from ...node.errors import ConfigInvalid
+from ..members import IN_OPTIONS, not_a_cluster
 
 
 def require(module: AnsibleModule, packages: Mapping[str, str]) -> None:
@@ -18,6 +21,14 @@ def require(module: AnsibleModule, packages: Mapping[str, str]) -> None:
     for name, trace in packages.items():
         if trace:
             module.fail_json(msg=missing_required_lib(name), exception=trace)
+
+
+def cluster_of(text: str) -> ArmId:
+    """The option `cluster_id`, checked."""
+    try:
+        return ArmId.parse(text)
+    except ValueError as error:
+        raise ConfigInvalid([not_a_cluster("cluster_id", text, error)], fix=IN_OPTIONS) from error
 
 
 def mask_only_secrets(

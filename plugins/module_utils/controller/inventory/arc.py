@@ -108,6 +108,8 @@ def role_nodes(machines: Iterable[ArcMachine], state: str = "present") -> list[J
                 "principal_id": None,
                 "machine_id": machine.resource_id or None,
                 "cluster_id": request["cluster_id"] or None,
+                # Roles that are no longer needed are those at the cluster, of an earlier source.
+                **({"pool": request["pool"]} if request.get("pool") and state != "surplus" else {}),
                 "profile": request["profile"],
                 "roles": roles,
             }
@@ -158,4 +160,5 @@ def _roles(machine: ArcMachine, state: str) -> list[str] | None:
     if state == "absent":
         return None  # all that were assigned by this collection, whichever they are
     kept = {role.id for role in map(known_role, wanted) if role}
+    # Only those at the cluster: what is needed at a pool stays there.
     return [key for key, role in ROLES.items() if role.id not in kept]

@@ -6,11 +6,14 @@
 from __future__ import annotations
 
 import ipaddress
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from .machines import RESOLVED, Machine
+from ...node.errors import ConfigInvalid
+from ...node.sources.machines import POOL_PATTERN, machine_name
+from .machines import POOLS, Machine
 from .variables import unknown_variables, wrong_values
 
 Network: TypeAlias = "ipaddress.IPv4Network | ipaddress.IPv6Network"
@@ -53,7 +56,7 @@ def check_source(machine: Machine, *, chosen: bool) -> Iterator[Finding]:
     kubelet = ((machine.document.get("node") or {}).get("kubelet") or {}) if machine.document else {}
     if machine.source == "url" and not machine.url:
         yield Finding(host, "source url needs flexnode_config_url", "set flexnode_config_url for this host")
-    elif machine.source in RESOLVED[:2] and not machine.cluster_id:
+    elif machine.source in ("rp", "cluster", POOLS) and not machine.cluster_id:
         yield Finding(
             host,
             f"source {machine.source} needs flexnode_cluster_id",
@@ -63,8 +66,36 @@ def check_source(machine: Machine, *, chosen: bool) -> Iterator[Finding]:
         yield Finding(
             host,
             "flexnode_cluster_id is set, but no source is, and the document names no API server",
-            "set flexnode_config_source: cluster (or rp, blob) beside it",
+            "set flexnode_config_source: cluster (or machines, rp, blob) beside it",
         )
+    if machine.source == POOLS:
+        yield from _check_pool(machine)
+    elif machine.pool:
+        yield Finding(
+            host,
+            f"flexnode_pool has no effect with source {machine.source}",
+            "set flexnode_config_source: machines, or remove flexnode_pool",
+        )
+
+
+def _check_pool(machine: Machine) -> Iterator[Finding]:
+    """What a machine of a FlexNodes pool lacks; checked before any call."""
+    host = (machine.host,)
+    if not machine.pool:
+        yield Finding(
+            host,
+            "source machines needs flexnode_pool",
+            "set it to the name of a FlexNodes pool: az aks nodepool list -g GROUP --cluster-name NAME",
+        )
+    elif not re.fullmatch(POOL_PATTERN, machine.pool):
+        what = f"flexnode_pool {machine.pool!r} is not the name of a pool"
+        yield Finding(host, what, "use 1-12 lower-case letters and digits, a letter first")
+    try:
+        machine_name(machine.node)
+    except ConfigInvalid as invalid:
+        for problem in invalid.problems:
+            fix = f"set agent.nodeName (in flexnode_host_config) to {problem.accepted}"
+            yield Finding(host, f"Node name {machine.node} can't be the name of a machine in Azure", fix)
 
 
 def check_fleet(machines: Sequence[Machine], others: Iterable[Machine] = ()) -> Iterator[Finding]:

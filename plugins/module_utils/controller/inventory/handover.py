@@ -9,13 +9,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from ...arc_request import arc_proxy, arc_request
-from ...node.config.document import merge
+from ...node.config.document import merge, unwrap
 from ...node.secret import REDACTED
 from .machines import RESOLVED, Machine
 
 Document = Mapping[str, Any]
 Answers = Iterable[Mapping[str, Any]]  # of a module: one per node, with its name
 NOTHING: Sequence[Mapping[str, Any]] = ()
+NO_POOLS: Mapping[str, Document] = {}
 
 
 def with_clusters(machines: Iterable[Machine], clusters: Answers, tokens: Answers) -> dict[str, Document]:
@@ -43,17 +44,22 @@ def handovers(
     configs: Answers = NOTHING,
     blobs: Answers = NOTHING,
     tokens: Answers = NOTHING,
+    pools: Mapping[str, Document] = NO_POOLS,
 ) -> dict[str, dict[str, Any]]:
     """By host: the options of the modules that obtain the configuration on the machine, and of Azure Arc.
 
     documents: the completed ones, of source `cluster`. configs, blobs, tokens: what the modules returned.
+    pools: by host, how a machine of a FlexNodes pool gets its configuration.
     """
     by_config, by_blob, by_token = _by_node(configs), _by_node(blobs), _by_node(tokens)
     found: dict[str, dict[str, Any]] = {}
     for machine in machines:
         document = documents.get(machine.host, machine.document)
         config, blob = _about(machine, by_config), _about(machine, by_blob)
-        if config is not None and machine.source == "rp":
+        if machine.host in pools:
+            options = dict(pools[machine.host])
+            document = unwrap(options["document"])[0]
+        elif config is not None and machine.source == "rp":
             options = {**_url(config.get("config_url"), bool(config.get("joined"))), "document": document}
         elif blob is not None and machine.source == "blob":
             joined = bool((_about(machine, by_token) or {}).get("joined"))

@@ -15,7 +15,8 @@ from ...node.config.types.values import ArmId
 
 Document = Mapping[str, Any]
 # Sources that the controller asks for all machines at once. The others are read by the machine itself.
-RESOLVED = ("rp", "cluster", "blob")
+RESOLVED = ("rp", "cluster", "blob", "machines")
+POOLS = "machines"  # the source whose machines belong to FlexNodes pools
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +32,8 @@ class Machine:
     durable: bool = False
     storage: tuple[tuple[str, str], ...] = ()  # options of the storage account of its blob
     hooks: tuple[tuple[str, str], ...] = ()  # task files before and after an update
+    pool: str = ""  # its FlexNodes pool
+    pool_api: str = ""  # version of the API of FlexNodes pools; empty: the default
 
     @property
     def key(self) -> tuple[str, str]:
@@ -61,8 +64,13 @@ def machine_of(host: str, variables: Mapping[str, Any], read_file: Callable[[str
     for layer in ("flexnode_config", "flexnode_host_config"):
         document = combined(document, variables.get(layer) or {})
     name = str(_section(document, "agent").get("nodeName") or "")
+    pool = str(variables.get("flexnode_pool") or _section(document, "azure").get("targetAgentPoolName") or "")
+    pool_api = str(variables.get("flexnode_machines_api_version") or "")
     if source in RESOLVED:
         name = name or host
+        if source == POOLS:
+            name = name.lower()  # the name of the machine in Azure, which is that of the Node
+            document = merge(document, {"azure": _pool_settings(pool, pool_api)})
         document = merge(document, {"agent": {"nodeName": name}})
     target = _section(_section(document, "azure"), "targetCluster")
     return Machine(
@@ -83,7 +91,15 @@ def machine_of(host: str, variables: Mapping[str, Any], read_file: Callable[[str
             for hook in ("before", "after")
             if (file := variables.get(f"flexnode_update_{hook}"))
         ),
+        pool=pool,
+        pool_api=pool_api,
     )
+
+
+def _pool_settings(pool: str, api: str) -> dict[str, Any]:
+    """What the document of a machine in a pool says of it; a missing name is reported as a finding."""
+    named = {"targetAgentPoolName": pool} if pool else {}
+    return {**named, **({"machines": {"apiVersion": api}} if api else {})}
 
 
 def _canonical(cluster_id: str) -> str:

@@ -11,8 +11,11 @@ from dataclasses import dataclass
 from typing import Any
 
 PREFIX = "flexnode_"
-SOURCES = ("inline", "url", "rp", "cluster", "blob")
-MEANING = {"rp": "flexNodeConfig resource, experimental"}  # of choices that do not explain themselves
+SOURCES = ("inline", "url", "rp", "cluster", "blob", "machines")
+MEANING = {
+    "rp": "flexNodeConfig resource, experimental",
+    "machines": "FlexNodes pool",
+}  # of choices that do not explain themselves
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +46,8 @@ VARIABLES: Mapping[str, Variable] = {
     "flexnode_drain_seconds": Variable("int"),
     "flexnode_host_config": Variable("dict"),
     "flexnode_kubeconfig": Variable("path"),
+    "flexnode_machines_api_version": Variable(),
+    "flexnode_pool": Variable(),
     "flexnode_preflight": Variable("bool"),
     "flexnode_preflight_skip": Variable("list"),
     "flexnode_proof_image": Variable(),

@@ -52,7 +52,10 @@ def monitoring_line(monitoring: dict[str, Any]) -> str:
     if monitoring["status"] == "NotConfigured":
         return "nothing (its configuration is not polled)"
     if monitoring["ok"]:
-        return f"Ok  {monitoring['url']}"
+        pool = f"pool {monitoring['pool']}, machine " if monitoring.get("pool") else ""
+        what = f"{pool}{monitoring['resource'].rpartition('/')[2]}" if pool else monitoring["url"]
+        waiting = f": {monitoring['waiting']}" if monitoring.get("waiting") else ""
+        return f"{monitoring['status']}  {what}{waiting}"
     blocked = f"version {monitoring['blockedVersion']}, " if monitoring["blockedVersion"] else ""
     since = f"since {monitoring['since']}"
     return f"{monitoring['status']}  {blocked}{monitoring['code']} {since}: {monitoring['message']}"

@@ -9,8 +9,10 @@ import argparse
 import difflib
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
+from ..config.model import NodeConfig
 from ..engine.lease import held, new_operation
 from ..engine.records.left import forget_left
 from ..engine.records.state import store_of
@@ -19,18 +21,29 @@ from ..errors import ConfigMissing, PreflightFailed, counted
 from ..follow.tick import tick
 from ..machine.host import Host
 from ..machine.program import COMMAND
-from ..operations.obtain import Obtained, obtain, stored_config
+from ..operations.obtain import obtain, stored_config
 from ..operations.outcome import Reconciled, run_log_of, taint_warnings
 from ..operations.reconcile import EVERYTHING, reconcile
+from ..procedures.pool.registration import Pool
 from ..secret import Secret
 from ..sources.source import Refused, Source, Stored
+from ..sources.watched import Watched
 from .output import Say, complain, progress, show
+from .pool import machine_left, pool_settings, pool_source
 from .source import has_source, named_source
+
+UNKNOWN_YET = "artifact-unknown"  # the check of versions, which a pool names when it is asked
 
 
 def join(options: argparse.Namespace, host: Host) -> int:
     """Fetch the configuration and apply it, until the Node is Ready."""
-    return apply(options, host, named_source(options, host))
+    if not options.pool:
+        return apply(options, host, named_source(options, host))
+    say = progress(host)
+    settings, config = pool_settings(options, host)
+    # Before the pool is asked: that creates a machine in Azure. The versions are not known yet.
+    check_machine(host, config, [*options.skip, UNKNOWN_YET], say)
+    return apply(options, host, pool_source(settings, config, host, say), settings)
 
 
 def update(options: argparse.Namespace, host: Host) -> int:
@@ -44,14 +57,16 @@ def update(options: argparse.Namespace, host: Host) -> int:
     return apply(options, host, named_source(options, host) if has_source(options) else stored)
 
 
-def apply(options: argparse.Namespace, host: Host, source: Source) -> int:
+def apply(
+    options: argparse.Namespace, host: Host, source: Source, overrides: Mapping[str, Any] | None = None
+) -> int:
     """What join and update have in common: obtain, apply, wait, one line at the end."""
     say, start = progress(host), host.clock.monotonic()
     with held(host, new_operation(), f"{COMMAND} {options.command}"):
-        obtained = obtain(host, source, {}, durable=options.durable)
+        obtained = obtain(host, source, overrides or {}, durable=options.durable)
         say("configuration is valid")
-        if options.command == "join":
-            check_machine(obtained, options.skip, say)
+        if options.command == "join" and not isinstance(source, Pool):
+            check_machine(host, obtained.node.config, options.skip, say)
         node = obtained.node
         with recorded(run_log_of(host, node.config, obtained.document, say)) as log:
             if node.config.azure.arc.enabled:
@@ -59,23 +74,24 @@ def apply(options: argparse.Namespace, host: Host, source: Source) -> int:
 
                 log.more(register_machine(obtained, log).actions)
             run = reconcile(obtained, EVERYTHING, retry=options.retry, progress=log)
-    for warning in (*obtained.warnings, *run.warnings, *taint_warnings(run)):
+    notes = source.notes if isinstance(source, Pool) else ()
+    for warning in (*notes, *obtained.warnings, *run.warnings, *taint_warnings(run)):
         complain(f"warning: {warning}")
     show(result_line(run, host.clock.monotonic() - start))
     return 0
 
 
-def check_machine(obtained: Obtained, skip: Sequence[str], say: Say) -> None:
+def check_machine(host: Host, config: NodeConfig, skip: Sequence[str], say: Say) -> None:
     """All that would keep this machine from joining, before anything is touched. A node was checked before.
 
     The machine only: what it can't reach is found by the join itself, at no extra cost.
     """
-    if obtained.store.applied_if_intact() is not None:
+    if store_of(host, config.paths.data_dir).applied_if_intact() is not None:
         return
     from ..preflight.document import Read  # not needed by an update
     from ..preflight.run import run_preflight
 
-    report = run_preflight(obtained.node.host, Read(obtained.node.config), "host", skip)
+    report = run_preflight(host, Read(config), "host", skip)
     try:
         report.require()
     except PreflightFailed as error:
@@ -118,8 +134,14 @@ def preflight(options: argparse.Namespace, host: Host) -> int:
     from ..preflight.run import run_preflight
 
     named = has_source(options)
-    source: Source = named_source(options, host) if named else Stored(store_of(host))
-    document = fetched(host, source, {}, pollable=options.durable or not named)
+    overrides: Mapping[str, Any] = {}
+    if options.pool:
+        settings, config = pool_settings(options, host)
+        overrides = settings
+        source: Source = pool_source(settings, config, host, lambda _line: None, dry=True)
+    else:
+        source = named_source(options, host) if named else Stored(store_of(host))
+    document = fetched(host, source, overrides, pollable=options.durable or not named)
     report = run_preflight(host, document, options.stage, options.skip)
     show(json.dumps(report.as_dict(), indent=2) if options.json else "\n".join(report.lines()))
     return 0 if report.ok else 1
@@ -138,6 +160,7 @@ def unbootstrap(options: argparse.Namespace, host: Host) -> int:
     say = progress(host)
     token = Secret(sys.stdin.readline().strip()) if options.access_token_stdin else None
     with held(host, new_operation(), f"{COMMAND} unbootstrap"):
+        watched = Watched.of(store_of(host).source())
         report = leave(
             host,
             drain_seconds=options.drain_seconds,
@@ -151,5 +174,7 @@ def unbootstrap(options: argparse.Namespace, host: Host) -> int:
         complain(line)
     if report.changed:
         show(f"its log was removed with it; the steps of this run: journalctl -t {COMMAND}")
+    if watched and (line := machine_left(watched.resource)):
+        show(line)
     show("this machine was not a node" if not report.changed else "this machine is no longer a node")
     return 1 if report.complaints else 0

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from ..machine.program import COMMAND
 
 PURPOSES = ("kubernetes", "azure")  # as in identity/choice.py, which is heavy
+WITH_POOL = ("join", "preflight")  # commands that take the options of a pool
 CHANGING = ("join", "update", "unbootstrap", "reset")  # commands that change the machine, and are logged
 
 
@@ -32,15 +33,39 @@ def check(commands: argparse.ArgumentParser, options: argparse.Namespace) -> Non
         commands.error("--durable describes a URL: it needs --config-url")
     if getattr(options, "proxy", None) and not options.config_url:
         commands.error("--proxy is used to fetch a URL: it needs --config-url")
+    if options.command in WITH_POOL:
+        check_pool(commands, options)
+
+
+def check_pool(commands: argparse.ArgumentParser, options: argparse.Namespace) -> None:
+    """A pool is named by its cluster, its name and the identity that may use it, and by nothing else."""
+    named = {"--cluster": options.cluster, "--pool": options.pool, "--identity": options.identity}
+    if missing := [name for name, value in named.items() if not value]:
+        given = [name for name, value in named.items() if value]
+        if given:
+            commands.error(f"{' and '.join(given)} needs {' and '.join(missing)}")
+        if options.command == "join" and not (options.config or options.config_url):
+            commands.error(
+                "name a configuration: --config, --config-url, or --cluster, --pool and --identity"
+            )
+        if options.client_id or options.tenant_id or options.client_secret_file:
+            commands.error("--client-id, --tenant-id and --client-secret-file describe --identity")
+        return
+    if options.config_url:
+        commands.error("--config-url and --pool are two sources: name one of them")
+    if options.client_secret_file and options.identity != "servicePrincipal":
+        commands.error("--client-secret-file is of --identity servicePrincipal")
+    if options.identity == "arc" and options.client_id:
+        commands.error("--client-id: an Arc machine has one identity")
 
 
 def no_options(command: argparse.ArgumentParser) -> None:
     """A command without options."""
 
 
-def add_source(command: argparse.ArgumentParser, *, required: bool = False) -> None:
+def add_source(command: argparse.ArgumentParser) -> None:
     """Add the options that name a configuration."""
-    source = command.add_mutually_exclusive_group(required=required)
+    source = command.add_mutually_exclusive_group()
     source.add_argument(
         "--config",
         metavar="FILE",
@@ -62,6 +87,24 @@ def add_source(command: argparse.ArgumentParser, *, required: bool = False) -> N
         "--durable",
         action="store_true",
         help="the URL stays valid and can be polled; required by continuousMonitoring",
+    )
+
+
+def add_pool(command: argparse.ArgumentParser) -> None:
+    """Add the options that name a FlexNodes pool of a cluster, and the identity that may use it."""
+    pool = command.add_argument_group("FlexNodes pool", "--config may be added: its settings have priority")
+    pool.add_argument("--cluster", metavar="ID", help="resource id of the cluster: az aks show --query id")
+    pool.add_argument("--pool", metavar="NAME", help="a pool of type FlexNodes of this cluster")
+    pool.add_argument(
+        "--identity",
+        choices=("arc", "managedIdentity", "servicePrincipal"),
+        help="the Azure identity of this machine, which has role 8f139b0f-7eaf-460b-a9da-5b1246d9ed0d "
+        "(Azure Kubernetes Service Flex Node Agent Role) at the pool",
+    )
+    pool.add_argument("--client-id", metavar="ID", help="of a service principal or user-assigned identity")
+    pool.add_argument("--tenant-id", metavar="ID", help="its tenant; default: what the identity says")
+    pool.add_argument(
+        "--client-secret-file", metavar="FILE", help="a file on this machine with the principal's secret"
     )
 
 
@@ -95,7 +138,8 @@ def add_token(command: argparse.ArgumentParser, what: str) -> None:
 
 def join(command: argparse.ArgumentParser) -> None:
     """Options of join."""
-    add_source(command, required=True)
+    add_source(command)
+    add_pool(command)
     add_retry(command)
     add_skip(command)
 
@@ -115,6 +159,7 @@ def plan(command: argparse.ArgumentParser) -> None:
 def preflight(command: argparse.ArgumentParser) -> None:
     """Options of preflight."""
     add_source(command)
+    add_pool(command)
     command.add_argument(
         "--stage",
         choices=("host", "connectivity", "all"),

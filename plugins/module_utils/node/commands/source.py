@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+from typing import Any
 
 from ..config.types.addresses import proxy_url
 from ..config.types.setting import Refused
@@ -20,7 +21,7 @@ from .yaml_file import read_document
 
 def has_source(options: argparse.Namespace) -> bool:
     """Whether the command line names a configuration."""
-    return bool(options.config or options.config_url)
+    return bool(options.config or options.config_url or getattr(options, "pool", None))
 
 
 def named_source(options: argparse.Namespace, host: Host) -> Source:
@@ -29,8 +30,13 @@ def named_source(options: argparse.Namespace, host: Host) -> Source:
         url = sys.stdin.readline().strip() if options.config_url == "-" else options.config_url
         ca = open_text(options.ca_cert) if options.ca_cert else ""
         return Url(url, HttpClient(ca_pem=ca, clock=host.clock, proxies=named_proxy(options.proxy)), ca)
+    return Inline(named_document(options))
+
+
+def named_document(options: argparse.Namespace) -> dict[str, Any]:
+    """The document in the file that the command line names."""
     text = sys.stdin.read() if options.config == "-" else open_text(options.config)
-    return Inline(read_document(text, options.config))
+    return read_document(text, options.config)
 
 
 def named_proxy(url: str | None) -> Proxies | None:

@@ -73,13 +73,7 @@ def _certificate_access(config: NodeConfig, facts: Facts) -> list[Resource]:
     restarts = () if facts.joined else (KUBELET,)
     return [
         *exec_plugin.resources(config, restarts),
-        File(
-            f"{kubelet_dir}/bootstrap-kubeconfig",
-            bootstrap_kubeconfig(config),
-            0o600,
-            restarts=restarts,
-            secret=True,
-        ),
+        bootstrap_file(config, restarts),
         Kubeconfig(
             f"{kubelet_dir}/kubeconfig",
             config.api_server.url,
@@ -126,6 +120,12 @@ def _client_ca_file(config: NodeConfig) -> str:
 def _client_ca(config: NodeConfig) -> list[Resource]:
     data = config.node.kubelet.client_ca_data
     return [File(_client_ca_file(config), data.pem, restarts=(KUBELET,))] if data else []
+
+
+def bootstrap_file(config: NodeConfig, restarts: tuple[str, ...]) -> File:
+    """The file with the credential of the join."""
+    path = f"{config.paths.kubernetes.kubelet_dir}/bootstrap-kubeconfig"
+    return File(path, bootstrap_kubeconfig(config), 0o600, restarts=restarts, secret=True)
 
 
 def bootstrap_kubeconfig(config: NodeConfig) -> str:

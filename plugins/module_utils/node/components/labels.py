@@ -20,6 +20,7 @@ def node_name(config: NodeConfig, hostname: str) -> str:
 def node_labels(config: NodeConfig) -> dict[str, str]:
     """Labels of the Node."""
     group = config.azure.target_cluster.node_resource_group
+    pool = config.azure.target_agent_pool_name
     return {
         **config.node.labels,
         # Without this label AKS deletes a NotReady node that it can't find in Azure.
@@ -27,4 +28,14 @@ def node_labels(config: NodeConfig) -> dict[str, str]:
         "node.kubernetes.io/exclude-from-external-load-balancers": "true",
         # The node selector of AKS's kube-proxy.
         **({"kubernetes.azure.com/cluster": group} if group else {}),
+        **(pool_labels(pool) if pool else {}),
+    }
+
+
+def pool_labels(pool: str) -> dict[str, str]:
+    """Labels by which AKS and its users find the nodes of a FlexNodes pool; the node sets them itself."""
+    return {
+        "kubernetes.azure.com/agentpool": pool,
+        "kubernetes.azure.com/mode": "user",
+        "kubernetes.azure.com/nodepool-type": "FlexNodes",
     }

@@ -37,6 +37,7 @@ def _choices(config: NodeConfig) -> Choices:
         service_principal=azure.service_principal is not None,
         managed_identity=azure.managed_identity is not None,
         arc=azure.arc.enabled,
+        pool=azure.target_agent_pool_name is not None,
     )
 
 
@@ -74,7 +75,12 @@ def missing_credentials(config: NodeConfig) -> Iterator[Problem]:
     """Yield the chosen methods whose credential is missing."""
     azure = config.azure
     needs = {
-        "bootstrapToken": (azure.bootstrap_token, "azure.bootstrapToken.token", "a bootstrap token"),
+        "bootstrapToken": (
+            # The token of a pool is fetched when it is needed, and removed after the join.
+            azure.bootstrap_token or azure.target_agent_pool_name,
+            "azure.bootstrapToken.token",
+            "a bootstrap token",
+        ),
         "servicePrincipal": (azure.service_principal, "azure.servicePrincipal", "a service principal"),
         "arc": (azure.arc.enabled, "azure.arc.enabled", "true"),
     }  # managedIdentity needs nothing: absent means system-assigned

@@ -27,6 +27,7 @@ class Choices:
     service_principal: bool = False
     managed_identity: bool = False
     arc: bool = False
+    pool: bool = False  # of FlexNodes: its bootstrap data has a token for the join, which is not stored
 
     @property
     def identities(self) -> tuple[str, ...]:
@@ -52,7 +53,7 @@ class Choices:
         if self.kubelet:
             return self.kubelet
         # A bootstrap token can only be used for the join, so its presence is a choice.
-        if self.bootstrap_token and not self.use_azure_auth:
+        if (self.bootstrap_token or self.pool) and not self.use_azure_auth:
             return "bootstrapToken"
         return None if self.use_azure_auth is False else self.azure_method
 
@@ -77,6 +78,7 @@ def choices_of(document: Mapping[str, Any]) -> Choices:
         service_principal=bool(_below(azure, "servicePrincipal")),
         managed_identity=isinstance(azure.get("managedIdentity"), Mapping),
         arc=bool(yes(_below(azure, "arc").get("enabled"))),
+        pool=bool(azure.get("targetAgentPoolName")),
     )
 
 

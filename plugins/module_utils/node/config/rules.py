@@ -5,14 +5,17 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import combinations
 from posixpath import dirname
 
-from ..errors import NOT_SET, Problem
+from ..errors import NOT_SET, Problem, shown
 from .auth import azure_method, contradictions, kubelet_credential, missing_credentials
 from .model import NodeConfig
+from .pool import MACHINE_NAME, POOL_MACHINE_PATTERN
+from .sections.azure import Machines
 from .sections.node import DEFAULT_LOG_DIR
 from .types.addresses import Network
 from .types.setting import Purpose
@@ -214,6 +217,24 @@ def admin_conf_has_an_identity(config: NodeConfig) -> Iterator[Problem]:
         yield Problem("writeAdminConf", "true", "false, or an Azure identity (azureAuth.method)", hint)
 
 
+def machines_have_a_pool(config: NodeConfig) -> Iterator[Problem]:
+    """How machines of a pool are followed matters only to a node of a pool."""
+    if config.azure.target_agent_pool_name is None and config.azure.machines != Machines():
+        yield Problem(
+            "azure.targetAgentPoolName",
+            NOT_SET,
+            "the name of a FlexNodes pool, or remove azure.machines",
+            "azure.machines has no effect without it",
+        )
+
+
+def name_of_a_machine(config: NodeConfig) -> Iterator[Problem]:
+    """The Node of a pool has the name of its machine, which is shorter and has no dots."""
+    name = config.agent.node_name
+    if config.azure.target_agent_pool_name and name and not re.fullmatch(POOL_MACHINE_PATTERN, name):
+        yield Problem("agent.nodeName", shown(name), *MACHINE_NAME)
+
+
 def monitoring_has_a_way(config: NodeConfig) -> Iterator[Problem]:
     """A node that polls its configuration needs a source that it can poll."""
     if config.continuous_monitoring and azure_method(config) is None:
@@ -230,6 +251,7 @@ _CREDENTIALS = (
     "azure.managedIdentity",
     "azure.bootstrapToken",
     "azure.arc.enabled",
+    "azure.targetAgentPoolName",
     "kubernetesAuth",
     "azureAuth",
 )
@@ -255,6 +277,8 @@ RULES: tuple[Rule, ...] = (
     Rule(one_log_directory, ("agent.logDir", "agent.logFile", "paths.logDir")),
     Rule(pull_has_a_repository, ("pull",)),
     Rule(overrides_are_settings, ("kubelet",)),
+    Rule(machines_have_a_pool, ("azure.targetAgentPoolName", "azure.machines")),
+    Rule(name_of_a_machine, ("azure.targetAgentPoolName", "agent.nodeName")),
     Rule(admin_conf_has_an_identity, ("writeAdminConf", *_CREDENTIALS), ("join",)),
 )
 # Only if the source can't be polled without an identity.

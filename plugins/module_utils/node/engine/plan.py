@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from ..machine.host import Host
 from ..resources.base import Change, Item, Ownership, Resource, key_of
@@ -37,7 +37,8 @@ class Plan:
     """All differences between the machine and its configuration, in the order in which they are applied."""
 
     steps: tuple[Step, ...]
-    restarts: tuple[str, ...] = ()  # still to be done for an earlier run that was interrupted
+    restarts: tuple[str, ...] = ()  # whatever the steps are
+    why: str = "an earlier run was interrupted"  # the reason for these restarts
     reload: bool = False
     touched: tuple[Resource, ...] = ()  # to be journaled: what differs, and the directories that we will own
     owners: Mapping[str, frozenset[str]] = field(default_factory=dict)
@@ -52,8 +53,12 @@ class Plan:
     @property
     def sentences(self) -> list[str]:
         """The plan in words, one line per change."""
-        pending = [f"restart {unit} (an earlier run was interrupted)" for unit in self.restarts]
+        pending = [f"restart {unit} ({self.why})" for unit in self.restarts]
         return [step.change.sentence for step in self.steps] + pending
+
+    def also_restarting(self, unit: str, why: str) -> Plan:
+        """The same plan, after which a unit is restarted in any case."""
+        return replace(self, restarts=tuple(dict.fromkeys((*self.restarts, unit))), why=why)
 
     @property
     def diff(self) -> list[dict[str, str]]:
@@ -129,11 +134,11 @@ def make_plan(
     return Plan(
         tuple(steps),
         pending,
-        bool(unfinished.get("reload")),
-        tuple(touched),
-        _with_parents_owned(ownership.of),
-        orphans.left,
-        orphans.settled,
+        reload=bool(unfinished.get("reload")),
+        touched=tuple(touched),
+        owners=_with_parents_owned(ownership.of),
+        left=orphans.left,
+        settled=orphans.settled,
     )
 
 

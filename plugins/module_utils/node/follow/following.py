@@ -11,7 +11,7 @@ from typing import Any
 
 from ..config.document import loads
 from ..engine.records.left import record_left
-from ..engine.records.state import Store
+from ..engine.records.state import Store, store_of
 from ..engine.run_log import note_failure
 from ..errors import FlexNodeError
 from ..machine.clock import stamp
@@ -25,7 +25,7 @@ from ..operations.reconcile import EVERYTHING, reconcile
 from ..operations.refusal import TRANSIENT
 from ..procedures.arc.departure import leave_azure
 from ..sources.source import Seen, is_tombstone
-from ..sources.watched import LONGEST, Blocked, News, Watched
+from ..sources.watched import LONGEST, Blocked, News, Watched, is_machine
 from ..status.publish import publish
 from .credential import with_secrets
 
@@ -45,16 +45,17 @@ def follow(host: Host, store: Store, watched: Watched, news: News, say: Say) -> 
         settled=False,
         found=bool(watched.resource),
         missing_since=0.0,
+        waiting=news.waiting,
     )
     try:
         bundle: Mapping[str, Any] = loads(news.body, where=shown(watched.url))
         if is_tombstone(bundle):
-            return depart(host, say)
+            return depart(host, say, DELETED_MACHINE if is_machine(watched.resource) else DELETED)
         watched = replace(watched, version=str(bundle.get("configVersion") or "") or None)
-        if watched.resource:
+        if watched.resource and not is_machine(watched.resource):
             bundle, watched = with_secrets(host, store, watched, bundle, news)
         obtained = obtain(host, Seen(bundle, watched), watched.over)
-        run = reconcile(obtained, EVERYTHING, progress=say)
+        run = reconcile(obtained, EVERYTHING, progress=say, register=news.registers)
     except FlexNodeError as error:
         note_failure(host, store.journal, error, f"{COMMAND} poll")
         heal(store)
@@ -125,16 +126,19 @@ def blocked_by(error: FlexNodeError, watched: Watched, now: float) -> Blocked:
 
 
 DELETED = "the configuration of this node was deleted: it leaves the cluster"
+DELETED_MACHINE = "the machine of this node was deleted from its pool: it leaves the cluster"
 INTERRUPTED = "this node was leaving the cluster when it was interrupted: it continues"
 
 
 def depart(host: Host, say: Say, reason: str = DELETED) -> int:
     """The node leaves, as with unbootstrap: because of a tombstone, or to finish what was interrupted."""
     say(reason)
+    watched = Watched.of(store_of(host).source())
     report = leave(
         host,
         drain_seconds=DRAIN_SECONDS,
         progress=say,
+        aks_deletes=bool(watched and watched.deleting),
         in_azure=lambda config: leave_azure(host, config, say),
     )
     record_left(host, report.node, stamp(host.clock), report.complaints)

@@ -15,19 +15,17 @@ from dataclasses import replace
 from ..engine.lease import held, new_operation
 from ..engine.records.state import Phase, Store, store_of
 from ..errors import ConfigMissing, ConfigUnreachable, FlexNodeError, LeaseHeld, StateCorrupt
-from ..machine.clock import moment, stamp
 from ..machine.host import Host, require_root
 from ..machine.layout import APPLY_SERVICE
 from ..machine.program import COMMAND
 from ..net.answer import HttpFailure
 from ..sources.errors import ResourceMissing
-from ..sources.watched import LONGEST, News, Watched, digest_of, pausing
+from ..sources.watched import News, Watched, digest_of, is_machine, pausing
+from .report import is_unfinished, nothing_new, poll_failed, start_apply
 from .request import conditional, send
 from .watch import watch_drift
 
 Say = Callable[[str], None]
-PATIENCE = 120.0  # seconds of failures before polls become rarer
-SLOWEST = 300.0  # seconds between polls of a source that keeps failing
 ERROR, NOTICE = 3, 5  # syslog levels
 
 
@@ -55,6 +53,11 @@ def tick(host: Host, say: Say, verbose: Say, *, hand_over: bool = False, drift: 
     store = store_of(host)
     if leaving(store):
         return leave_on(host, store, say, hand_over=hand_over)
+    known = Watched.of(store.source())
+    if known and is_machine(known.resource):
+        from .machine import tick_machine
+
+        return tick_machine(host, store, known, say, verbose, hand_over=hand_over, drift=drift)
     try:
         repaired = watch_drift(host, store, say, hand_over=hand_over, whole=drift)
     except LeaseHeld as error:
@@ -127,12 +130,6 @@ def poll_source(host: Host, store: Store, seen: Watched, say: Say, verbose: Say,
     return 0
 
 
-def start_apply(host: Host) -> int:
-    """Let the apply service do it: it outlives this process and may change the whole machine."""
-    host.run(["systemctl", "start", "--no-block", APPLY_SERVICE])
-    return 0
-
-
 def leaving(store: Store) -> bool:
     """Whether this machine was leaving the cluster when it was interrupted, or is leaving now."""
     try:
@@ -165,14 +162,6 @@ def to_request(store: Store, seen: Watched) -> Watched:
     return replace(seen, settled=False, blocked=None if document else seen.blocked)
 
 
-def is_unfinished(host: Host, store: Store, seen: Watched) -> bool:
-    """Whether a change was interrupted or held, and it is time to complete it: that needs no source."""
-    if store.transaction() is None:
-        return False
-    retry_at = seen.blocked.retry_at if seen.blocked else None
-    return retry_at is None or not 0 < retry_at - host.clock.now() <= LONGEST
-
-
 def request_news(host: Host, store: Store, watched: Watched) -> News | None:
     """Request the source; None: unchanged since the last poll."""
     if watched.resource:
@@ -183,68 +172,3 @@ def request_news(host: Host, store: Store, watched: Watched) -> News | None:
     if answer.status == 304:
         return None
     return News(answer.body, answer.headers.get("ETag", ""), digest_of(answer.body))
-
-
-def poll_failed(
-    host: Host,
-    store: Store,
-    seen: Watched,
-    say: Say,
-    code: str,
-    message: str,
-    *,
-    retry_after: float = 0.0,
-    answered: bool = True,
-    missing_since: float = 0.0,
-) -> None:
-    """Record and log a failed poll; the machine keeps its configuration.
-
-    answered: a server said no. It is polled less often if it keeps doing so; a cut line is not its fault.
-    """
-    now, before = host.clock.now(), store.monitoring()
-    pause = min(retry_after, LONGEST)
-    if not pause and answered and not missing_since and before.get("code") == code:
-        age = now - moment(before.get("since", ""))
-        pause = min(age / 4, SLOWEST) if age >= PATIENCE else 0.0
-    later = replace(seen, missing_since=missing_since, not_before=now + pause if pause else seen.not_before)
-    if report(host, store, seen, later, code, message):
-        say(f"{code}: {message}; this machine keeps its stored configuration")
-
-
-def nothing_new(host: Host, store: Store, seen: Watched, news: News | None) -> None:
-    """Nothing new: no write, unless an earlier failure is over or the same content has a new ETag."""
-    same = news and seen.settled and news.digest == seen.digest
-    watched = replace(seen, not_before=0.0, missing_since=0.0, found=bool(seen.resource))
-    watched = replace(watched, etag=news.etag) if news and same else watched
-    blocked = seen.blocked
-    report(host, store, seen, watched, blocked.code if blocked else "", blocked.message if blocked else "")
-
-
-def report(host: Host, store: Store, seen: Watched, watched: Watched, code: str, message: str) -> bool:
-    """Record the failure, or that there is none; True: it changed. Nothing is written otherwise.
-
-    seen: source.json as read before the poll. If it has changed since, the failure is outdated.
-    """
-    before = store.monitoring()
-    since = before["since"] if before.get("code") == code else stamp(host.clock)
-    now = {"ok": False, "code": code, "message": message, "since": since} if code else {}
-    if now != before or watched != seen:
-        with held(host, new_operation(), f"{COMMAND} poll", patience=0):
-            if Watched.of(store.source()) != seen:
-                return False
-            store.set_source(watched.as_dict())
-            store.set_monitoring(now)
-    if not is_published(store, code):
-        from ..status.publish import publish
-
-        publish(host, store)
-    return now != before
-
-
-def is_published(store: Store, code: str) -> bool:
-    """Whether the status says this of polling; a run may have been killed before it could say so."""
-    try:
-        status = store.status()
-    except StateCorrupt:
-        return False
-    return status is None or (status["monitoring"].get("code") or "") == code

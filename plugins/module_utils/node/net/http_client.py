@@ -17,7 +17,7 @@ from typing import IO, Any
 
 from ..errors import ConfigInvalid, Problem
 from ..machine.clock import Clock, SystemClock
-from .answer import AGENT, ERROR_BODY, MOST, HttpFailure, Response, retry_after
+from .answer import AGENT, ERROR_BODY, MOST, HttpFailure, Response, retry_after, shown
 from .tls import advice_for, distrusts, in_words, tls_context
 
 LOOPBACK = ("localhost", "127.0.0.0/8", "::1")
@@ -45,6 +45,7 @@ class HttpClient:
         timeout: float = 30,
         attempts: int = 4,
         jitter: Callable[[], float] | None = None,
+        redirects: bool = True,
     ) -> None:
         self._clock = clock or SystemClock()
         self._timeout = timeout
@@ -64,7 +65,7 @@ class HttpClient:
         self._opener = urllib.request.build_opener(
             urllib.request.ProxyHandler({}),
             urllib.request.HTTPSHandler(context=context),
-            OnlyTowardsTls(self._through_proxy),
+            OnlyTowardsTls(self._through_proxy) if redirects else NoRedirects(),
         )
 
     def request(
@@ -176,6 +177,16 @@ class OnlyTowardsTls(urllib.request.HTTPRedirectHandler):
                 following.remove_header("Authorization")
             self._through_proxy(following)
         return following
+
+
+class NoRedirects(urllib.request.HTTPRedirectHandler):
+    """For a server that never redirects: another one may answer in its place."""
+
+    def redirect_request(
+        self, req: urllib.request.Request, fp: IO[bytes], code: int, msg: str, headers: Any, newurl: str
+    ) -> urllib.request.Request | None:
+        """Refuse all."""
+        raise HttpFailure(req.full_url, f"redirects to {shown(newurl)}, which is not followed", final=True)
 
 
 def is_protected(url: str) -> bool:

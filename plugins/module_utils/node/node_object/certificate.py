@@ -9,9 +9,18 @@ The kubelet itself only checks the expiry date, and would use the rejected certi
 from __future__ import annotations
 
 from ..errors import FlexNodeError
+from ..machine.certificates import validity
 from ..resources.retired import Retired
 from .rights import refused
 from .this_node import ThisNode
+
+
+def is_expired(node: ThisNode) -> bool:
+    """Whether the kubelet has a certificate that is not valid any more: the machine was off for too long."""
+    if node.uses_tokens:
+        return False
+    valid = validity(node.host.read(node.identity) or b"")
+    return valid is not None and valid.expires <= node.host.clock.now()
 
 
 def rejected_certificate(node: ThisNode) -> list[Retired]:

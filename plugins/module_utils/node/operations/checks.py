@@ -9,17 +9,20 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..catalogue.artifacts import skew
+from ..components.kubelet import cluster_ca
 from ..components.labels import node_name
 from ..config.document import placeholders
 from ..config.parse import parse
 from ..config.types.values import Version
-from ..engine.records.state import Store, store_of
+from ..engine.records.state import Phase, Store, store_of
 from ..errors import ConfigInvalid, ConfigMissing, Forbidden, Problem, TokenRefused, shown
 from ..identity.choice import kubernetes_token
 from ..machine.facts import hostname
 from ..machine.host import Host
 from ..machine.layout import KUBELET, UNIT_DIR
+from ..machine.program import COMMAND
 from ..net.kube import KubeClient
+from ..node_object.certificate import is_expired
 from ..node_object.kubelet_log import RENEW
 from ..node_object.this_node import ThisNode
 
@@ -55,6 +58,14 @@ def check_secrets(document: Mapping[str, Any], store: Store) -> None:
 def check_token(node: ThisNode, store: Store) -> None:
     """Refuse a token that the API server refused before. A kubelet with a certificate uses no token."""
     token = node.config.azure.bootstrap_token
+    pool = node.config.azure.target_agent_pool_name
+    if pool and token is None and not node.azure_method and not node.has_credential:
+        raise TokenRefused(
+            "this machine has neither a bootstrap token nor a certificate",
+            where=f"pool {pool}",
+            why="the token of a pool is not kept after the join",
+            fix=f"get a new one: bootstrap (source machines), or `{COMMAND} join --cluster ID --pool {pool}`",
+        )
     refused = {"token": token.id, "outcome": "refused"} if token else {}
     if token and store.join() == refused and not node.has_credential:
         raise TokenRefused(
@@ -80,6 +91,18 @@ def check_name(node: ThisNode, store: Store, stored: Mapping[str, Any] | None) -
     if name != node.name:
         accepted, hint = f"{name}, or unbootstrap first to rename it", f"this machine is Node {name}"
         raise ConfigInvalid([Problem("agent.nodeName", shown(node.name), accepted, hint)])
+
+
+def certificate_in_doubt(node: ThisNode, store: Store) -> bool:
+    """Whether to ask the API server if it accepts the certificate: the CA changed, or the last run failed."""
+    if node.uses_tokens or not node.has_credential or not installed_kubelet(store):
+        return False
+    installed_ca = node.host.text(cluster_ca(node.config)).strip()
+    same_ca = installed_ca == node.config.api_server.ca.pem.strip()
+    # The token of a pool is fetched to replace a certificate; other tokens are as old as the certificate.
+    if node.config.azure.target_agent_pool_name and node.config.azure.bootstrap_token and is_expired(node):
+        return True
+    return not same_ca or store.state()["phase"] != Phase.NODE_JOINED.value
 
 
 def check_cluster(node: ThisNode) -> None:

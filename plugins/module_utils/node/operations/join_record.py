@@ -21,6 +21,7 @@ from ..sources.watched import Watched
 from ..status.publish import UNPUBLISHED, publish
 from .obtain import Obtained
 from .outcome import Reconciled
+from .pool_token import retire_token
 from .update import versions
 
 
@@ -91,11 +92,14 @@ def commit(obtained: Obtained, record: JoinRecord, facts: Facts) -> None:
     if done := Record.of(store.transaction()):
         store.begin(replace(done, stage=Stage.COMMITTED).as_dict())  # first: from here on nothing returns
     record.joined()
-    config = obtained.node.config
+    config, document = obtained.node.config, retire_token(obtained.document, obtained.node, store)
     installed = {name: str(version) for name, version in versions(config).items()}
     drift = {"mode": config.drift.mode, "interval": config.drift.interval}  # a poll reads this only
     store.note(versions=installed, labels=sorted(config.node.labels) or None, facts=facts.stored, drift=drift)
-    store.set_applied_config(obtained.document, obtained.version or store.config_version())
+    version = obtained.version or store.config_version()
+    if document is not obtained.document:
+        store.set_current_config(document, version)
+    store.set_applied_config(document, version)
 
 
 def settle_records(obtained: Obtained, components: Sequence[str], run: Reconciled) -> None:

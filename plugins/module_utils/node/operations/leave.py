@@ -85,9 +85,11 @@ def leave(
     check: bool = False,
     progress: Progress = silent,
     in_azure: InAzure = nothing_in_azure,
+    aks_deletes: bool = False,
 ) -> Left:
     """Leave the cluster and restore the host. Can be run twice, and after a crash at any point.
 
+    aks_deletes: AKS deletes the Node; that this machine may not do so is no reason to complain.
     in_azure: removes what was created in Azure. It comes before the host is restored: until then the timer
     takes up an interrupted leave.
     """
@@ -96,7 +98,9 @@ def leave(
         return leave_with(RunLog(host, "", also=progress), store, drain_seconds, in_azure, check=check)
     with recorded(RunLog(host, log_of(store.journal), also=progress)) as log:
         log.wake()
-        return leave_with(log, store, drain_seconds, in_azure)
+        report = leave_with(log, store, drain_seconds, in_azure)
+        report.node_remains = "" if aks_deletes else report.node_remains
+        return report
 
 
 def leave_with(

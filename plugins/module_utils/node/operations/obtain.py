@@ -10,12 +10,9 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from ..catalogue.artifacts import artifacts_of
-from ..components.labels import node_name
-from ..config.available import check_available, polls_resource
-from ..config.document import beyond, canonical, layered, merge, redact, restore_secrets
-from ..config.model import NodeConfig
+from ..config.available import check_available
+from ..config.document import canonical, merge, redact, restore_secrets
 from ..config.parse import parse
-from ..config.resource import site_settings
 from ..config.types.setting import Purpose
 from ..engine.records.state import Store, store_of
 from ..errors import (
@@ -28,16 +25,18 @@ from ..errors import (
     shown,
 )
 from ..machine.clock import Clock, stamp
-from ..machine.facts import architecture, hostname
+from ..machine.facts import architecture
 from ..machine.host import Host
 from ..net.proxy import proxies
 from ..node_object.this_node import ThisNode
 from ..secret import REDACTED
-from ..sources.flexnode_config import digest_for, resource_id, url_of
-from ..sources.source import Fetched, Inline, Seen, Source, Stored, Url, is_bundle
+from ..sources.followed import watched_source, with_resource
+from ..sources.machines import machine_name
+from ..sources.source import Source, Stored
 from ..sources.watched import Watched
 from ..status.publish import publish
 from .checks import check_name, check_secrets, check_token, has_joined
+from .pool_token import is_unneeded, without_placeholder, without_token
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +107,7 @@ def obtain(
     document = merge(fetched.document, overrides)
     if stored and REDACTED in canonical(document):
         document = restore_secrets(document, stored)
+    document = without_placeholder(document)
     watched = watched_source(known, source, fetched, overrides, durable=durable)
     try:
         if not check:  # in check mode secrets have not been created yet
@@ -119,6 +119,11 @@ def obtain(
             accepted, hint = f"{known.directory}, or unbootstrap first to move it", "this machine is a node"
             raise ConfigInvalid([Problem("paths.dataDir", shown(config.paths.data_dir), accepted, hint)])
         node, store = ThisNode.of(host, config), store_of(host, config.paths.data_dir)
+        if config.azure.target_agent_pool_name:
+            machine_name(node.name)
+        if is_unneeded(node, store):
+            document = without_token(document)
+            node = ThisNode.of(host, parse(document, purpose=purpose, pollable=watched is not None))
         if purpose != "prepare":
             check_token(node, store)
             check_name(node, store, stored)
@@ -191,72 +196,4 @@ def stored_document(host: Host, document: Mapping[str, Any] | None) -> tuple[Sto
             raise ConfigMissing("no configuration is stored on this machine", where=store.directory)
         return store, stored
     stored, _intact = store.remembered()
-    return store, restore_secrets(document, stored) if stored else document
-
-
-def with_resource(
-    watched: Watched | None,
-    known: Watched | None,
-    source: Source,
-    fetched: Fetched,
-    config: NodeConfig,
-    host: Host,
-    overrides: Mapping[str, Any],
-) -> Watched | None:
-    """The flexNodeConfig resource that is polled from now on, unless a durable URL is.
-
-    A bundle of the resource provider comes from a temporary URL; the resource stays.
-    """
-    if watched and not watched.resource:
-        return watched
-    if not polls_resource(config) or not (watched or is_bundle(source, fetched)):
-        return watched
-    resource = resource_id(str(config.cluster_id), node_name(config, hostname(host)))
-    url = url_of(config.azure.resource_manager, resource)
-    if watched:
-        return replace(watched, url=url, resource=resource)
-    before = known if known and known.resource == resource else Watched(url, resource=resource)
-    now = replace(
-        before,
-        url=url,
-        ca=source.ca if isinstance(source, Url) else "",
-        over=layered(
-            # A file may have been completed by hand with what a resource has no place for.
-            site_settings(fetched.document) if isinstance(source, Inline) else {},
-            # What the provider's bundle says too is not an override: the resource is followed there.
-            beyond(overrides, fetched.document),
-        ),
-        digest=digest_for(fetched.version),
-        version=fetched.version,
-        settled=True,
-        missing_since=0.0,
-        blocked=None,
-    )
-    return now if now == known else replace(now, settled=False, etag="")
-
-
-def watched_source(
-    known: Store, source: Source, fetched: Fetched, overrides: Mapping[str, Any], *, durable: bool
-) -> Watched | None:
-    """What is polled from now on, if the source is a durable URL or nothing new; else None."""
-    watched = Watched.of(known.source())
-    if isinstance(source, Seen):
-        return source.watched
-    if isinstance(source, Stored):
-        more = beyond(overrides, fetched.document) if watched and watched.resource else overrides
-        now = watched and replace(watched, over=layered(watched.over, more))
-    elif durable and isinstance(source, Url):
-        now = Watched(
-            source.url,
-            source.ca,
-            overrides,
-            watched.proxy if watched else {},
-            fetched.etag,
-            fetched.digest,
-            fetched.version,
-            settled=True,
-        )
-    else:
-        return None
-    # An unchanged source keeps its `settled`; a changed one is settled only after it has been applied.
-    return now if now == watched or now is None else replace(now, settled=False)
+    return store, without_placeholder(restore_secrets(document, stored) if stored else document)

@@ -13,7 +13,15 @@ from ..machine.host import Host
 from ..machine.layout import CONTAINERD, KUBELET, UNIT_DIR
 
 # Units of software that would conflict over the runtime, the kubelet's port or the pod network.
+# The unit of the AKS Flex Node agent (Azure/AKSFlexNode), as its install script names it.
+VENDOR_AGENT = "aks-flex-node-agent.service"
+VENDOR_WHY = "the AKS Flex Node agent manages this machine: it would replace what this collection installs"
+VENDOR_FIX = (
+    "remove it first: drain the Node, run the agent's own `aks-flex-node reset`, delete the Node (kubectl "
+    "delete node NAME), then systemctl disable --now aks-flex-node-agent; takeover does not adopt it"
+)
 RIVALS = (
+    VENDOR_AGENT,
     CONTAINERD,
     KUBELET,
     "docker.service",
@@ -41,6 +49,10 @@ def foreign_units(host: Host, store: Store) -> list[str]:
 
 def check_foreign(host: Host, store: Store, config: NodeConfig) -> None:
     """Refuse a machine with another owner, unless `takeover` is set."""
+    if agents := [path for path in foreign_units(host, store) if path.endswith(VENDOR_AGENT)]:
+        raise ForeignRuntime(
+            "another program manages this machine", where=", ".join(agents), why=VENDOR_WHY, fix=VENDOR_FIX
+        )
     if not config.takeover and (found := foreign_units(host, store)):
         raise ForeignRuntime(
             "another owner's container runtime or kubelet is on this machine",

@@ -50,6 +50,7 @@ class Reconciled:
     outcome: Outcome = field(default_factory=Outcome)
     drains: bool = False
     taints: dict[str, list[dict[str, str]]] = field(default_factory=dict)
+    pool: str = ""  # of FlexNodes: there AKS sets the taints of a Node
 
     @property
     def changed(self) -> bool:
@@ -76,6 +77,10 @@ def taint_warnings(run: Reconciled) -> list[str]:
     pairs = [f"{taint['key']}={taint['value']}:{taint['effect']}" for taint in run.taints.get("set", ())]
     pairs += [f"{taint['key']}:{taint['effect']}-" for taint in run.taints.get("remove", ())]
     why = "a node may not change its own taints; run this with the cluster's credentials"
+    if run.pool:
+        why = (
+            f"AKS sets the taints of pool {run.pool}, and this one is not as it should be yet; if it stays so"
+        )
     return [f"{why}: kubectl taint nodes {run.node['name']} --overwrite {pair}" for pair in pairs]
 
 

@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ..components.every import COMPONENTS, wanted
-from ..components.kubelet import cluster_ca
 from ..components.newest_program import without_older_program
 from ..config.available import check_available
 from ..config.model import NodeConfig
@@ -28,6 +27,7 @@ from ..engine.transaction import Around, Gate, Timings, execute, nothing, prove
 from ..errors import FlexNodeError
 from ..machine.facts import Facts, check_platform, gather
 from ..machine.host import Host
+from ..machine.layout import KUBELET
 from ..net.http_client import HttpClient
 from ..net.proxy import proxies
 from ..node_object.certificate import rejected_certificate
@@ -40,7 +40,7 @@ from ..resources.admin_conf import AdminConf
 from ..resources.retired import Retired
 from ..resources.units import Unit
 from ..status.publish import publish
-from .checks import check_cluster, check_identity, check_secrets, check_token, installed_kubelet
+from .checks import certificate_in_doubt, check_cluster, check_identity, check_secrets, check_token
 from .join_record import JoinRecord, commit, settle_records
 from .obtain import Obtained
 from .other_owners import check_foreign
@@ -62,18 +62,20 @@ def reconcile(
     progress: Progress = silent,
     machine: str | None = None,
     leave: frozenset[str] | None = None,
+    register: bool = False,
 ) -> Reconciled:
     """Apply a configuration to the machine; with `services`, success means that the Node is Ready.
 
     retry: also apply a configuration that was rolled back before.
     leave: repair what differs from the applied configuration, but not the items with these keys. What was
     recorded of sources, refused documents and drift stays as it is: nothing new was applied.
+    register: the Node was deleted, and a kubelet registers it only when it starts.
     """
     node = obtained.node
     log = run_log_of(node.host, node.config, obtained.document, progress)
     try:
         with contextlib.nullcontext() if check else recorded(log):
-            return converge(obtained, components, log, check=check, retry=retry, machine=machine, leave=leave)
+            return converge(obtained, components, log, check, retry, machine, leave, register)
     except FlexNodeError:
         if not check:
             publish(node.host, obtained.store)
@@ -84,11 +86,11 @@ def converge(
     obtained: Obtained,
     components: Sequence[str],
     log: RunLog,
-    *,
     check: bool,
     retry: bool,
     machine: str | None,
     leave: frozenset[str] | None,
+    register: bool,
 ) -> Reconciled:
     """The run itself, with a log of its steps; a failure is not reported yet."""
     host, store = obtained.node.host, obtained.store
@@ -100,6 +102,8 @@ def converge(
     try:
         with timings.of("plan"):
             work = plan_node(obtained, components, applied, machine, check=check, retry=retry, leave=leave)
+            if register:
+                work = replace(work, plan=work.plan.also_restarting(KUBELET, "its Node was deleted"))
         run = Reconciled(work.plan, work.plan.sentences, timings.seconds, warnings=list(work.plan.left))
         run.outcome = outcome_of(work.plan, applied, obtained.document)
         run.drains = work.runs_node and drains(store, applied, obtained.node.config, work.plan)
@@ -190,7 +194,7 @@ def plan_node(
         if not retry:
             check_blocked(obtained)
         check_downgrade(obtained, applied)
-        retired = rejected_certificate(node) if certificate_in_doubt(obtained) else []
+        retired = rejected_certificate(node) if certificate_in_doubt(node, store) else []
         facts = replace(facts, joined=facts.joined and not retired)
         check_token(node, store)
     resources, ownership = wanted(components, node.config, facts)
@@ -231,16 +235,6 @@ def check_before_apply(work: Work, obtained: Obtained, applied: Mapping[str, Any
             obtained.keep()
             store.enter(Phase.NODE_FAILED, code=error.code, message=error.what)
         raise
-
-
-def certificate_in_doubt(obtained: Obtained) -> bool:
-    """Whether to ask the API server if it accepts the certificate: the CA changed, or the last run failed."""
-    node, store = obtained.node, obtained.store
-    if node.uses_tokens or not node.has_credential or not installed_kubelet(store):
-        return False
-    installed_ca = node.host.text(cluster_ca(node.config)).strip()
-    same_ca = installed_ca == node.config.api_server.ca.pem.strip()
-    return not same_ca or store.state()["phase"] != Phase.NODE_JOINED.value
 
 
 def apply(
@@ -326,6 +320,7 @@ def settle_node(
     seen = node.read() or {}
     run.node = summary(node.name, seen)
     known = store.state().get("taints") or []
+    run.pool = node.config.azure.target_agent_pool_name or ""
     run.taints, ours = taint_changes(node.config, known, seen)
     if ours != known:
         store.note(taints=ours or None)

@@ -90,7 +90,9 @@ def present_node(obtained: Obtained, applied: Mapping[str, Any] | None) -> ThisN
 
 def drain_first(node: ThisNode, store: Store, progress: Progress) -> None:
     """Cordon and drain; a Node that was cordoned by someone else stays so afterwards."""
-    seen = node.read() or {}
+    seen = node.read()
+    if seen is None:  # AKS has drained and deleted the Node of a pool
+        return
     if not seen.get("spec", {}).get("unschedulable"):
         store.note(cordoned=True)  # before the act: a crash must not leave a cordon that nobody remembers
     seconds = node.config.upgrade.drain_seconds

@@ -13,6 +13,7 @@ from ..config.available import check_available, polls_resource
 from ..config.document import canonical, merge, placeholders, restore_secrets
 from ..config.model import NodeConfig
 from ..config.parse import parse
+from ..config.types.setting import Purpose
 from ..engine.records.state import store_of
 from ..errors import ConfigInvalid, FlexNodeError, NotAvailable, Problem
 from ..machine.host import Host
@@ -33,12 +34,19 @@ class Read:
     secrets_missing: tuple[str, ...] = ()
 
 
-def fetched(host: Host, source: Source, overrides: Mapping[str, Any], *, pollable: bool = True) -> Read:
+def fetched(
+    host: Host,
+    source: Source,
+    overrides: Mapping[str, Any],
+    *,
+    pollable: bool = True,
+    purpose: Purpose = "join",
+) -> Read:
     """The document of a source, with overrides merged; it is not stored."""
     try:
         answer = source.fetch()
         document = merge(answer.document, overrides)
-        return read(host, document, pollable=pollable, bundle=is_bundle(source, answer))
+        return read(host, document, pollable=pollable, bundle=is_bundle(source, answer), purpose=purpose)
     except ConfigInvalid as invalid:
         return Read(None, tuple(_problem(item) for item in invalid.problems))
     except FlexNodeError as failure:
@@ -51,7 +59,14 @@ def fetched(host: Host, source: Source, overrides: Mapping[str, Any], *, pollabl
         return Read(None, (error("configuration-source", found, "only root can read it", "use sudo"),))
 
 
-def read(host: Host, document: Mapping[str, Any], *, pollable: bool = True, bundle: bool = False) -> Read:
+def read(
+    host: Host,
+    document: Mapping[str, Any],
+    *,
+    pollable: bool = True,
+    bundle: bool = False,
+    purpose: Purpose = "join",
+) -> Read:
     """Check a document; placeholders stand for the secrets that are stored on this machine.
 
     bundle: it may come from a flexNodeConfig resource, which can be polled.
@@ -63,12 +78,13 @@ def read(host: Host, document: Mapping[str, Any], *, pollable: bool = True, bund
     if stored:
         document = restore_secrets(document, stored)
     try:
-        config = parse(document, pollable=pollable)
+        config = parse(document, purpose=purpose, pollable=pollable)
     except ConfigInvalid as invalid:
         return Read(None, tuple(_problem(item) for item in invalid.problems))
     findings: tuple[Finding, ...] = ()
     try:
-        check_available(config, pollable=pollable or (bundle and polls_resource(config)))
+        resource = bundle or config.azure.target_agent_pool_name is not None
+        check_available(config, pollable=pollable or (resource and polls_resource(config)))
     except NotAvailable as failure:
         findings = (error("not-available", f"{failure.where}: {failure.what}", failure.why, failure.fix),)
     return Read(config, findings, tuple(placeholders(document)))

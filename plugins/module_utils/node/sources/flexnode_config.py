@@ -75,7 +75,8 @@ def says_deleted(reply: Reply, resource: str) -> bool:
     if reply.status != 404 or code != "ResourceNotFound":
         return False
     named = "'" in message and "/" in message
-    return not named or f"{KIND}{resource.rpartition('/')[2]}'".lower() in message.lower()
+    kind, name = resource.split("/")[-2:]
+    return not named or f"/{kind}/{name}'".lower() in message.lower()
 
 
 def is_cluster(reply: Reply, resource: str) -> bool:

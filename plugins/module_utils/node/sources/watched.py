@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+MACHINES = "/machines/"  # in the id of a machine of a FlexNodes pool
 LONGEST = 3600.0  # seconds: the longest pause, whatever Retry-After says and however often something failed
 
 
@@ -21,6 +22,8 @@ class News:
     etag: str
     digest: str
     renews: bool = False  # the credential of this node is refused: the bundle has to come with a new one
+    registers: bool = False  # the Node does not exist: the kubelet has to start, to register it
+    waiting: str = ""  # what is new besides, and has to wait
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +55,8 @@ class Watched:
     resource: str = ""  # the id of the flexNodeConfig resource at `url`; empty: the URL of a bundle
     found: bool = False  # the resource was there once: only then can it have been deleted
     missing_since: float = 0.0  # when Azure first said that it is deleted
+    deleting: bool = False  # AKS marked the Node of this machine as being deleted; it removes the Node later
+    waiting: str = ""  # what is new and not applied yet, and what it waits for
 
     @classmethod
     def of(cls, stored: Mapping[str, Any] | None) -> Watched | None:
@@ -82,6 +87,8 @@ class Watched:
             resource=stored.get("resource", ""),
             found=stored.get("found", False),
             missing_since=stored.get("missingSince", 0.0),
+            deleting=stored.get("deleting", False),
+            waiting=stored.get("waiting", ""),
         )
 
     def as_dict(self) -> dict[str, Any]:
@@ -111,6 +118,9 @@ class Watched:
                 if self.resource
                 else {}
             ),
+            # Only machines of a pool have these.
+            **({"deleting": True} if self.deleting else {}),
+            **({"waiting": self.waiting} if self.waiting else {}),
         }
 
     def knows(self, news: News, now: float) -> bool:
@@ -120,6 +130,11 @@ class Watched:
         if self.blocked is None or self.blocked.digest != news.digest:
             return False
         return self.blocked.retry_at is None or pausing(self.blocked.retry_at, now)
+
+
+def is_machine(resource: str) -> bool:
+    """Whether a resource id is that of a machine of a FlexNodes pool; otherwise it is a flexNodeConfig."""
+    return MACHINES.lower() in resource.lower()
 
 
 def pausing(until: float, now: float) -> bool:

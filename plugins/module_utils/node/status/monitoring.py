@@ -9,9 +9,10 @@ from typing import Any
 
 from ..engine.records.state import Store
 from ..net.answer import shown
+from ..sources.machines import cluster_and_pool, is_machine, pool_of
 from ..sources.watched import Watched
 
-FAILING, BLOCKED = "Failing", "Blocked"
+FAILING, BLOCKED, WAITING = "Failing", "Blocked", "Waiting"
 
 
 def monitoring_of(store: Store) -> dict[str, Any]:
@@ -21,9 +22,21 @@ def monitoring_of(store: Store) -> dict[str, Any]:
         return {"status": "NotConfigured"}
     failure, blocked = store.monitoring(), watched.blocked
     return {
-        "status": BLOCKED if blocked else FAILING if failure else "Ok",
+        "status": BLOCKED if blocked else FAILING if failure else WAITING if watched.waiting else "Ok",
+        **kind_of(watched),
         "url": shown(watched.url),
         "version": watched.version,
         "blockedVersion": blocked.version if blocked else None,
+        **({"waiting": watched.waiting} if watched.waiting else {}),
         **(failure or {"ok": True}),
     }
+
+
+def kind_of(watched: Watched) -> dict[str, str]:
+    """What is polled: the machine of a FlexNodes pool, a flexNodeConfig resource, or a URL."""
+    if not watched.resource:
+        return {"kind": "url"}
+    if not is_machine(watched.resource):
+        return {"kind": "flexNodeConfig", "resource": watched.resource}
+    pool = cluster_and_pool(pool_of(watched.resource))[1]
+    return {"kind": "machine", "resource": watched.resource, "pool": pool}

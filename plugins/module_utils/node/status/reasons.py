@@ -49,7 +49,10 @@ def reason_of(status: Mapping[str, Any], state: Mapping[str, Any], failure: Reas
 
     failure: what could not be observed, and why.
     """
-    return next(_wrong(status, state, failure), None) or _phase(str(status["phase"]))
+    wrong = next(_wrong(status, state, failure), None)
+    if wrong is None and (waiting := status["monitoring"].get("waiting")):
+        return Reason(str(status["phase"]), str(waiting))  # nothing is wrong: AKS decides when
+    return wrong or _phase(str(status["phase"]))
 
 
 def verdict_of(status: Mapping[str, Any]) -> Verdict:

@@ -62,6 +62,7 @@ def test_what_the_document_says_goes_first() -> None:
     }
     request = arc_request(document, "", "edge-1")
     assert request == {
+        "pool": "",
         "enabled": True,
         "assign_roles": True,
         "node": "first",
@@ -357,3 +358,25 @@ def test_what_is_no_longer_needed_is_surplus() -> None:
     assert role_nodes([machine(chosen)], "surplus")[0]["roles"] == ["rbac-cluster-admin"]
     assert role_nodes([machine(host(assign=False))], "surplus") == []
     assert role_nodes([machine(host(flexnode_arc_roles=ALL))], "surplus") == []
+
+
+def test_a_machine_of_a_pool_gets_the_role_of_the_pool_and_nothing_in_the_cluster() -> None:
+    document = {
+        "azure": {
+            "targetAgentPoolName": "edge",
+            "arc": {"enabled": True, "autoRoleAssignment": True},
+            "targetCluster": {"resourceId": PLANT},
+        }
+    }
+    request = arc_request(document, PLANT, "edge-1")
+    assert (request["pool"], request["roles"], request["kubelet"]) == ("edge", ["flex-node-agent"], False)
+    said = {"resource_id": MACHINE, "missing_roles": [{"kind": "kubernetes", "role": "any"}]}
+    one = ArcMachine("edge-1", request, said)
+    (node,) = role_nodes([one])
+    assert (node["pool"], node["roles"], node["cluster_id"]) == ("edge", ["flex-node-agent"], PLANT)
+    assert binding_nodes([one]) == [], "the kubelet's token comes from the pool"
+    (gone,) = role_nodes([one], "absent")
+    assert (gone["pool"], gone["roles"]) == ("edge", None)
+    (surplus,) = role_nodes([one], "surplus")
+    assert "pool" not in surplus
+    assert surplus["roles"] == ["reader", "rbac-cluster-admin", "cluster-admin"], "of an earlier source"

@@ -20,6 +20,7 @@ from ansible_collections.aks.flexnode.plugins.module_utils.node.components.kubel
     kube_reserved,
     kubelet_config,
 )
+from ansible_collections.aks.flexnode.plugins.module_utils.node.components.labels import node_labels
 from ansible_collections.aks.flexnode.plugins.module_utils.node.config.available import check_available
 from ansible_collections.aks.flexnode.plugins.module_utils.node.config.model import NodeConfig
 from ansible_collections.aks.flexnode.plugins.module_utils.node.config.parse import parse
@@ -166,6 +167,17 @@ def test_rendered_files(
     golden: Golden, name: str, component: str, path: str, changes: list[dict[str, Any]]
 ) -> None:
     golden(name, files_of(component, configured(*changes))[path].content)
+
+
+def test_the_node_of_a_pool_has_the_labels_by_which_aks_finds_it() -> None:
+    assert not any("agentpool" in key for key in node_labels(configured()))
+    labels = node_labels(configured({"azure": {"targetAgentPoolName": "edge"}}))
+    assert {key: value for key, value in labels.items() if key.startswith("kubernetes.azure.com/")} == {
+        "kubernetes.azure.com/managed": "false",
+        "kubernetes.azure.com/agentpool": "edge",
+        "kubernetes.azure.com/mode": "user",
+        "kubernetes.azure.com/nodepool-type": "FlexNodes",
+    }
 
 
 # -- which resources there are -----------------------------------------------------------------------------

@@ -27,6 +27,7 @@ OTHERWISE = {
     "azure.servicePrincipal.clientCertificateFile": ("identity/choice.py", '"client_certificate_file"'),
     "azure.arc.autoRoleAssignment": ("../arc_request.py", "autoRoleAssignment"),
     "agent.logDir": ("config/parse.py", "agent.log_dir or"),  # it becomes paths.logDir
+    "azure.machines.apply": ("follow/machine.py", 'AT_ONCE = "at-once"'),  # a poll does not parse
     "kubernetesAuth.useAzureAuth": ("config/choices.py", "use_azure_auth"),
 }
 

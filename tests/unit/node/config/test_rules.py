@@ -71,6 +71,8 @@ BROKEN: list[tuple[str, dict[str, Any], str]] = [
     ("two log directories", {"agent": {"logDir": "/data/a"}, "paths": {"logDir": "/data/b"}}, "paths.logDir"),
     ("log file elsewhere", at("agent", {"logDir": "/data/a", "logFile": "/data/b/x.log"}), "agent.logFile"),
     ("pull without repository", at("pull.ref", "main"), "pull.repository"),
+    ("settings of machines without a pool", at("azure.machines.apply", "at-once"), "azure.targetAgentPoolName"),
+    ("name that no machine can have", {**at("azure.targetAgentPoolName", "edge"), "agent": {"nodeName": "edge-1.lab"}}, "agent.nodeName"),
     ("kind of the kubelet's file", at("kubelet.configOverrides", {"kind": "Pod"}), "kubelet.configOverrides.kind"),
 ]  # fmt: skip
 

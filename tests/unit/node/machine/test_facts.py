@@ -21,6 +21,7 @@ from ansible_collections.aks.flexnode.plugins.module_utils.node.machine.facts im
 )
 from ansible_collections.aks.flexnode.plugins.module_utils.node.operations.other_owners import (
     RIVALS,
+    VENDOR_AGENT,
     check_foreign,
     foreign_units,
 )
@@ -109,7 +110,7 @@ def test_units_that_bring_swap_back(debian: Machine) -> None:
 
 
 @pytest.mark.parametrize("directory", ["/etc/systemd/system", "/usr/lib/systemd/system"])
-@pytest.mark.parametrize("unit", RIVALS)
+@pytest.mark.parametrize("unit", [unit for unit in RIVALS if unit != VENDOR_AGENT])
 def test_another_owners_unit_is_found_unless_we_may_take_over(
     debian: Machine, unit: str, directory: str
 ) -> None:
@@ -121,6 +122,10 @@ def test_another_owners_unit_is_found_unless_we_may_take_over(
         check_foreign(debian.host, debian.store, config)
     assert caught.value.where == f"{directory}/{unit}"
     check_foreign(debian.host, debian.store, parse(joining({"takeover": True})))
+    debian.put("/etc/systemd/system/aks-flex-node-agent.service")
+    with pytest.raises(ForeignRuntime) as caught:  # a daemon that would replace what we install
+        check_foreign(debian.host, debian.store, parse(joining({"takeover": True})))
+    assert "aks-flex-node reset" in caught.value.fix
 
 
 def test_our_own_unit_is_not_foreign_but_one_that_was_there_stays_so(debian: Machine) -> None:

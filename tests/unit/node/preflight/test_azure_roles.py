@@ -16,7 +16,11 @@ from ansible_collections.aks.flexnode.plugins.module_utils.node.preflight.azure_
     missing_roles,
     needed_by,
 )
-from ansible_collections.aks.flexnode.plugins.module_utils.node.procedures.arc.roles import ROLES, Role
+from ansible_collections.aks.flexnode.plugins.module_utils.node.procedures.arc.roles import (
+    POOL_ROLE,
+    ROLES,
+    Role,
+)
 from tests.unit.node.config.test_samples import CLUSTER, PRINCIPAL, TENANT, TOKEN, joining
 
 ALL = READER, RBAC_CLUSTER_ADMIN, CLUSTER_ADMIN = tuple(ROLES.values())
@@ -69,6 +73,8 @@ TOKEN_AND_IDENTITY: dict[str, Any] = {
     "azure": {"servicePrincipal": PRINCIPAL, "tenantId": TENANT, "bootstrapToken": {"token": TOKEN}}
 }
 
+IN_POOL: dict[str, Any] = {"azure": {**TOKEN_AND_IDENTITY["azure"], "targetAgentPoolName": "edge"}}
+
 
 @pytest.mark.parametrize(
     ("changes", "needed"),
@@ -80,6 +86,8 @@ TOKEN_AND_IDENTITY: dict[str, Any] = {
         ({**IDENTITY, "kubernetesAuth": {"profile": "token"}, "continuousMonitoring": True}, ALL),
         ({**TOKEN_AND_IDENTITY, "continuousMonitoring": True}, (READER,)),
         (TOKEN_AND_IDENTITY, ()),
+        (IN_POOL, ()),
+        ({**IN_POOL, "continuousMonitoring": True}, (POOL_ROLE,)),
     ],
 )
 def test_what_each_choice_needs(changes: dict[str, Any], needed: tuple[Role, ...]) -> None:

@@ -209,6 +209,33 @@ CASES: dict[str, tuple[Situation, str, str, str, str]] = {
         "taken over",
         "unbootstrap",
     ),
+    "the agent of the vendor, which is not taken over": (
+        situation({"takeover": True}, foreign=("/etc/systemd/system/aks-flex-node-agent.service",)),
+        "foreign-runtime",
+        "error",
+        "aks-flex-node-agent.service",
+        "aks-flex-node reset",
+    ),
+    "a host name that no machine of a pool can have": (
+        situation({"azure": {"targetAgentPoolName": "edge"}}, hostname="edge-1.lab.test"),
+        "node-name",
+        "error",
+        "the host name is 'edge-1.lab.test'",
+        "set agent.nodeName",
+    ),
+    "no role at the pool": (
+        situation(
+            {
+                "continuousMonitoring": True,
+                "azure": {"targetAgentPoolName": "edge", "servicePrincipal": PRINCIPAL},
+            },
+            **reached(access={"azure": Access(principal_id="some-oid", granted=())}),
+        ),
+        "azure-role",
+        "error",
+        "the identity some-oid has no role Azure Kubernetes Service Flex Node Agent Role at the pool",
+        f"--role 8f139b0f-7eaf-460b-a9da-5b1246d9ed0d --scope {CLUSTER}/agentPools/edge",
+    ),
     "a snap's dockerd": (
         situation(processes=frozenset(("dockerd",))),
         "foreign-runtime",

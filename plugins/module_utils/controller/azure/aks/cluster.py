@@ -41,25 +41,14 @@ def cluster_document(
     """The part of a node's configuration that its cluster determines, from ARM's JSON and a kubeconfig."""
     properties = managed_cluster.get("properties") or {}
     network = properties.get("networkProfile") or {}
-    cluster = ArmId.parse(str(managed_cluster["id"]))
     ca = base64.b64encode(access.ca_pem.encode()).decode()
     document: Json = _filled(
         {
-            "azure": {
-                **endpoints.document(),
-                "subscriptionId": cluster.subscription_id,
-                "tenantId": tenant_of(managed_cluster) or tenant,
-                "targetCluster": {
-                    "resourceId": cluster.canonical(),
-                    "location": managed_cluster.get("location"),
-                    "nodeResourceGroup": properties.get("nodeResourceGroup"),
-                },
-            },
+            **cluster_part(managed_cluster, endpoints, tenant),
             # The version that runs; the other one was requested, perhaps only as "1.34".
             "kubernetes": {
                 "version": properties.get("currentKubernetesVersion") or properties.get("kubernetesVersion")
             },
-            "network": {"serviceCIDR": network.get("serviceCidr"), "podCIDR": network.get("podCidr")},
             "node": {
                 "kubelet": {
                     "dnsServiceIP": network.get("dnsServiceIP"),
@@ -71,6 +60,29 @@ def cluster_document(
         }
     )
     return document
+
+
+def cluster_part(managed_cluster: Mapping[str, Any], endpoints: Endpoints, tenant: str = "") -> Json:
+    """What a cluster determines for any source: where it is, and its address ranges."""
+    properties = managed_cluster.get("properties") or {}
+    network = properties.get("networkProfile") or {}
+    cluster = ArmId.parse(str(managed_cluster["id"]))
+    part: Json = _filled(
+        {
+            "azure": {
+                **endpoints.document(),
+                "subscriptionId": cluster.subscription_id,
+                "tenantId": tenant_of(managed_cluster) or tenant,
+                "targetCluster": {
+                    "resourceId": cluster.canonical(),
+                    "location": managed_cluster.get("location"),
+                    "nodeResourceGroup": properties.get("nodeResourceGroup"),
+                },
+            },
+            "network": {"serviceCIDR": network.get("serviceCidr"), "podCIDR": network.get("podCidr")},
+        }
+    )
+    return part
 
 
 def tenant_of(managed_cluster: Mapping[str, Any]) -> str:

@@ -17,8 +17,9 @@ from ....node.config.types.setting import Refused
 from ....node.config.types.values import ArmId
 from ....node.errors import NOT_SET, ConfigInvalid, Problem
 from ....node.procedures.arc.agent import Registration
-from ....node.procedures.arc.roles import ROLES, needed
+from ....node.procedures.arc.roles import EVERY_ROLE, needed
 from ....node.procedures.assignments import name_of
+from ....node.sources.machines import POOL_PATTERN, pool_id
 from ...members import IN_OPTIONS, not_a_cluster
 
 PRINCIPAL_TYPE = "ServicePrincipal"
@@ -44,13 +45,13 @@ class Role:
         return f"{found[0] if found else ''}/providers/Microsoft.Authorization/roleDefinitions/{self.id}"
 
 
-KNOWN = {role.id: Role(role.id, role.name) for role in ROLES.values()}
+KNOWN = {role.id: Role(role.id, role.name) for role in EVERY_ROLE.values()}
 
 
 def known_role(text: str) -> Role | None:
     """The role of a short name, a name, a GUID or a definition's id; None: ask Azure."""
-    if text in ROLES:
-        return KNOWN[ROLES[text].id]
+    if text in EVERY_ROLE:
+        return KNOWN[EVERY_ROLE[text].id]
     last = text.rpartition("/")[2].lower() if text.startswith("/") else text.lower()
     if GUID.fullmatch(last):
         return KNOWN.get(last, Role(last, ""))
@@ -238,7 +239,8 @@ def requests_of(options: Mapping[str, Any]) -> list[Request]:
             principal = one["principal_id"] or ""
             requests.append(Request(whole, "", principal.lower(), one["machine_id"], one["name"], below=True))
         else:
-            requests += _node(one, cluster, _roles(one, options), at, problems)
+            everywhere = options["state"] == "absent"
+            requests += _node(one, cluster, _roles(one, options), at, problems, everywhere=everywhere)
     if problems:
         raise ConfigInvalid(problems, fix=IN_OPTIONS)
     return list(dict.fromkeys(requests))
@@ -250,7 +252,9 @@ def _roles(node: Mapping[str, Any], options: Mapping[str, Any]) -> Sequence[str]
         if roles is not None:
             return list(roles)
     # All assignments of ours are removed: the profile may have been another one when they were created.
-    return [""] if options["state"] == "absent" else needed(node["auth_profile"] or options["auth_profile"])
+    if options["state"] == "absent":
+        return [""]
+    return needed(node["auth_profile"] or options["auth_profile"], pool=bool(node.get("pool")))
 
 
 def _assignment(params: Mapping[str, Any], at: str, problems: list[Problem]) -> list[Request]:
@@ -262,8 +266,15 @@ def _assignment(params: Mapping[str, Any], at: str, problems: list[Problem]) -> 
 
 
 def _node(
-    params: Mapping[str, Any], cluster: str, roles: Sequence[str], at: str, problems: list[Problem]
+    params: Mapping[str, Any],
+    cluster: str,
+    roles: Sequence[str],
+    at: str,
+    problems: list[Problem],
+    *,
+    everywhere: bool,
 ) -> list[Request]:
+    """The requests for a node: at its pool, else at its cluster. everywhere: both, as it may have moved."""
     principal, machine = params["principal_id"] or "", params["machine_id"] or ""
     if principal:
         principal = _guid(principal, f"{at}.principal_id", problems)
@@ -272,11 +283,19 @@ def _node(
     elif Registration.parse(machine) is None:
         problems.append(Problem(f"{at}.machine_id", repr(machine), "the resource id of an Arc machine"))
     try:
-        scope = ArmId.parse(cluster).canonical()
+        home = ArmId.parse(cluster).canonical()
     except ValueError as error:
         problems.append(not_a_cluster(f"{at}.cluster_id", cluster, error))
         return []
-    return [Request(scope, role, principal, "" if principal else machine, params["name"]) for role in roles]
+    pool = params.get("pool") or ""
+    if pool and not re.fullmatch(POOL_PATTERN, pool):
+        accepted = "1-12 lower-case letters and digits, a letter first"
+        problems.append(Problem(f"{at}.pool", repr(pool), accepted))
+    scopes = [pool_id(home, pool)] if pool else [home]
+    if pool and everywhere:
+        scopes.append(home)
+    machine = "" if principal else machine
+    return [Request(scope, role, principal, machine, params["name"]) for scope in scopes for role in roles]
 
 
 def _guid(text: str, at: str, problems: list[Problem]) -> str:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from ipaddress import IPv4Network
 
 from ...secret import Secret
+from ..pool import MACHINES_API_VERSION
 from ..types.addresses import Network, https_url, network
 from ..types.formats import (
     arm_id,
@@ -17,6 +18,8 @@ from ..types.formats import (
     guid,
     location,
     machine_name,
+    machines_api_version,
+    pool_name,
     resource_group,
     secret_text,
     tags,
@@ -99,6 +102,25 @@ class Arc:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Machines:
+    """How the machine of this node in a FlexNodes pool is followed."""
+
+    api_version: str = setting(
+        "apiVersion",
+        machines_api_version,
+        "Version of the API of FlexNodes pools; a preview, which Azure replaces from time to time.",
+        default=MACHINES_API_VERSION,
+    )
+    apply: str = setting(
+        "apply",
+        choice("node-deleted", "at-once"),
+        "When a new Kubernetes version is installed: after AKS has drained and deleted the Node, as AKS "
+        "expects it of its pools; or as soon as it is seen, with the node's own drain.",
+        default="node-deleted",
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Vpn:
     """Point-to-site VPN to a private cluster."""
 
@@ -134,6 +156,12 @@ class Azure:
         "activeDirectoryEndpoint", https_url, "Sign-in; absent: the cloud's."
     )
     target_cluster: TargetCluster = section("targetCluster", TargetCluster)
+    target_agent_pool_name: str | None = setting(
+        "targetAgentPoolName",
+        pool_name,
+        "The FlexNodes pool of the cluster that this machine belongs to; absent: none.",
+    )
+    machines: Machines = section("machines", Machines)
     service_principal: ServicePrincipal | None = optional_section("servicePrincipal", ServicePrincipal)
     managed_identity: ManagedIdentity | None = optional_section("managedIdentity", ManagedIdentity)
     bootstrap_token: BootstrapToken | None = optional_section("bootstrapToken", BootstrapToken)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
+from ..pool import POOL_PATTERN
 from .addresses import https_url, pem
 from .kinds import kind, list_of, map_of, matching, parsed, secret, text
 from .setting import Kind, Refused
@@ -26,6 +27,10 @@ resource_group = matching(
     "a resource group: 1-90 letters, digits, _ ( ) - . and no . at the end", RESOURCE_GROUP
 )
 machine_name = matching("an Arc machine name: 1-54 letters, digits, _ - .", r"[A-Za-z0-9_.-]{1,54}")
+pool_name = matching("a pool name: 1-12 lower-case letters and digits, a letter first", POOL_PATTERN)
+machines_api_version = matching(
+    "a version of Azure's API such as 2026-05-02-preview", r"\d{4}-\d{2}-\d{2}(-preview)?"
+)
 dns_name = matching(
     "a DNS-1123 name: lower-case letters, digits, - and ., at most 253", DNS_SUBDOMAIN, limit=253
 )

@@ -10,10 +10,12 @@ from collections.abc import Iterator
 from datetime import datetime, timezone
 
 from ...catalogue.artifacts import artifacts_of
+from ...config.pool import MACHINE_NAME, POOL_MACHINE_PATTERN
 from ...config.types.formats import DNS_SUBDOMAIN
 from ...errors import NotInCatalogue
 from ...machine.facts import ARCHITECTURES
 from ...machine.layout import CONTAINERD, KUBELET
+from ...operations.other_owners import VENDOR_AGENT, VENDOR_FIX, VENDOR_WHY
 from ..finding import Outcome, Unchecked, error, listed, warning
 from ..probes.network import ports_of
 from ..seen import Listener, Situation
@@ -49,6 +51,9 @@ def ports(now: Situation) -> Iterator[Outcome]:
 def foreign(now: Situation) -> Iterator[Outcome]:
     """No runtime or kubelet of another owner."""
     machine = now.machine
+    if agents := [path for path in machine.foreign if path.endswith(VENDOR_AGENT)]:
+        yield error("foreign-runtime", listed(agents), VENDOR_WHY, VENDOR_FIX)
+        return
     running = {name for name in machine.processes if OURS.get(name) not in machine.ours}
     if machine.foreign:
         found = listed(machine.foreign)
@@ -113,6 +118,8 @@ def node_name(now: Situation) -> Iterator[Outcome]:
             f"a Node's name has lower-case letters, digits, - and ., at most {LABEL}",
             fix,
         )
+    elif now.config.azure.target_agent_pool_name and not re.fullmatch(POOL_MACHINE_PATTERN, name):
+        yield error("node-name", f"{source} is {name!r}", f"{MACHINE_NAME[1]}: {MACHINE_NAME[0]}", fix)
     elif name.partition(".")[0] == "localhost":
         yield error(
             "node-name",

@@ -15,13 +15,14 @@ from ...net.answer import HttpFailure
 from ...net.http_client import HttpClient
 from ...net.proxy import proxies
 from ...secret import Secret
+from ...sources.machines import pool_id
 from ..assignments import Assignments
 from .choice import installer_token
 from .record import Record
 from .registration import query, unregister
-from .roles import ROLES
+from .roles import POOL_ROLE, ROLES
 
-NAMES = {role.id: role.name for role in ROLES.values()}
+NAMES = {role.id: role.name for role in (*ROLES.values(), POOL_ROLE)}
 TIMEOUT, ATTEMPTS = 15.0, 3
 
 
@@ -54,8 +55,10 @@ def leave_azure(
 def remove_roles(
     host: Host, config: NodeConfig, token: Secret | None, progress: Progress
 ) -> tuple[Secret | None, list[str]]:
-    """Delete the roles of this machine on the cluster; the machine's own token, and what remains."""
-    scope, own = str(config.cluster_id), None
+    """Delete the roles of this machine on its cluster or pool; the machine's own token, and what remains."""
+    pool, cluster = config.azure.target_agent_pool_name, str(config.cluster_id)
+    scope, own = pool_id(cluster, pool) if pool else cluster, None
+    principal = ""
     try:
         own = identity_of("arc", config, host).token(audience_for(config, "azure")).value
         principal = str(claims(own).get("oid") or "")
@@ -65,7 +68,9 @@ def remove_roles(
     except FlexNodeError as error:
         return None, [f"roles of this machine on {scope} were not checked: {error.what}: {error.why}"]
     except HttpFailure as failure:
-        return own, [f"roles of this machine on {scope} were not checked: {failure.reason}"]
+        left = f"roles of this machine on {scope} were not checked: {failure.reason}"
+        remove = f"az role assignment delete --assignee {principal} --role {POOL_ROLE.id} --scope {scope}"
+        return own, [f"{left}; remove its role: {remove}" if pool else left]
     remains = []
     for one in created:
         role = NAMES.get(one.role_id, one.role_id)

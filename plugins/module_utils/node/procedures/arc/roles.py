@@ -22,6 +22,8 @@ from ...net.answer import HttpFailure
 from ...net.http_client import HttpClient
 from ...net.kube import KubeClient
 from ...node_object.rights import acts_of, binding_command, roles_of
+from ...sources.machines import API_VERSION
+from ...sources.machines import ROLE as POOL_ROLE_ID
 from .errors import ArmUnusable, RolesMissing
 
 PERMISSIONS = "providers/Microsoft.Authorization/permissions?api-version=2022-04-01"
@@ -68,6 +70,14 @@ ROLES = {
         ),
     )
 }
+# Of a FlexNodes pool, at the pool. It has no right to read permissions: only a request shows that it works.
+POOL_ROLE = Role(
+    "flex-node-agent",
+    "Azure Kubernetes Service Flex Node Agent Role",
+    POOL_ROLE_ID,
+    f"{AKS}/agentPools/machines/read",
+)
+EVERY_ROLE = {**ROLES, POOL_ROLE.key: POOL_ROLE}
 PROFILES = ("certificate", "token")
 # Three roles let the kubelet authenticate with its Azure identity. With a certificate it needs none of them:
 # requesting one is a binding in the cluster. Reader lets the node poll its configuration.
@@ -76,12 +86,19 @@ ACTS = ("rbac-cluster-admin", "cluster-admin")
 
 
 def needed(
-    profile: str, *, monitored: bool = True, purposes: Iterable[str] = ("azure", "kubernetes")
+    profile: str,
+    *,
+    monitored: bool = True,
+    purposes: Iterable[str] = ("azure", "kubernetes"),
+    pool: bool = False,
 ) -> tuple[str, ...]:
     """The roles that an identity needs on the cluster, by its use: for the node, the kubelet, or both.
 
     A kubelet with a certificate needs none, and the node then needs Azure only for monitoring.
+    pool: of a node of a FlexNodes pool, whose identity follows its machine and gets bootstrap data there.
     """
+    if pool:
+        return (POOL_ROLE.key,) if "azure" in purposes else ()
     by_token = profile == "token"
     roles = {"azure": FOLLOWS if by_token or monitored else (), "kubernetes": ACTS if by_token else ()}
     return tuple(key for purpose in roles if purpose in purposes for key in roles[purpose])
@@ -166,6 +183,19 @@ class Grants:
                 break
         return found
 
+    def allows_machines(self, pool: str) -> bool:
+        """Whether the identity may read the machines of a pool, found by reading them."""
+        url = f"{self._arm}/{pool.strip('/')}/machines?api-version={API_VERSION}"
+        token = self._identity.token(self.audience).value
+        headers = {"Authorization": f"Bearer {token.reveal()}", "Accept": "application/json"}
+        try:
+            self._client.request("GET", url, headers=headers)
+        except HttpFailure as failure:
+            if failure.status == 403:
+                return False
+            raise self._explained(failure, pool) from failure
+        return True
+
     def _explained(self, failure: HttpFailure, scope: str) -> ArmUnusable | IdentityRefused:
         if failure.status == 401:
             return IdentityRefused(
@@ -198,6 +228,14 @@ def missing_roles(
         return []
     principal = principal_of(identity, grants.audience) or "PRINCIPAL_ID"
     return [Missing(role.name, cluster_id, role.command(principal, cluster_id), role.id) for role in lacking]
+
+
+def missing_at_pool(grants: Grants, identity: Identity, pool: str) -> list[Missing]:
+    """The role of a FlexNodes pool, if the machine's own identity lacks it: it can't read its permissions."""
+    if grants.allows_machines(pool):
+        return []
+    principal = principal_of(identity, grants.audience) or "PRINCIPAL_ID"
+    return [Missing(POOL_ROLE.name, pool, POOL_ROLE.command(principal, pool), POOL_ROLE.id)]
 
 
 def missing_bindings(

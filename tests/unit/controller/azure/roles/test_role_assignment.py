@@ -41,6 +41,7 @@ from ansible_collections.aks.flexnode.plugins.module_utils.controller.azure.role
 from ansible_collections.aks.flexnode.plugins.module_utils.controller.cluster import rbac
 from ansible_collections.aks.flexnode.plugins.module_utils.node.errors import ConfigInvalid
 from ansible_collections.aks.flexnode.plugins.module_utils.node.procedures.arc.roles import (
+    EVERY_ROLE,
     ROLES,
     allowed,
     needed,
@@ -54,6 +55,7 @@ ROOT = Path(__file__).parents[5]
 READER, RBAC, ADMIN = (ROLES[key].id for key in ("reader", "rbac-cluster-admin", "cluster-admin"))
 GROUP = f"/subscriptions/{SUBSCRIPTION}/resourceGroups/rg"
 MACHINE = f"{GROUP}/providers/Microsoft.HybridCompute/machines/edge-1"
+POOL_ROLE = EVERY_ROLE["flex-node-agent"].id
 OTHER = "22222222-8888-7777-6666-555555555555"
 OWN_ROLE = "33333333-8888-7777-6666-555555555555"
 NODE = {"principal_id": None, "machine_id": None, "cluster_id": None, "auth_profile": None, "roles": None}
@@ -347,7 +349,7 @@ def test_the_role_of_the_docs_is_enough_and_no_more() -> None:
     assert allowed(granted, "Microsoft.Authorization/permissions/read")
     assert role["DataActions"] == []
     assert not any("*" in action for action in role["Actions"])
-    assert set(KNOWN) == {READER, RBAC, ADMIN}
+    assert set(KNOWN) == {READER, RBAC, ADMIN, POOL_ROLE}
 
 
 def test_all_machines_lose_their_roles_where_nobody_knows_the_cluster() -> None:
@@ -357,3 +359,27 @@ def test_all_machines_lose_their_roles_where_nobody_knows_the_cluster() -> None:
     nodes = ({"machine_id": MACHINE}, {"machine_id": other})
     assert undo(azure, *nodes, cluster_id=None) == ["deleted"] * 6
     assert azure.existing == []
+
+
+def test_the_role_of_a_pool_is_assigned_at_the_pool() -> None:
+    azure = FakeAuthorization()
+    node = {"principal_id": OBJECT, "pool": "edge"}
+    assert act(azure, node) == ["created"]
+    assert [(one.scope, one.role_id) for one in azure.existing] == [(f"{CLUSTER}/agentPools/edge", POOL_ROLE)]
+    assert act(azure, node) == ["unchanged"]
+    # Of an earlier source: both are removed, wherever they are.
+    act(azure, {"principal_id": OBJECT})
+    assert undo(azure, node) == ["deleted", "deleted"]
+    assert azure.existing == []
+
+
+def test_the_role_of_a_pool_counts_if_it_is_assigned_above() -> None:
+    azure = FakeAuthorization()
+    above = {"principal_id": OBJECT, "roles": ["flex-node-agent"]}
+    assert act(azure, above) == ["created"]
+    assert act(azure, {"principal_id": OBJECT, "pool": "edge"}) == ["unchanged"]
+
+
+def test_a_pool_must_be_the_name_of_one() -> None:
+    with pytest.raises(ConfigInvalid, match=r"nodes\[0\].pool"):
+        orders({"principal_id": OBJECT, "pool": "Edge-1"})

@@ -1,0 +1,99 @@
+# Copyright: (c) 2026, aks.flexnode contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Create, change, upgrade and delete one pool."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from ....node.errors import counted
+from ....node.sources.machines import pool_id
+from ..arm import Json
+from ..errors import PoolUnusable
+from .api import Idle, Pools
+from .fleet import delete
+from .plan import Machine
+from .pool import (
+    WantedPool,
+    described,
+    differences,
+    known_settings,
+    properties_of,
+    require_flexnodes,
+    require_not_newer,
+)
+
+SOME = 5
+
+
+@dataclass(slots=True)
+class PoolChange:
+    """What was done to a pool, or would be."""
+
+    actions: list[str] = field(default_factory=list)
+    pool: Json = field(default_factory=dict)
+    diff: Json = field(default_factory=dict)
+
+
+def keep_present(pools: Pools, name: str, wanted: WantedPool, idle: Idle, *, check: bool) -> PoolChange:
+    """Create the pool, or change what differs; a new version is an upgrade, which AKS does node by node."""
+    where, found = pool_id(pools.cluster, name), pools.get(name)
+    if found is not None:
+        require_flexnodes(found, where)
+    known = known_settings(found)
+    settings = wanted.over(known)
+    properties = (found or {}).get("properties") or {}
+    reasons = ["it does not exist"]
+    if found is not None:
+        reasons = differences(known, settings, str(properties.get("currentOrchestratorVersion") or ""))
+        if str(properties.get("provisioningState")).lower() == "failed":
+            reasons.append("its last change failed")
+    if not reasons:
+        return PoolChange(pool=described(found or {}, pools.cluster))
+    if found is None or "version" in reasons:
+        require_not_newer(str(settings["version"]), idle.control_plane(), where)
+    verb = "create" if found is None else "upgrade" if "version" in reasons else "update"
+    done = PoolChange(
+        [f"{verb} pool {name} ({', '.join(reasons)})"],
+        diff=_diff(name, {} if found is None else known, settings),
+    )
+    body = properties_of(settings)
+    if check:
+        done.pool = described({"name": name, "properties": body}, pools.cluster)
+        return done
+    written = idle.retried(lambda: pools.put(name, body, str(properties.get("eTag") or "")))
+    # An operation may end without the resource; what Azure has now is what counts.
+    done.pool = described(pools.get(name) or written, pools.cluster)
+    return done
+
+
+def keep_absent(pools: Pools, name: str, idle: Idle, *, machines_too: bool, check: bool) -> PoolChange:
+    """Delete the pool; one that has machines only if that is asked for."""
+    where, found = pool_id(pools.cluster, name), pools.get(name)
+    if found is None:
+        return PoolChange()
+    require_flexnodes(found, where)
+    machines = sorted(Machine.of(one).name for one in pools.machines(name))
+    if machines and not machines_too:
+        some = ", ".join(machines[:SOME]) + (", ..." if len(machines) > SOME else "")
+        raise PoolUnusable(
+            f"the pool has {counted(len(machines), 'machine')}: {some}",
+            where=where,
+            why="deleting it would take them from their nodes",
+            fix="remove them first: ansible-playbook aks.flexnode.unbootstrap --limit HOSTS; or set "
+            "delete_machines: true",
+        )
+    done = PoolChange([f"delete pool {name} (it exists)"], diff=_diff(name, known_settings(found), {}))
+    if machines:
+        done.actions.insert(0, f"delete machines {', '.join(machines)}")
+    if not check:
+        if machines:
+            idle.retried(lambda: delete(pools, name, machines))
+        idle.retried(lambda: pools.delete(name))
+    return done
+
+
+def _diff(name: str, before: Json, after: Json) -> Json:
+    title = f"pool {name}"
+    return {"before_header": title, "after_header": title, "before": before, "after": after}

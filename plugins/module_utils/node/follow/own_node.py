@@ -1,0 +1,116 @@
+# Copyright: (c) 2026, aks.flexnode contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What a node of a pool looks at in every poll: its certificate, its Node, and when Azure is asked next.
+
+The document is read as data: parsing it costs more than all the rest of a poll.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Mapping
+from typing import Any
+
+from ..errors import FlexNodeError
+from ..machine.certificates import validity
+from ..machine.host import Host
+from ..machine.layout import RUN_DIR
+from ..net.kube import Json, KubeClient
+from ..sources.machine_answers import NodeIs, interval, node_is
+from ..sources.machines import goal_of_document
+from ..sources.watched import Watched, pausing
+
+Document = Mapping[str, Any]
+KUBELET_DIR = "/var/lib/kubelet"  # paths.kubernetes.kubeletDir
+ASKED = f"{RUN_DIR}/machine-asked"  # in memory: a boot makes a request due. By the kernel's monotonic time
+DIFFERENT_SECONDS = 30.0
+TIMEOUT = 5.0  # seconds: the next poll is soon
+
+
+def below(document: Document, *keys: str) -> Mapping[str, Any]:
+    """A section of a document; empty if it is absent."""
+    found: Any = document
+    for key in keys:
+        found = found.get(key) if isinstance(found, Mapping) else None
+    return found if isinstance(found, Mapping) else {}
+
+
+def certificate_file(document: Document) -> str:
+    """The kubelet's certificate with its key."""
+    directory = below(document, "paths", "kubernetes").get("kubeletDir") or KUBELET_DIR
+    return f"{directory}/pki/kubelet-client-current.pem"
+
+
+def uses_certificate(document: Document) -> bool:
+    """Whether the kubelet authenticates with a certificate, and not with Entra tokens."""
+    return below(document, "kubernetesAuth").get("profile") != "token"
+
+
+def lost_certificate(host: Host, document: Document) -> str:
+    """Why the kubelet can't authenticate any more; empty: it can."""
+    path = certificate_file(document)
+    if not uses_certificate(document):
+        return ""
+    if not host.exists(path):
+        return f"{path} is missing"
+    valid = validity(host.read(path) or b"")
+    return f"{path} has expired" if valid and valid.expires <= host.clock.now() else ""
+
+
+def read_node(host: Host, document: Document, name: str) -> Json | None:
+    """The Node; None: it does not exist. One attempt."""
+    kubelet = below(document, "node", "kubelet")
+    if not uses_certificate(document):
+        from ..config.parse import parse  # slow; only a kubelet with tokens needs all of it
+        from ..node_object.this_node import ThisNode
+
+        return ThisNode.of(host, parse(document, pollable=True)).read(attempts=1)
+    try:
+        ca = base64.b64decode("".join(str(kubelet.get("caCertData") or "").split())).decode("ascii")
+    except ValueError as error:
+        raise FlexNodeError("the stored CA of the cluster is damaged", why=str(error)) from error
+    client = KubeClient(
+        str(kubelet.get("serverURL") or ""),
+        ca,
+        certificate=host.path(certificate_file(document)),
+        clock=host.clock,
+        attempts=1,
+        timeout=TIMEOUT,
+    )
+    return client.node(name)
+
+
+def look(host: Host, watched: Watched, document: Mapping[str, Any]) -> tuple[NodeIs, str]:
+    """The Node of this machine; and why it is not known."""
+    try:
+        node = read_node(host, document, watched.resource.rpartition("/")[2])
+    except FlexNodeError as error:
+        return NodeIs.UNKNOWN, f"{error.what}: {error.why}"
+    return node_is(node, goal_of_document(document)), ""
+
+
+def is_due(host: Host, watched: Watched, node: NodeIs, *, failing: bool) -> bool:
+    """Whether Azure is asked now: after an interval, or because the Node says that something happens.
+
+    failing: the last poll failed; an end of that is noticed soon.
+    """
+    if pausing(watched.not_before, host.clock.now()):
+        return False
+    known = watched.found and watched.settled  # otherwise the first request since a join, or after a change
+    busy = watched.deleting or bool(watched.missing_since) or failing or not known
+    if busy or node in (NodeIs.ABSENT, NodeIs.DELETING):
+        return True
+    try:
+        age = host.clock.monotonic() - float(host.text(ASKED))
+    except ValueError:
+        return True
+    # A Node that differs may have been changed by AKS; if not, the drift check repairs it.
+    limit = DIFFERENT_SECONDS if node is NodeIs.DIFFERENT else interval(watched.resource)
+    return not 0 <= age < limit
+
+
+def note_asked(host: Host) -> None:
+    """Azure has answered right now."""
+    host.make_directories(RUN_DIR, 0o700)
+    host.write(ASKED, f"{host.clock.monotonic():.0f}\n".encode(), 0o600, durable=False)

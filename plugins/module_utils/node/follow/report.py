@@ -1,0 +1,110 @@
+# Copyright: (c) 2026, aks.flexnode contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What a poll records: a failure, or that there is none. Nothing is written if nothing changed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from ..engine.lease import held, new_operation
+from ..engine.records.state import Store
+from ..errors import StateCorrupt
+from ..machine.clock import moment, stamp
+from ..machine.host import Host
+from ..machine.layout import APPLY_SERVICE
+from ..machine.program import COMMAND
+from ..sources.watched import LONGEST, News, Watched
+
+Say = Callable[[str], None]
+PATIENCE = 120.0  # seconds of failures before polls become rarer
+SLOWEST = 300.0  # seconds between polls of a source that keeps failing
+
+
+def start_apply(host: Host) -> int:
+    """Let the apply service do it: it outlives this process and may change the whole machine."""
+    host.run(["systemctl", "start", "--no-block", APPLY_SERVICE])
+    return 0
+
+
+def is_unfinished(host: Host, store: Store, seen: Watched) -> bool:
+    """Whether a change was interrupted or held, and it is time to complete it: that needs no source."""
+    if store.transaction() is None:
+        return False
+    retry_at = seen.blocked.retry_at if seen.blocked else None
+    return retry_at is None or not 0 < retry_at - host.clock.now() <= LONGEST
+
+
+def poll_failed(
+    host: Host,
+    store: Store,
+    seen: Watched,
+    say: Say,
+    code: str,
+    message: str,
+    *,
+    retry_after: float = 0.0,
+    answered: bool = True,
+    missing_since: float = 0.0,
+    deleting: bool = False,
+) -> None:
+    """Record and log a failed poll; the machine keeps its configuration.
+
+    answered: a server said no. It is polled less often if it keeps doing so; a cut line is not its fault.
+    """
+    now, before = host.clock.now(), store.monitoring()
+    pause = min(retry_after, LONGEST)
+    if not pause and answered and not missing_since and before.get("code") == code:
+        age = now - moment(before.get("since", ""))
+        pause = min(age / 4, SLOWEST) if age >= PATIENCE else 0.0
+    later = replace(
+        seen,
+        missing_since=missing_since,
+        not_before=now + pause if pause else seen.not_before,
+        deleting=deleting,
+    )
+    if report(host, store, seen, later, code, message):
+        say(f"{code}: {message}; this machine keeps its stored configuration")
+
+
+def nothing_new(host: Host, store: Store, seen: Watched, news: News | None) -> None:
+    """Nothing new: no write, unless an earlier failure is over or the same content has a new ETag."""
+    same = news and seen.settled and news.digest == seen.digest
+    watched = replace(seen, not_before=0.0, missing_since=0.0, found=bool(seen.resource))
+    watched = replace(watched, etag=news.etag) if news and same else watched
+    blocked = seen.blocked
+    report(host, store, seen, watched, blocked.code if blocked else "", blocked.message if blocked else "")
+
+
+def report(host: Host, store: Store, seen: Watched, watched: Watched, code: str, message: str) -> bool:
+    """Record the failure, or that there is none; True: it changed. Nothing is written otherwise.
+
+    seen: source.json as read before the poll. If it has changed since, the failure is outdated.
+    """
+    before = store.monitoring()
+    since = before["since"] if before.get("code") == code else stamp(host.clock)
+    now = {"ok": False, "code": code, "message": message, "since": since} if code else {}
+    if now != before or watched != seen:
+        with held(host, new_operation(), f"{COMMAND} poll", patience=0):
+            if Watched.of(store.source()) != seen:
+                return False
+            store.set_source(watched.as_dict())
+            store.set_monitoring(now)
+    if not is_published(store, code, watched.waiting):
+        from ..status.publish import publish
+
+        publish(host, store)
+    return now != before
+
+
+def is_published(store: Store, code: str, waiting: str = "") -> bool:
+    """Whether the status says this of polling; a run may have been killed before it could say so."""
+    try:
+        status = store.status()
+    except StateCorrupt:
+        return False
+    if status is None:
+        return True
+    said = status["monitoring"]
+    return (said.get("code") or "", said.get("waiting") or "") == (code, waiting)

@@ -1,0 +1,139 @@
+# Copyright: (c) 2026, aks.flexnode contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What the answers about a machine of a pool, and its Node, mean for this node. Pure."""
+
+from __future__ import annotations
+
+import enum
+import zlib
+from collections.abc import Mapping
+from typing import Any
+
+from .flexnode_config import GAP, Reply, Verdict, digest_for, says_deleted
+from .machines import Goal, goal_of_document
+from .watched import Watched, pausing
+
+DELETING = "kubernetes.azure.com/flex-node-deleting"  # the taint by which AKS marks a Node that it deletes
+EVERY, SPREAD = 300, 301  # seconds between two requests; each machine has its own interval
+
+
+class NodeIs(enum.Enum):
+    """The Node of this machine at the API server."""
+
+    PRESENT = "present"
+    DIFFERENT = (
+        "different"  # its labels or taints are not those of the applied goal: AKS may have set new ones
+    )
+    DELETING = "deleting"
+    ABSENT = "absent"
+    UNKNOWN = "unknown"  # the API server was not asked, or did not answer
+
+
+class Step(enum.Enum):
+    """What a node does."""
+
+    NOTHING = "nothing"
+    WAIT = "wait"  # for AKS to delete the Node: then the new version is installed
+    APPLY = "apply"
+    REGISTER = "register"  # the Node was deleted: a kubelet registers it only when it starts
+    ASK_LATER = "ask later"  # the API server has to answer first
+
+
+def interval(machine: str) -> float:
+    """Seconds between two requests for a machine: 5 to 10 minutes, always the same for one machine."""
+    return float(EVERY + zlib.crc32(machine.lower().encode()) % SPREAD)
+
+
+def node_is(node: Mapping[str, Any] | None, goal: Goal) -> NodeIs:
+    """Judge a Node as the API server returned it; None: it does not exist. goal: that was applied."""
+    if node is None:
+        return NodeIs.ABSENT
+    taints = (node.get("spec") or {}).get("taints") or []
+    if any(taint.get("key") == DELETING for taint in taints):
+        return NodeIs.DELETING
+    labels = (node.get("metadata") or {}).get("labels") or {}
+    same = all(labels.get(key) == value for key, value in goal.labels.items())
+    there = {f"{taint.get('key')}={taint.get('value') or ''}:{taint.get('effect')}" for taint in taints}
+    wanted = {taint if "=" in taint else taint.replace(":", "=:", 1) for taint in goal.taints}
+    return NodeIs.PRESENT if same and wanted <= there else NodeIs.DIFFERENT
+
+
+def replaces_node(current: Goal, goal: Goal) -> bool:
+    """Whether a goal needs more than labels and taints: that is installed after AKS has deleted the Node."""
+    pods = goal.max_pods is not None and goal.max_pods != current.max_pods
+    full = current.version == goal.version or current.version.startswith(f"{goal.version}.")
+    return pods or not full
+
+
+def what_waits(current: Goal, goal: Goal) -> str:
+    """What is new and waits, in plain words."""
+    parts = []
+    if current.version != goal.version:
+        parts.append(f"Kubernetes {current.version} -> {goal.version}")
+    if goal.max_pods is not None and goal.max_pods != current.max_pods:
+        parts.append(f"maxPods {current.max_pods} -> {goal.max_pods}")
+    return (
+        f"{' and '.join(parts)} is installed after the Node of this machine was deleted: an upgrade of the "
+        "pool does so, or kubectl drain and kubectl delete node; azure.machines.apply at-once does not wait"
+    )
+
+
+def step_for(
+    watched: Watched, goal: Goal, document: Mapping[str, Any], node: NodeIs, now: float, *, waits: bool
+) -> Step:
+    """What a node does about the goal of its machine.
+
+    document: the stored one. waits: azure.machines.apply is node-deleted.
+    """
+    digest, blocked = digest_for(goal.etag), watched.blocked
+    applied = watched.settled and watched.digest == digest
+    held = bool(
+        blocked and blocked.digest == digest and (blocked.retry_at is None or pausing(blocked.retry_at, now))
+    )
+    if node is NodeIs.DELETING or (node is NodeIs.ABSENT and watched.deleting):
+        return Step.NOTHING  # it leaves when Azure says that the machine is deleted
+    if node is NodeIs.ABSENT:
+        return Step.REGISTER if applied or held else Step.APPLY
+    if applied or held:
+        return Step.NOTHING
+    if node is NodeIs.UNKNOWN:
+        return Step.ASK_LATER
+    return Step.WAIT if waits and replaces_node(goal_of_document(document), goal) else Step.APPLY
+
+
+def lists_others(listing: Reply, machine: str) -> bool:
+    """Whether the pool lists its machines, and this one is not among them."""
+    machines = listing.document.get("value")
+    if listing.status != 200 or not isinstance(machines, list):
+        return False
+    name = machine.rpartition("/")[2].lower()
+    return all(
+        isinstance(one, Mapping) and str(one.get("name") or "").rpartition("/")[2].lower() != name
+        for one in machines
+    )
+
+
+def verdict(watched: Watched, machine: Reply, listing: Reply, now: float) -> Verdict:
+    """Decide whether a node leaves.
+
+    AKS marked its Node as being deleted, and Azure said twice that its machine does not exist, while the pool
+    lists its other machines. Each alone is a mistake of someone, and must not remove a node.
+    """
+    if not watched.found or not says_deleted(machine, watched.resource):
+        return Verdict.STAYS
+    if not lists_others(listing, watched.resource) or not watched.deleting:
+        return Verdict.STAYS
+    since = now - watched.missing_since
+    if not watched.missing_since or since < 0:  # the clock was set back: begin again
+        return Verdict.MISSING
+    return Verdict.LEAVES if since >= GAP else Verdict.MISSING
+
+
+def why_it_stays(watched: Watched, listing: Reply) -> str:
+    """Why a node stays although Azure says that its machine does not exist."""
+    if not watched.found:
+        return "it was never seen there"
+    if not lists_others(listing, watched.resource):
+        return f"but the pool does not list its machines as it should (HTTP {listing.status or '-'})"
+    return f"but AKS has not marked the Node as being deleted (taint {DELETING})"

@@ -1,0 +1,174 @@
+# Copyright: (c) 2026, aks.flexnode contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Source `machines`: the modules that flexnode_source runs for machines of FlexNodes pools, per pool once."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from ansible.utils.display import Display
+
+from ansible_collections.aks.flexnode.plugins.module_utils.controller.inventory.checks import Finding
+from ansible_collections.aks.flexnode.plugins.module_utils.controller.inventory.machines import Machine
+from ansible_collections.aks.flexnode.plugins.module_utils.controller.inventory.pools import (
+    HostState,
+    Place,
+    announced,
+    by_place,
+    defaults,
+    is_current,
+    is_fresh,
+    options_of,
+    pool_findings,
+    require_pools,
+    wanted,
+)
+from ansible_collections.aks.flexnode.plugins.module_utils.controller.inventory.versions import (
+    require_versions,
+)
+from ansible_collections.aks.flexnode.plugins.plugin_utils.on_controller import Result
+from ansible_collections.aks.flexnode.plugins.plugin_utils.source_modules import ModuleFailed, SourceModules
+
+Options = dict[str, Result]  # by host
+NEARBY = 20  # hosts; each costs the templating of its variables
+STATE = "__source_state"  # what roles read on the machine: whether it has joined, and which version it has
+
+
+class PoolModules(SourceModules):
+    """What is asked of Azure for the machines of a run, and what each of them gets."""
+
+    _bootstrap: dict[str, Result]  # by place: bootstrap data of this run, which is a secret
+
+    def _pool_infos(self, machines: list[Machine], *, checks: bool) -> dict[Place, Result]:
+        """Each pool with its cluster; machines are listed when they are written."""
+        return {
+            place: self._run(
+                "flexnode_pool_info",
+                {
+                    **self._login,
+                    "cluster_id": place.cluster_id,
+                    "pools": [place.pool],
+                    "api_version": place.api or None,
+                    "machines": False,
+                    "checks": checks,
+                },
+            )
+            for place in by_place(machines)
+        }
+
+    def _pool_findings(self, machines: list[Machine], infos: Mapping[Place, Result]) -> list[Finding]:
+        return [
+            found
+            for place, group in by_place(machines).items()
+            for found in pool_findings(place, infos[place], group)
+        ]
+
+    def _require_usable(self, machines: list[Machine], infos: Mapping[Place, Result]) -> None:
+        """Stop before anything is written if a pool can't be used, or a machine would refuse its versions."""
+        require_pools(self._pool_findings(machines, infos))
+        require_versions(machines, [info["cluster"] for info in infos.values()])
+
+    def _pool_join(self, machines: list[Machine], *, data: bool) -> tuple[Options, list[Result]]:
+        """Write the machines that differ, and get bootstrap data if any of them needs it.
+
+        data: the machines get their configuration in this run; otherwise they are only written.
+        """
+        found: Options = {}
+        rows: list[Result] = []
+        infos = self._pool_infos(machines, checks=False)
+        self._require_usable(machines, infos)
+        self._bootstrap = self._earlier()
+        for place, group in by_place(machines).items():
+            facts = infos[place]["cluster"]["document"]
+            states = {one.host: self._state(one.host) for one in group}
+            # Known before anything is written: whoever has not joined needs it, and may be refused it.
+            if data and not all(state.joined for state in states.values()):
+                self._bootstrap_data(place)
+            answers = self._write_machines(place, group)
+            if data and not all(is_current(answers[one.node], states[one.host]) for one in group):
+                self._bootstrap_data(place)
+            for one in group:
+                answer = answers[one.node]
+                rows.append({**answer, "config_version": answer["etag"]})
+                bootstrap = self._bootstrap.get(place.key)
+                found[one.host] = options_of(one, answer, states[one.host], bootstrap, facts)
+        return found, rows
+
+    def _pool_check(self, machines: list[Machine]) -> Options:
+        """For all checks of a join: the pools can be used, and each machine can be looked at."""
+        infos = self._pool_infos(machines, checks=False)
+        self._require_usable(machines, infos)
+        return self._announced(machines, infos, {})
+
+    def _pool_preview(self, machines: list[Machine]) -> tuple[Options, list[Finding]]:
+        """For preflight: nothing is created, so that the API server is known from the cluster alone."""
+        infos = self._pool_infos(machines, checks=True)
+        clusters: dict[str, Result] = {}
+        for one in machines:
+            if one.cluster_id in clusters:
+                continue
+            try:
+                clusters[one.cluster_id] = self._clusters([one])[0]["document"]
+            except ModuleFailed as failure:
+                clusters[one.cluster_id] = {}
+                Display().warning(
+                    f"what machines of pool {one.pool} can reach was not checked: the login may not read "
+                    f"the URL of the API server ({failure.what.splitlines()[0]})"
+                )
+        return self._announced(machines, infos, clusters), self._pool_findings(machines, infos)
+
+    def _announced(
+        self, machines: list[Machine], infos: Mapping[Place, Result], clusters: Mapping[str, Result]
+    ) -> Options:
+        return {
+            one.host: announced(one, infos[place], clusters.get(one.cluster_id) or None)
+            for place, group in by_place(machines).items()
+            for one in group
+        }
+
+    def _pool_delete(self, machines: Iterable[Machine]) -> list[Result]:
+        """Delete the machines in Azure, one call per pool."""
+        rows: list[Result] = []
+        for place, group in by_place(machines).items():
+            names = [{"name": one.node} for one in group]
+            options = {**self._login, **place.options, "machines": names, "state": "absent"}
+            rows += self._run("flexnode_machine", options)["machines"]
+        return rows
+
+    def _write_machines(self, place: Place, group: list[Machine]) -> dict[str, Result]:
+        """The machines of a pool by name: one list, and a PUT for each that differs."""
+        known = (self._bootstrap.get(place.key) or {}).get("document")
+        options = {
+            **self._login,
+            **place.options,
+            "machines": [wanted(one) for one in group],
+            "defaults": defaults(known) if known else None,
+        }
+        return {one["name"]: one for one in self._run("flexnode_machine", options)["machines"]}
+
+    def _bootstrap_data(self, place: Place) -> None:
+        """Bootstrap data of a pool, once per run for all of its machines."""
+        if is_fresh(self._bootstrap.get(place.key), time.time()):
+            return
+        answer = self._run("flexnode_bootstrap_data", {**self._login, **place.options})
+        for note in answer["notes"]:
+            Display().warning(f"pool {place.pool}: {note}")
+        self._bootstrap[place.key] = {key: answer[key] for key in ("document", "obtained")}
+
+    def _earlier(self) -> dict[str, Result]:
+        """What an earlier batch of this play obtained: hosts just before this batch belonged to it."""
+        hosts = list(self._vars["ansible_play_hosts_all"])
+        first = next(iter(self._options["hosts"] or self._vars["ansible_play_batch"]), "")
+        place, now = hosts.index(first) if first in hosts else 0, time.time()
+        for host in reversed(hosts[max(place - NEARBY, 0) : place]):
+            known = (self._vars["hostvars"][host].get("__source") or {}).get("bootstrap") or {}
+            if fresh := {key: data for key, data in known.items() if is_fresh(data, now)}:
+                return fresh
+        return {}
+
+    def _state(self, host: str) -> HostState:
+        variables: Mapping[str, Any] = self._vars["hostvars"][host]
+        return HostState.of(variables.get(STATE))
