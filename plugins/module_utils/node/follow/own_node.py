@@ -9,14 +9,18 @@ The document is read as data: parsing it costs more than all the rest of a poll.
 from __future__ import annotations
 
 import base64
+import json
+import urllib.parse
 from collections.abc import Mapping
 from typing import Any
 
-from ..errors import FlexNodeError
+from ..errors import ApiUnreachable, FlexNodeError
 from ..machine.certificates import validity
 from ..machine.host import Host
 from ..machine.layout import RUN_DIR
-from ..net.kube import Json, KubeClient
+from ..net.answer import HttpFailure
+from ..net.short_request import short_get
+from ..net.tls import in_words, tls_context
 from ..sources.machine_answers import NodeIs, interval, node_is
 from ..sources.machines import goal_of_document
 from ..sources.watched import Watched, pausing
@@ -58,7 +62,7 @@ def lost_certificate(host: Host, document: Document) -> str:
     return f"{path} has expired" if valid and valid.expires <= host.clock.now() else ""
 
 
-def read_node(host: Host, document: Document, name: str) -> Json | None:
+def read_node(host: Host, document: Document, name: str) -> dict[str, Any] | None:
     """The Node; None: it does not exist. One attempt."""
     kubelet = below(document, "node", "kubelet")
     if not uses_certificate(document):
@@ -70,15 +74,26 @@ def read_node(host: Host, document: Document, name: str) -> Json | None:
         ca = base64.b64decode("".join(str(kubelet.get("caCertData") or "").split())).decode("ascii")
     except ValueError as error:
         raise FlexNodeError("the stored CA of the cluster is damaged", why=str(error)) from error
-    client = KubeClient(
-        str(kubelet.get("serverURL") or ""),
-        ca,
-        certificate=host.path(certificate_file(document)),
-        clock=host.clock,
-        attempts=1,
-        timeout=TIMEOUT,
-    )
-    return client.node(name)
+    server, path = str(kubelet.get("serverURL") or "").rstrip("/"), host.path(certificate_file(document))
+    unknown = ApiUnreachable("the API server does not return the Node of this machine", where=server)
+    try:
+        context = tls_context(cadata=ca)
+        context.load_cert_chain(path)  # may fail for a moment: the kubelet replaces it
+        url = f"{server}/api/v1/nodes/{urllib.parse.quote(name, safe='')}"
+        answer = short_get(url, {"Accept": "application/json"}, context=context, timeout=TIMEOUT)
+        found = json.loads(answer.body) if answer else None
+    except HttpFailure as failure:
+        if failure.status == 404:
+            return None
+        unknown.why = failure.reason
+        raise unknown from failure
+    except (OSError, ValueError) as error:
+        unknown.why = in_words(error)
+        raise unknown from error
+    if not isinstance(found, dict) or "metadata" not in found:
+        unknown.why = "the answer is not a Node"
+        raise unknown
+    return found
 
 
 def look(host: Host, watched: Watched, document: Mapping[str, Any]) -> tuple[NodeIs, str]:

@@ -22,7 +22,7 @@ from ansible_collections.aks.flexnode.plugins.module_utils.node.cli import main
 from ansible_collections.aks.flexnode.plugins.module_utils.node.config.document import merge
 from ansible_collections.aks.flexnode.plugins.module_utils.node.engine.records.left import LEFT, left_behind
 from ansible_collections.aks.flexnode.plugins.module_utils.node.engine.records.state import DATA_DIR
-from ansible_collections.aks.flexnode.plugins.module_utils.node.identity import choice
+from ansible_collections.aks.flexnode.plugins.module_utils.node.identity import imds as metadata_service
 from ansible_collections.aks.flexnode.plugins.module_utils.node.identity.imds import InstanceMetadata
 from ansible_collections.aks.flexnode.plugins.module_utils.node.machine.command import Completed
 from ansible_collections.aks.flexnode.plugins.module_utils.node.machine.host import Host
@@ -164,7 +164,7 @@ def metadata(edge: Edge, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[
             endpoint = f"{server.url}{TOKEN_PATH}"
             monkeypatch.setenv("IDENTITY_ENDPOINT", endpoint)
             imds = functools.partial(InstanceMetadata, endpoint=endpoint)
-            monkeypatch.setattr(choice, "InstanceMetadata", imds)
+            monkeypatch.setattr(metadata_service, "InstanceMetadata", imds)
             return server
 
         yield start

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from ansible_collections.aks.flexnode.plugins.module_utils.node.cli import main
-from ansible_collections.aks.flexnode.plugins.module_utils.node.identity import choice
+from ansible_collections.aks.flexnode.plugins.module_utils.node.identity import imds as metadata_service
 from ansible_collections.aks.flexnode.plugins.module_utils.node.identity.imds import InstanceMetadata
 from ansible_collections.aks.flexnode.plugins.module_utils.node.procedures.assignments import name_of
 from ansible_collections.aks.flexnode.plugins.module_utils.node.sources.machines import ROLE
@@ -81,7 +81,7 @@ def metadata(edge: Pooled, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable
             endpoint = f"{server.url}{TOKEN_PATH}"
             monkeypatch.setenv("IDENTITY_ENDPOINT", endpoint)
             imds = functools.partial(InstanceMetadata, endpoint=endpoint)
-            monkeypatch.setattr(choice, "InstanceMetadata", imds)
+            monkeypatch.setattr(metadata_service, "InstanceMetadata", imds)
 
         yield start
 
