@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from scripts import build_agent
-from testbed import Testbed, arc, imds, versions
+from testbed import Testbed, arc, versions
 from testbed.azure.directory import Principal
 from testbed.azure.pools.client import PRINCIPAL as ADMINISTRATOR
 from testbed.azure.record import Request

@@ -130,7 +130,7 @@ class TestEdge:
             bed.azure.forget_requests()
             time.sleep(20)
             assert lonely.reads() == []
-            lonely.follows(lonely.set_goal(nodeLabels={"site": "lab", "seen": "yes"}))  # AKS patches the Node
+            lonely.follows(lonely.set_goal(nodeLabels={"site": "moved"}))  # AKS patches the Node
         finally:
             following.unscale(lonely.machine)
 
@@ -223,9 +223,14 @@ def meddle(found: PoolMember, read: str, *values: str) -> None:
     azure = found.bed.azure
     for times, value in enumerate(values, 1):
         azure.fail(Fault(path=f"{LIST}/{found.name}$", method="PUT", latency=LATENCY, times=1))
-        fleet.eventually("a read", lambda times=times: len(found.site.calls("GET", read)) >= times, 120)
+        fleet.eventually("a read", partial(has_read, found, read, times), 120)
         time.sleep(3)  # it has been sent by now, and waits
         found.set_goal(nodeLabels={"theirs": value})
+
+
+def has_read(found: PoolMember, path: str, times: int) -> bool:
+    """Whether that was asked so often."""
+    return len(found.site.calls("GET", path)) >= times
 
 
 @pytest.fixture(scope="module")
