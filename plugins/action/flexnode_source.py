@@ -260,11 +260,13 @@ class ActionModule(PoolModules):
     def _clean_up(self, machines: list[Machine]) -> Result:
         """After a machine has left: its blob is deleted and its URL refused; its machine in Azure is deleted.
 
-        A machine that had not joined here is not deleted in Azure: it may be another owner's.
+        A machine that had not joined here is not deleted in Azure, only named: it may be another owner's.
         """
         results = {one.host: self._vars["hostvars"][one.host].get("__node_left") or {} for one in machines}
         left = [one for one in machines if not results[one.host].get("failed")]
         pooled = [one for one in of_sources(left, POOLS) if results[one.host].get("changed")]
+        if kept := [one for one in of_sources(left, POOLS) if one not in pooled]:
+            self._warn_of_kept(kept)
         failure, rows = None, []
         try:
             rows = self._pool_delete(pooled)

@@ -42,8 +42,10 @@ class PoolModules(SourceModules):
 
     _bootstrap: dict[str, Result]  # by place: bootstrap data of this run, which is a secret
 
-    def _pool_infos(self, machines: list[Machine], *, checks: bool) -> dict[Place, Result]:
-        """Each pool with its cluster; machines are listed when they are written."""
+    def _pool_infos(
+        self, machines: list[Machine], *, checks: bool, listed: bool = False
+    ) -> dict[Place, Result]:
+        """Each pool with its cluster; machines are listed when they are written, or if asked for."""
         return {
             place: self._run(
                 "flexnode_pool_info",
@@ -52,7 +54,7 @@ class PoolModules(SourceModules):
                     "cluster_id": place.cluster_id,
                     "pools": [place.pool],
                     "api_version": place.api or None,
-                    "machines": False,
+                    "machines": listed,
                     "checks": checks,
                 },
             )
@@ -137,6 +139,24 @@ class PoolModules(SourceModules):
             options = {**self._login, **place.options, "machines": names, "state": "absent"}
             rows += self._run("flexnode_machine", options)["machines"]
         return rows
+
+    def _warn_of_kept(self, machines: list[Machine]) -> None:
+        """Name machines in Azure whose hosts were no nodes: an interrupted run may have left them there."""
+        try:
+            infos = self._pool_infos(machines, checks=False, listed=True)
+        except ModuleFailed as failure:
+            Display().warning(f"the machines of the pool were not listed: {failure.what.splitlines()[0]}")
+            return
+        for place, group in by_place(machines).items():
+            pools = infos[place]["pools"]
+            names = {found["name"].lower() for pool in pools for found in pool.get("machines") or ()}
+            for one in group:
+                if one.node.lower() in names:
+                    Display().warning(
+                        f"machine {one.node} of pool {place.pool} stays in Azure: host {one.host} was not a "
+                        "node. If it belongs to this host: ansible-playbook aks.flexnode.config_delete "
+                        f"-l {one.host}"
+                    )
 
     def _write_machines(self, place: Place, group: list[Machine]) -> dict[str, Result]:
         """The machines of a pool by name: one list, and a PUT for each that differs."""

@@ -251,11 +251,18 @@ def test_without_rights_in_the_cluster_aks_deletes_the_node(pools: Stage) -> Non
     assert "AKS deletes its Node" in pools.output
 
 
-def test_a_machine_that_was_not_ours_stays_in_azure(pools: Stage) -> None:
-    pools.answer(flexnode_reconcile={"changed": False, "remains": [], "node_name": "", "node_remains": ""})
-    pools.play("aks.flexnode.unbootstrap", hosts("a"), *NAMED)
+def test_a_machine_that_was_not_ours_stays_in_azure_and_is_named(pools: Stage) -> None:
+    pools.answer(
+        flexnode_reconcile={"changed": False, "remains": [], "node_name": "", "node_remains": ""},
+        flexnode_pool_info={**INFO, "pools": [{**POOL, "machines": [{"name": "a"}, {"name": "x"}]}]},
+    )
+    pools.play("aks.flexnode.unbootstrap", hosts("a", "b"), *NAMED)
     assert pools.status == 0, pools.output
     assert asked(pools, "flexnode_machine") == []
+    said = " ".join(pools.output.split())
+    assert "machine a of pool edge stays in Azure" in said
+    assert "config_delete -l a" in said
+    assert "machine b" not in said
 
 
 def test_a_machine_that_can_not_be_deleted_in_azure_is_named(pools: Stage) -> None:
