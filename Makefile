@@ -13,7 +13,7 @@ PYTEST := $(RUN) pytest $(if $(K),-k "$(K)") $(ARGS)
 .PHONY: help setup lint sanity unit faults regressions contract e2e smoke molecule bench test demo up down catalogue dist lock clean
 
 help: ## Show this list
-	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 setup: ## Create .venv from the hash-pinned requirements (PYTHON=... picks an interpreter)
 	@$(SETUP)

@@ -26,13 +26,17 @@ from tests.regressions.case import Case, Outdated
 CASES = (*updates.CASES, *machines.CASES, *smaller.CASES)
 AT_ONCE = 2
 PYTEST = ("pytest", "-q", "-p", "no:cacheprovider")
-SHOWN = 110  # characters of a failure
+SHOWN = 80  # characters of a failure
 LINK = ".collections/ansible_collections/aks/flexnode"
 _seconds = count(int(time.time()) - 10**6)
 
 
 def main() -> int:
-    chosen = [case for case in CASES if case.point in sys.argv[1:]] if sys.argv[1:] else list(CASES)
+    named = sys.argv[1:] or [case.point for case in CASES]
+    chosen = [case for case in CASES if case.point in named]
+    if unknown := set(named) - {case.point for case in chosen}:
+        print(f"regressions: no such point: {', '.join(sorted(unknown))}")
+        return 2
     with tempfile.TemporaryDirectory(prefix="regressions-") as directory:
         copies: queue.Queue[Path] = queue.Queue()
         for number in range(AT_ONCE):
@@ -45,8 +49,8 @@ def main() -> int:
             results = pool.map(lambda case: tried(case, copies), chosen)
             for case, (faults, line) in zip(chosen, results, strict=True):
                 wrong += faults
-                print(f"{case.point:<4} {'WRONG' if faults else 'noticed'}  {case.mistake}", flush=True)
-                print(*(f"       {text}" for text in faults or [line]), sep="\n", flush=True)
+                verdict = f"WRONG    {'; '.join(faults)}" if faults else f"noticed  {case.mistake} | {line}"
+                print(f"{case.point:<4} {verdict}", flush=True)
     print(f"regressions: {len(wrong)} wrong" if wrong else f"regressions: all {len(chosen)} were noticed")
     return 1 if wrong else 0
 
