@@ -9,7 +9,7 @@ import json
 from typing import Any
 
 import pytest
-from ansible.module_utils.testing import patch_module_args
+from ansible.module_utils import basic
 
 from ansible_collections.aks.flexnode.plugins.module_utils.node.config.document import merge
 from ansible_collections.aks.flexnode.plugins.modules import flexnode_reconcile
@@ -43,8 +43,11 @@ def answer(
     for change in changes:
         document = merge(document, change)
     arguments = {"source": "inline", "document": json.dumps(document), **options}
-    with patch_module_args(arguments), pytest.raises(SystemExit):
-        flexnode_reconcile.main()
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(basic, "_ANSIBLE_ARGS", json.dumps({"ANSIBLE_MODULE_ARGS": arguments}).encode())
+        patched.setattr(basic, "_ANSIBLE_PROFILE", "legacy", raising=False)  # not in older releases
+        with pytest.raises(SystemExit):
+            flexnode_reconcile.main()
     found: dict[str, Any] = json.loads(capsys.readouterr().out.splitlines()[-1])
     return found
 
