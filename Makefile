@@ -10,10 +10,10 @@ SETUP  := python3 scripts/setup.py $(if $(PYTHON),--python "$(PYTHON)")
 PYTEST := $(RUN) pytest $(if $(K),-k "$(K)") $(ARGS)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lint sanity unit faults contract e2e smoke molecule bench test demo up down catalogue dist lock clean
+.PHONY: help setup lint sanity unit faults regressions contract e2e smoke molecule bench test demo up down catalogue dist lock clean
 
 help: ## Show this list
-	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 setup: ## Create .venv from the hash-pinned requirements (PYTHON=... picks an interpreter)
 	@$(SETUP)
@@ -32,6 +32,9 @@ unit: $(STAMP) ## Run the unit tests (K=expression selects, ARGS=... goes to pyt
 
 faults: $(STAMP) ## Kill every operation at every step and run it again; one test per error code
 	@$(PYTEST) -n auto tests/faults
+
+regressions: $(STAMP) ## Put mistakes of the past back, one at a time: the tests must notice (P="1 14k" selects)
+	@$(RUN) scripts.regressions $(P)
 
 e2e: $(STAMP) ## Run the end-to-end tests on the testbed (K=expression selects, ARGS=... goes to pytest)
 	@$(PYTEST) tests/e2e

@@ -21,6 +21,7 @@ PACKAGES = {
     "tests.contract": Path("tests/contract"),
     "tests.e2e": Path("tests/e2e"),
     "tests.faults": Path("tests/faults"),
+    "tests.regressions": Path("tests/regressions"),
 }
 # Most of them use one core; ansible-test takes as long as all others together, so it starts first.
 AT_ONCE = 2

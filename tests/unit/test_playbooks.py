@@ -498,6 +498,7 @@ def test_a_machine_that_fails_lets_its_batch_finish_and_stops_the_next(stage: St
         ),
         ({"changed": False}, (), "edge-1  not a node of a cluster, nothing to do"),
     ],
+    ids=["done", "again", "never joined", "check mode", "nothing to do"],
 )
 def test_the_result_of_leaving_says_only_what_is_true(
     stage: Stage, left: dict[str, Any], arguments: tuple[str, ...], sentence: str

@@ -320,6 +320,7 @@ def test_taints_are_changed_by_the_controller(
     fleet.answer("flexnode_reconcile", done("updated (taints)", **TAINTED, node={**READY, "name": "edge-1"}))
     stage.play(f"aks.flexnode.{playbook}", fleet.hosts)
     assert stage.status == 0, stage.output
+    assert [name for name, _params in stage.calls].count("flexnode_node") == 1
     (params,) = [params for name, params in stage.calls if name == "flexnode_node"]
     assert (params["names"], params["taints"], params["taints_absent"]) == (
         ["edge-1"],

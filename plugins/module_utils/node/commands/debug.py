@@ -17,7 +17,6 @@ from typing import Any
 from urllib.parse import unquote
 
 from ..config.document import redact, secrets_of
-from ..config.types.kinds import texts_in
 from ..engine.records.state import Store, store_of
 from ..engine.run_log import log_of
 from ..errors import FileUnusable, FlexNodeError
@@ -207,18 +206,7 @@ def known_secrets(host: Host, store: Store) -> set[str]:
         proxy = {**(source.get("proxy") or {}), "no": ""}
         found.update(str(value) for value in proxy.values() if value)
     found.add(host.text(identity_of(host)))
-    found.update(texts_in(_overrides(host, store)))
     return {secret.strip() for secret in found if secret and secret.strip()}
-
-
-def _overrides(host: Host, store: Store) -> object:
-    """The one setting of the kubelet that may hold a credential."""
-    from ..components.kubelet import CREDENTIALS
-
-    with contextlib.suppress(ValueError, AttributeError):
-        document = json.loads(host.text(f"{store.directory}/current-config.json") or "{}")
-        return ((document.get("kubelet") or {}).get("configOverrides") or {}).get(CREDENTIALS)
-    return None
 
 
 def query_values(url: str) -> Iterable[str]:

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..config.model import NodeConfig
+from ..config.types.kinds import KUBELET_CREDENTIALS
 from ..machine.facts import Facts
 from ..machine.layout import BIN_DIR, CONTAINERD_SOCKET, KUBELET, UNIT_DIR
 from ..resources.admin_conf import AdminConf
@@ -24,8 +25,6 @@ from .system_config import HEADER
 DEFAULTS = "/etc/default/kubelet"
 REGISTRATION = "/etc/default/kubelet-registration"
 CONFIG = "/etc/default/kubeletconfig.json"  # the path on AKS's own nodes
-
-CREDENTIALS = "staticPodURLHeader"  # the one setting of the kubelet that may hold some
 
 # Forward secrecy and authenticated encryption only; TLS 1.3 suites are not configurable and always on.
 CIPHERS = (
@@ -203,8 +202,8 @@ def without_credentials(text: str) -> str:
         document = json.loads(text)
     except ValueError:
         return HIDDEN + "\n"
-    if isinstance(document, dict) and CREDENTIALS in document:
-        document[CREDENTIALS] = HIDDEN
+    if isinstance(document, dict) and KUBELET_CREDENTIALS in document:
+        document[KUBELET_CREDENTIALS] = HIDDEN
     return json.dumps(document, indent=2) + "\n"
 
 

@@ -103,6 +103,9 @@ def redact(document: Document) -> dict[str, Any]:
     """Return the document as it may be shown: secrets and unknown fields are replaced."""
 
     def redacted(setting: Setting | None, value: Any) -> Any:
+        if setting and not setting.kind.sensitive and isinstance(value, Mapping):
+            hidden = {key: REDACTED for key in value if setting.kind.secrets({key: value[key]})}
+            return {**value, **hidden}
         return REDACTED if setting is None or setting.kind.secrets(value) else value
 
     return _mapped(NodeConfig, document, redacted)

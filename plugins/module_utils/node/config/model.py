@@ -17,7 +17,7 @@ from .sections.node import Agent, ClusterNetwork, Node, Paths, Proxy
 from .sections.software import Cni, Containerd, Kubernetes, Mirror, Npd, Runc
 from .types.addresses import Address, repository
 from .types.formats import registry_mirrors
-from .types.kinds import boolean, choice, free_mapping, integer, line, list_of, matching
+from .types.kinds import boolean, choice, integer, kubelet_settings, line, list_of, matching
 from .types.setting import section, setting
 from .types.values import ApiServer, ArmId, RegistryMirror
 
@@ -123,7 +123,10 @@ class KubeletOverrides:
     """Settings of the kubelet's own configuration file."""
 
     config_overrides: Mapping[str, Any] = setting(
-        "configOverrides", free_mapping, "Merged over the KubeletConfiguration that is written.", default={}
+        "configOverrides",
+        kubelet_settings,
+        "Merged over the KubeletConfiguration that is written.",
+        default={},
     )
 
 

@@ -85,7 +85,7 @@ class Orphans:
     """All items that are no longer in the configuration, by what happens to them."""
 
     found: tuple[Orphan, ...] = ()  # to be restored, in this order
-    left: tuple[str, ...] = ()  # changed outside this collection: not touched any more
+    left: tuple[str, ...] = ()  # changed outside this collection, or of an unknown kind: not touched
     settled: tuple[str, ...] = ()  # keys of those that have their original state again
 
 
@@ -103,6 +103,9 @@ def find_orphans(
         if entry.key in keys or entry.name in names or entry.kind in KEPT:
             continue
         if not entry.of or not entry.of <= components:  # of other components, or of unknown ones
+            continue
+        if entry.kind not in KINDS:  # of a newer version
+            left.append(f"{entry.key}: this version does not know how to restore it")
             continue
         now = KINDS[entry.kind].mark_now(host, entry.name)
         if entry.kind == "directory" and (now != "absent" or entry.was != "absent"):

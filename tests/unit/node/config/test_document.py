@@ -222,6 +222,17 @@ def test_redact_hides_what_no_field_claims() -> None:
     }
 
 
+def test_of_overrides_only_the_credential_is_hidden() -> None:
+    """The kubelet sends these headers to fetch its static pods; no other setting of it holds a secret."""
+    header = {"Authorization": ["Bearer s3cret"]}
+    document = joining(at("kubelet.configOverrides", {"staticPodURLHeader": header, "maxOpenFiles": 9}))
+    shown = redact(document)
+    assert shown["kubelet"]["configOverrides"] == {"staticPodURLHeader": REDACTED, "maxOpenFiles": 9}
+    assert "Bearer s3cret" in secrets_of(document)
+    assert parse(shown).kubelet.config_overrides["maxOpenFiles"] == 9
+    assert restore_secrets(shown, document) == document
+
+
 def test_a_proxy_without_credentials_stays_visible() -> None:
     document = joining(at("proxy.http", "http://proxy:3128"))
     assert redact(document)["proxy"] == {"http": "http://proxy:3128"}

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from ansible_collections.aks.flexnode.plugins.module_utils.node.engine.plan import Plan, make_plan
+from ansible_collections.aks.flexnode.plugins.module_utils.node.engine.records.state import DATA_DIR
 from ansible_collections.aks.flexnode.plugins.module_utils.node.engine.restore_host import restore_host
 from ansible_collections.aks.flexnode.plugins.module_utils.node.engine.transaction import Timings, execute
 from ansible_collections.aks.flexnode.plugins.module_utils.node.errors import KernelLacks, NodeNotReady
@@ -150,6 +151,18 @@ def test_items_of_nobody_are_left_alone(machine: Machine, host: Host) -> None:
     plan = make_plan(resources, host, machine.store)
     execute(plan, host, machine.store, None, [], timings=Timings(host))
     assert not run(machine, BASE).changed
+
+
+def test_an_item_of_an_unknown_kind_is_left_and_told(machine: Machine, host: Host) -> None:
+    """A newer version wrote it. A run of this one goes on without it."""
+    run(machine, [*BASE, SETTING])
+    host.append(
+        f"{DATA_DIR}/journal",
+        b'{"key": "quota:/data", "mark": "x", "was": "absent", "origin": {}, "of": ["app"]}\n',
+    )
+    plan = run(machine, BASE)
+    assert plan.sentences[0].startswith("remove /etc/app/extra/setting")
+    assert plan.left == ("quota:/data: this version does not know how to restore it",)
 
 
 def test_a_file_that_becomes_a_link_is_no_orphan(machine: Machine, host: Host) -> None:

@@ -36,6 +36,7 @@ from ansible_collections.aks.flexnode.plugins.module_utils.node.resources.base i
 from ansible_collections.aks.flexnode.plugins.module_utils.node.resources.kernel import KernelModule, Sysctl
 from ansible_collections.aks.flexnode.plugins.module_utils.node.resources.paths import Directory, File, Link
 from ansible_collections.aks.flexnode.plugins.module_utils.node.resources.program import Program
+from ansible_collections.aks.flexnode.plugins.module_utils.node.resources.tree import place_of
 from ansible_collections.aks.flexnode.plugins.module_utils.node.resources.units import Unit
 from tests.unit.node.engine.an_app import (
     APP,
@@ -44,6 +45,7 @@ from tests.unit.node.engine.an_app import (
     Killed,
     Stager,
     Watching,
+    a_tree,
     an_app,
     refuse,
     run,
@@ -194,7 +196,19 @@ def test_a_repaired_program_stays(machine: Machine, host: Host) -> None:
     machine.path(f"{program.path}/run").write_bytes(b"damaged")
     with pytest.raises(NodeNotReady):
         run(machine, [*an_app("two"), program, link], [Watching(refuse)], around=RETURNS)
+    assert machine.path(f"{program.path}/run").exists()
     assert machine.path(f"{program.path}/run").read_bytes() == b"x"
+
+
+def test_other_bytes_of_the_same_version_leave_the_old_ones(machine: Machine, host: Host) -> None:
+    """A mirror's own build, for example. The links lead back to what ran before."""
+    old = a_tree()
+    new_artifact = replace(old.artifact, sha256="0" * 64)
+    new = replace(old, path=place_of(new_artifact), artifact=new_artifact)
+    run(machine, [old, Link("/usr/bin/tool", f"{old.path}/tool")])
+    with pytest.raises(NodeNotReady):
+        run(machine, [new, Link("/usr/bin/tool", f"{new.path}/tool")], [Watching(refuse)], around=RETURNS)
+    assert (old.observe(host), machine.host.stat("/usr/bin/tool").target) == ("complete", f"{old.path}/tool")
 
 
 def test_a_unit_that_did_not_run_before_is_stopped(machine: Machine, host: Host) -> None:

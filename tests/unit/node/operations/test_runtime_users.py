@@ -40,6 +40,7 @@ def test_data_of_docker_stays_that_of_kubernetes_goes_and_it_is_named(site: Site
     in_use(site, "k8s.io", "moby", "default")
     site.machine.commands.calls.clear()
     report = leave(site.machine.host)
+    assert site.machine.path(BLOB).exists()
     line = kept(report.remains)
     assert "namespaces default, moby" in line
     assert f"rm -rf --one-file-system {DATA}" in line

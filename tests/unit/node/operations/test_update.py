@@ -165,6 +165,18 @@ def test_a_refused_document_does_not_replace_the_working_one(
     assert (run.changed, run.summary) == (False, "unchanged")
 
 
+def test_a_joined_node_gets_no_kubelet_that_its_api_server_does_not_support(site: Site) -> None:
+    site.join()
+    kubelet = site.machine.path("/usr/local/bin/kubelet")
+    installed, site.api.version = kubelet.readlink(), "v1.34.9"
+    site.machine.commands.on_start[KUBELET] = lambda: site.api.nodes.update(
+        {"edge-1": a_node(version="1.36.1")}
+    )
+    with pytest.raises(VersionSkew, match=r"1\.36\.1"):
+        site.join(also("1.36.1"))
+    assert kubelet.readlink() == installed
+
+
 def test_a_downgrade_must_be_allowed(site: Site) -> None:
     site.join()
     site.machine.commands.on_start[KUBELET] = lambda: site.api.nodes.update(
@@ -405,7 +417,7 @@ def test_an_older_release_does_not_put_its_own_program_back(site: Site) -> None:
     link.unlink()
     link.symlink_to("/opt/aks-flex-node/agent/newer/aks-flex-node")
     run = site.join(MORE)
+    assert link.readlink().parent.name == "newer"
     assert run.summary == "updated (maxPods)"
     assert "the newer command stays" in run.warnings[0]
-    assert link.readlink().parent.name == "newer"
     assert newer.is_dir(), "nor is it pruned"

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from posixpath import normpath
 from typing import Any, TypeVar
 
@@ -186,9 +187,6 @@ def _read_free(raw: object) -> Mapping[str, Any] | None:
     return dict(raw) if isinstance(raw, Mapping) and all(isinstance(key, str) for key in raw) else None
 
 
-free_mapping = kind("a mapping", _read_free)
-
-
 def texts_in(raw: object) -> tuple[str, ...]:
     """Return every text inside a raw value."""
     if isinstance(raw, Mapping):
@@ -196,6 +194,16 @@ def texts_in(raw: object) -> tuple[str, ...]:
     if isinstance(raw, (list, tuple)):
         return tuple(found for item in raw for found in texts_in(item))
     return () if raw in (None, "", REDACTED) or isinstance(raw, bool) else (str(raw),)
+
+
+KUBELET_CREDENTIALS = "staticPodURLHeader"  # the one setting of the kubelet that may hold some
+
+
+def _kubelet_secrets(raw: object) -> tuple[str, ...]:
+    return texts_in(raw.get(KUBELET_CREDENTIALS)) if isinstance(raw, Mapping) else ()
+
+
+kubelet_settings = replace(kind("a mapping", _read_free), secrets=_kubelet_secrets)
 
 
 def secret(inner: Kind[str], find: Callable[[object], tuple[str, ...]] = texts_in) -> Kind[Secret]:

@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: (c) 2026, aks.flexnode contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""What flexnode_reconcile answers about a machine: `changed` says exactly whether the machine was changed."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from ansible.module_utils import basic
+
+from ansible_collections.aks.flexnode.plugins.module_utils.node.config.document import merge
+from ansible_collections.aks.flexnode.plugins.modules import flexnode_reconcile
+from tests.unit.node.fakes import Machine
+from tests.unit.node.servers import Pki
+from tests.unit.node.sites import KUBELET, SHORT, Site, a_site
+
+REFUSED = "E1115 failed to run Kubelet: cannot create certificate signing request: Unauthorized\n"
+
+
+@pytest.fixture(scope="module")
+def pki(tmp_path_factory: pytest.TempPathFactory) -> Pki:
+    return Pki.make(tmp_path_factory.mktemp("pki"))
+
+
+@pytest.fixture
+def site(pki: Pki, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """A machine that the module takes for the one it runs on."""
+    with Machine.temporary() as made, a_site(made.furnish(), pki) as site:
+        for directory in ("/var/lib", "/var/log", "/opt"):
+            made.path(directory).mkdir(parents=True, exist_ok=True)
+        monkeypatch.setattr(flexnode_reconcile, "Host", lambda: made.host)
+        yield site
+
+
+def answer(
+    site: Site, capsys: pytest.CaptureFixture[str], *changes: dict[str, Any], **options: Any
+) -> dict[str, Any]:
+    """Run the module in this process; its answer."""
+    document = site.document
+    for change in changes:
+        document = merge(document, change)
+    arguments = {"source": "inline", "document": json.dumps(document), **options}
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(basic, "_ANSIBLE_ARGS", json.dumps({"ANSIBLE_MODULE_ARGS": arguments}).encode())
+        patched.setattr(basic, "_ANSIBLE_PROFILE", "legacy", raising=False)  # not in older releases
+        with pytest.raises(SystemExit):
+            flexnode_reconcile.main()
+    found: dict[str, Any] = json.loads(capsys.readouterr().out.splitlines()[-1])
+    return found
+
+
+def test_a_refused_token_on_a_fresh_machine_is_a_change(
+    site: Site, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """All was installed, and stays for the next run."""
+    site.machine.commands.on_start.clear()
+    site.machine.commands.logs[KUBELET] = REFUSED
+    failed = answer(site, capsys, SHORT)
+    assert failed["error"]["code"] == "FLEX-1503"
+    assert site.machine.path("/usr/local/bin/kubelet").is_symlink()
+    assert (failed["failed"], failed.get("changed"), failed.get("rolled_back")) == (True, True, False)
+
+
+def test_after_a_refused_document_a_good_one_changes_nothing(
+    site: Site, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert answer(site, capsys)["changed"]
+    refused = answer(site, capsys, {"containerd": {"version": "2.9.9"}})
+    assert (refused["error"]["code"], refused["changed"]) == ("FLEX-1204", False)
+    again = answer(site, capsys)
+    assert (again["changed"], again["summary"], again["actions"]) == (False, "unchanged", [])
