@@ -190,7 +190,6 @@ from ansible_collections.aks.flexnode.plugins.module_utils.node.engine.records.s
 from ansible_collections.aks.flexnode.plugins.module_utils.node.errors import FlexNodeError
 from ansible_collections.aks.flexnode.plugins.module_utils.node.machine.host import Host, require_root
 from ansible_collections.aks.flexnode.plugins.module_utils.node.operations.checks import has_joined
-from ansible_collections.aks.flexnode.plugins.module_utils.node.operations.leave import leave
 from ansible_collections.aks.flexnode.plugins.module_utils.node.operations.obtain import (
     Obtained,
     obtain,
@@ -244,6 +243,8 @@ def main() -> None:
 def carry_out(module: AnsibleModule, host: Host) -> dict[str, object]:
     params, check = module.params, module.check_mode
     if params["state"] == "absent":
+        from ansible_collections.aks.flexnode.plugins.module_utils.node.operations.leave import leave
+
         left = leave(host, drain_seconds=params["drain_seconds"], check=check)
         return {
             "changed": left.changed,

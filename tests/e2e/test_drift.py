@@ -183,7 +183,7 @@ TABLE: dict[str, dict[str, Row]] = {
             f"printf '[Service]\\nNice=1\\n' > {OTHER}; systemctl daemon-reload", f"drop-in:{OTHER}", "report"
         ),
     },
-    # Alone: beside other changes it was seen to be 1 again before the check, by whose hand is not known.
+    # Alone: the bridge CNI plugin sets it to 1 whenever it connects a pod, and other changes restart pods.
     "forwarding": {
         "sysctl": Row("echo 0 > /proc/sys/net/ipv4/ip_forward", "sysctl:net.ipv4.ip_forward", "repair"),
     },

@@ -16,7 +16,7 @@ from ansible_collections.aks.flexnode.plugins.module_utils.arc_options import (
     retried,
 )
 from ansible_collections.aks.flexnode.plugins.module_utils.node.identity.errors import TokenSourceUnreachable
-from ansible_collections.aks.flexnode.plugins.module_utils.node.net.http_client import HttpFailure
+from ansible_collections.aks.flexnode.plugins.module_utils.node.net.answer import HttpFailure
 from ansible_collections.aks.flexnode.plugins.module_utils.node.procedures.arc.errors import ArmUnusable
 from tests.unit.modules.test_modules import assert_failure, run
 from tests.unit.node.fakes import FakeClock

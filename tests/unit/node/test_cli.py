@@ -23,7 +23,6 @@ from pathlib import Path
 import pytest
 
 from ansible_collections.aks.flexnode.plugins.module_utils.node.cli import main
-from ansible_collections.aks.flexnode.plugins.module_utils.node.commands import node as commands
 from ansible_collections.aks.flexnode.plugins.module_utils.node.commands.options import names
 from ansible_collections.aks.flexnode.plugins.module_utils.node.components.agent import resources
 from ansible_collections.aks.flexnode.plugins.module_utils.node.config.parse import parse
@@ -43,6 +42,7 @@ from ansible_collections.aks.flexnode.plugins.module_utils.node.machine.program 
     sources,
 )
 from ansible_collections.aks.flexnode.plugins.module_utils.node.net.http_client import HttpClient
+from ansible_collections.aks.flexnode.plugins.module_utils.node.procedures.arc import departure
 from ansible_collections.aks.flexnode.plugins.module_utils.node.secret import Secret
 from tests.unit.node.config.test_samples import joining
 from tests.unit.node.fakes import Machine
@@ -349,7 +349,7 @@ def test_leaving_with_a_token_for_the_registration(
         given.append(token)
         return []
 
-    monkeypatch.setattr(commands, "leave_azure", left)
+    monkeypatch.setattr(departure, "leave_azure", left)
     monkeypatch.setattr("sys.stdin", io.StringIO("t0ken\n"))
     assert main(["unbootstrap", "--access-token-stdin"], site.machine.host) == 0
     assert main(["unbootstrap"], site.machine.host) == 0

@@ -24,7 +24,7 @@ from typing import Any, TypeVar
 
 from ...node.errors import ApiUnreachable, FlexNodeError
 from ...node.machine.clock import Clock, SystemClock
-from ...node.net.http_client import tls_context
+from ...node.net.tls import tls_context
 from ...node.secret import Secret
 from .errors import KubeconfigUnusable, message_of, refused, unreachable
 from .exec_plugin import Credentials, run_plugin

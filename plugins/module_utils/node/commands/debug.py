@@ -25,7 +25,7 @@ from ..machine.facts import hostname
 from ..machine.host import Host
 from ..machine.layout import APPLY_SERVICE, CONTAINERD, KUBELET, POLL_SERVICE, POLL_TIMER
 from ..machine.program import COMMAND, VERSION
-from ..net.http_client import shown
+from ..net.answer import shown
 from ..resources.log_file import rotated
 from .masking import Masking
 from .output import show

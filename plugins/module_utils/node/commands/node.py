@@ -19,14 +19,11 @@ from ..errors import ConfigMissing, PreflightFailed, counted
 from ..follow.tick import tick
 from ..machine.host import Host
 from ..machine.program import COMMAND
-from ..operations.leave import leave
 from ..operations.obtain import Obtained, obtain, stored_config
 from ..operations.outcome import Reconciled, run_log_of, taint_warnings
 from ..operations.reconcile import EVERYTHING, reconcile
-from ..procedures.arc.departure import leave_azure
 from ..secret import Secret
 from ..sources.source import Refused, Source, Stored
-from .arc import register_machine
 from .output import Say, complain, progress, show
 from .source import has_source, named_source
 
@@ -58,6 +55,8 @@ def apply(options: argparse.Namespace, host: Host, source: Source) -> int:
         node = obtained.node
         with recorded(run_log_of(host, node.config, obtained.document, say)) as log:
             if node.config.azure.arc.enabled:
+                from .arc import register_machine
+
                 log.more(register_machine(obtained, log).actions)
             run = reconcile(obtained, EVERYTHING, retry=options.retry, progress=log)
     for warning in (*obtained.warnings, *run.warnings, *taint_warnings(run)):
@@ -133,6 +132,9 @@ def poll(options: argparse.Namespace, host: Host) -> int:
 
 def unbootstrap(options: argparse.Namespace, host: Host) -> int:
     """Leave the cluster and restore the host; exit status 1: something could not be removed."""
+    from ..operations.leave import leave  # not needed by any other command
+    from ..procedures.arc.departure import leave_azure
+
     say = progress(host)
     token = Secret(sys.stdin.readline().strip()) if options.access_token_stdin else None
     with held(host, new_operation(), f"{COMMAND} unbootstrap"):

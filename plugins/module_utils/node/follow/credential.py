@@ -19,7 +19,7 @@ from ..config.document import canonical, carry_secrets, loads, merge
 from ..engine.records.state import Store
 from ..errors import ConfigUnreachable, FlexNodeError
 from ..machine.host import Host
-from ..net.http_client import HttpFailure, Response
+from ..net.answer import HttpFailure, Response
 from ..sources.errors import CredentialMissing
 from ..sources.flexnode_config import digest_for, endpoint_of, url_of
 from ..sources.watched import News, Watched

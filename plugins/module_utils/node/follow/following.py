@@ -17,7 +17,7 @@ from ..errors import FlexNodeError
 from ..machine.clock import stamp
 from ..machine.host import Host
 from ..machine.program import COMMAND
-from ..net.http_client import shown
+from ..net.answer import shown
 from ..operations.leave import leave
 from ..operations.obtain import obtain, stored_config
 from ..operations.outcome import taint_warnings

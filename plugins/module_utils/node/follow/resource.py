@@ -8,7 +8,7 @@ from __future__ import annotations
 from ..engine.records.state import Store
 from ..errors import ConfigUnreachable
 from ..machine.host import Host
-from ..net.http_client import HttpFailure, Response
+from ..net.answer import HttpFailure, Response
 from ..sources.errors import ResourceMissing
 from ..sources.flexnode_config import (
     CLUSTER_API_VERSION,

@@ -19,7 +19,7 @@ from ..machine.clock import moment, stamp
 from ..machine.host import Host, require_root
 from ..machine.layout import APPLY_SERVICE
 from ..machine.program import COMMAND
-from ..net.http_client import HttpFailure
+from ..net.answer import HttpFailure
 from ..sources.errors import ResourceMissing
 from ..sources.watched import LONGEST, News, Watched, digest_of, pausing
 from .request import conditional, send

@@ -7,21 +7,19 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from ..config.auth import azure_method, kubelet_method
 from ..config.model import AZURE_METHODS, NodeConfig
 from ..machine.host import Host
 from ..net.http_client import HttpClient
 from ..net.proxy import proxies
-from .assertion import CertificateFile
 from .cache import Cached
 from .errors import CredentialUnusable, IdentityMissing
-from .himds import ENDPOINT as HIMDS
-from .himds import ArcMetadata
-from .imds import InstanceMetadata
-from .service_principal import Proof, SecretFile, SecretText, ServicePrincipal
 from .token import Source
+
+if TYPE_CHECKING:
+    from .service_principal import Proof
 
 Purpose = Literal["kubernetes", "azure"]
 PURPOSES: tuple[Purpose, ...] = ("kubernetes", "azure")
@@ -83,15 +81,21 @@ def identity_of(
 
 
 def source_of(method: str, config: NodeConfig, host: Host, environment: Mapping[str, str]) -> Source:
-    """The token source of a method."""
+    """The token source of a method; only that one is imported."""
     if method == "arc":
+        from .himds import ENDPOINT as HIMDS
+        from .himds import ArcMetadata
+
         return ArcMetadata(host, endpoint=environment.get(ENDPOINT_VARIABLE) or HIMDS)
     if method == "managedIdentity":
+        from .imds import InstanceMetadata
+
         managed = config.azure.managed_identity
         return InstanceMetadata(managed.client_id if managed else None, host.clock)
     principal = config.azure.service_principal
     if principal is None:
         raise IdentityMissing("no service principal is configured", where="azure.servicePrincipal")
+    from .service_principal import ServicePrincipal
 
     def connect(hurry: bool) -> HttpClient:
         timeout, attempts = (HURRY, 1) if hurry else (TIMEOUT, ATTEMPTS)
@@ -109,9 +113,13 @@ def source_of(method: str, config: NodeConfig, host: Host, environment: Mapping[
 
 def proof_of(config: NodeConfig, host: Host) -> Proof:
     """The credential of the configured service principal."""
+    from .service_principal import SecretFile, SecretText
+
     principal = config.azure.service_principal
     certificate = getattr(principal, "client_certificate_file", None)
     if certificate:
+        from .assertion import CertificateFile
+
         return CertificateFile(host, str(certificate))
     if principal and principal.client_secret and not principal.client_secret.redacted:
         return SecretText(principal.client_secret)

@@ -12,7 +12,8 @@ import threading
 import urllib.parse
 from collections.abc import Mapping
 from dataclasses import dataclass
-from email.message import Message
+
+from ..net.answer import Headers
 
 MOST = 256 << 10
 
@@ -26,7 +27,7 @@ class Reply:
     """An answer of any status. Header names are case-insensitive."""
 
     status: int
-    headers: Message
+    headers: Headers
     body: bytes
 
 

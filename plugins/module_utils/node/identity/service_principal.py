@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from ..machine.host import Host
-from ..net.http_client import HttpClient, HttpFailure
+from ..net.answer import HttpFailure
+from ..net.http_client import HttpClient
 from ..secret import Secret
 from .errors import CredentialUnusable, IdentityRefused, TokenSourceUnreachable
 from .imds import error_text

@@ -12,10 +12,10 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timezone
-from email.message import Message
 from typing import Any, Protocol
 
 from ..machine.clock import Clock
+from ..net.answer import Headers
 from ..secret import Secret
 from .errors import TokenSourceUnreachable
 
@@ -74,7 +74,7 @@ def margin(seconds: float) -> float:
     return min(AHEAD, seconds / FRACTION)
 
 
-def read_answer(body: bytes, headers: Message, clock: Clock, where: str) -> Issued:
+def read_answer(body: bytes, headers: Headers, clock: Clock, where: str) -> Issued:
     """The token in a source's answer.
 
     Its lifetime is `expires_in`. Only if that is absent, `expires_on` is compared with the server's clock:
@@ -103,7 +103,7 @@ def read_answer(body: bytes, headers: Message, clock: Clock, where: str) -> Issu
     return Issued(Secret(value), min(seconds, LONGEST))
 
 
-def _lifetime(answer: Mapping[str, Any], headers: Message, clock: Clock) -> float:
+def _lifetime(answer: Mapping[str, Any], headers: Headers, clock: Clock) -> float:
     if answer.get("expires_in") not in (None, ""):
         return float(answer["expires_in"])
     date = headers.get("Date")

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import calendar
 import time
 from typing import Protocol
 
@@ -32,6 +31,8 @@ def iso(seconds: float) -> str:
 
 def moment(stamped: str) -> float:
     """The time of a stamp, in seconds since the epoch; 0: it is not a stamp."""
+    import calendar  # a tick that finds nothing does not need it
+
     try:
         return float(calendar.timegm(time.strptime(stamped, "%Y-%m-%dT%H:%M:%S+00:00")))
     except ValueError:

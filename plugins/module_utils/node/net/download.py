@@ -16,7 +16,8 @@ from typing import Any
 from ..errors import ArtifactTooLarge, ArtifactTruncated, ArtifactUnreachable, DigestMismatch, DiskFull
 from ..machine.disk import explained
 from ..machine.host import CHUNK, Host
-from .http_client import HttpClient, HttpFailure, shown, spread
+from .answer import HttpFailure, shown
+from .http_client import HttpClient, spread
 
 ATTEMPTS = 4  # in a row that bring less than CHUNK bytes
 FIRST_PAUSE, LONGEST_PAUSE = 1.0, 30.0  # seconds, doubled after each of them

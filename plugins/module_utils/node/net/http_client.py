@@ -13,49 +13,14 @@ import urllib.parse
 import urllib.request
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from email.message import Message
 from typing import IO, Any
 
 from ..errors import ConfigInvalid, Problem
 from ..machine.clock import Clock, SystemClock
+from .answer import AGENT, ERROR_BODY, MOST, HttpFailure, Response, retry_after
+from .tls import advice_for, distrusts, in_words, tls_context
 
-RETRIED = frozenset((408, 425, 429, 500, 502, 503, 504))
-AGENT = "aks-flex-node"
-MOST = 16 << 20  # bytes of one answer
 LOOPBACK = ("localhost", "127.0.0.0/8", "::1")
-OUT_OF_TIME = (9, 10)  # OpenSSL: X509_V_ERR_CERT_NOT_YET_VALID, X509_V_ERR_CERT_HAS_EXPIRED
-
-
-class HttpFailure(Exception):
-    """No usable answer. `reason` is in words; the URL is shown without its query."""
-
-    def __init__(
-        self,
-        url: str,
-        reason: str,
-        *,
-        status: int = 0,
-        tls: bool = False,
-        body: bytes = b"",
-        retry_after: float = 0,
-        advice: str = "",
-        final: bool = False,
-    ) -> None:
-        super().__init__(f"{shown(url)}: {reason}")
-        self.advice = advice  # what to do, where the failure determines it
-        self.url, self.reason, self.status, self.tls = shown(url), reason, status, tls
-        self.body, self.retry_after = body, retry_after
-        # Retrying can't help: the server or this client refuses.
-        self.final = final or tls or (status != 0 and status not in RETRIED)
-
-
-@dataclass(frozen=True, slots=True)
-class Response:
-    """An answer with its body."""
-
-    status: int
-    headers: Message
-    body: bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +127,7 @@ class HttpClient:
                 url,
                 f"HTTP {error.code} {error.reason}",
                 status=error.code,
-                body=error.read(64 << 10),
+                body=error.read(ERROR_BODY),
                 retry_after=retry_after(error.headers.get("Retry-After", "")),
             ) from None
         except urllib.error.URLError as error:
@@ -192,29 +157,6 @@ def spread() -> float:
     return 0.5 + os.urandom(1)[0] / 255
 
 
-def quick_context(ca_pem: str = "") -> ssl.SSLContext | None:
-    """The same trust, loaded on demand: system CAs by name from their directory, not all from one file.
-
-    It saves a third of the time of a short request. None: the system has no such directory. If it is not
-    up to date a server may seem untrusted, so the caller must retry with the full set.
-    """
-    directory = ssl.get_default_verify_paths().capath
-    return tls_context(capath=directory, cadata=ca_pem or None) if directory or ca_pem else None
-
-
-def tls_context(
-    *, cafile: str | None = None, capath: str | None = None, cadata: str | None = None
-) -> ssl.SSLContext:
-    """Verified TLS, host names included; trust as for `ssl.create_default_context`.
-
-    Without strict X.509, which is the default since Python 3.13: it refuses CAs without key identifiers.
-    Go accepts those, so the kubelet and containerd do.
-    """
-    context = ssl.create_default_context(cafile=cafile, capath=capath, cadata=cadata)
-    context.verify_flags &= ~ssl.VERIFY_X509_STRICT
-    return context
-
-
 class OnlyTowardsTls(urllib.request.HTTPRedirectHandler):
     """Redirects are followed (release sites use them), but never from https to http, nor with credentials."""
 
@@ -242,13 +184,6 @@ def is_protected(url: str) -> bool:
     return parts.scheme == "https" or (parts.scheme == "http" and bypassed(parts.hostname or "", LOOPBACK))
 
 
-def shown(url: str) -> str:
-    """A URL as it may be printed: without its query and user info, which may be secrets."""
-    parts = urllib.parse.urlsplit(url)
-    host = parts.netloc.rpartition("@")[2]
-    return urllib.parse.urlunsplit((parts.scheme, host, parts.path, "…" if parts.query else "", ""))
-
-
 def bypassed(host: str, no: tuple[str, ...]) -> bool:
     """Whether `host` is reached without the proxy: exact names, domains (.example), networks."""
     import ipaddress
@@ -262,32 +197,3 @@ def bypassed(host: str, no: tuple[str, ...]) -> bool:
         except ValueError:
             continue
     return False
-
-
-def distrusts(reason: object) -> bool:
-    """Whether TLS was refused. A connection that ends in the middle of the handshake is a cut line."""
-    cut = (ssl.SSLEOFError, ssl.SSLZeroReturnError, ssl.SSLSyscallError)
-    return isinstance(reason, ssl.SSLError) and not isinstance(reason, (*cut, TimeoutError))
-
-
-def in_words(reason: object) -> str:
-    """The cause, in short."""
-    if isinstance(reason, ssl.SSLCertVerificationError):
-        return f"its certificate is not trusted: {reason.verify_message}"
-    if isinstance(reason, TimeoutError):
-        return "no answer in time"
-    if isinstance(reason, OSError) and reason.strerror:
-        return reason.strerror
-    return str(reason) or type(reason).__name__
-
-
-def advice_for(reason: object) -> str:
-    """The remedy for a certificate that is not valid now: often the clock is wrong, not the certificate."""
-    if isinstance(reason, ssl.SSLCertVerificationError) and reason.verify_code in OUT_OF_TIME:
-        return "check this machine's clock (timedatectl); if it is right, renew the server's certificate"
-    return ""
-
-
-def retry_after(value: str) -> float:
-    """Retry-After in seconds; 0 for a date or an invalid value: then the client's own back-off applies."""
-    return float(value) if value.isdigit() else 0.0

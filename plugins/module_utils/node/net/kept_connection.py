@@ -13,7 +13,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..machine.clock import Clock
-from .http_client import AGENT, HttpClient, HttpFailure, advice_for, distrusts, in_words, retry_after
+from .answer import AGENT, HttpFailure, retry_after
+from .http_client import HttpClient
+from .tls import advice_for, distrusts, in_words
 
 ERROR_BODY = 64 << 10
 

@@ -14,8 +14,9 @@ from typing import Any
 
 from ..errors import ApiUnreachable, CaMismatch, FlexNodeError, Forbidden
 from ..machine.clock import Clock
-from .http_client import HttpFailure, tls_context
+from .answer import HttpFailure
 from .kept_connection import KeptConnection
+from .tls import tls_context
 
 Json = dict[str, Any]
 MERGE = "application/merge-patch+json"

@@ -15,7 +15,8 @@ from ..errors import FlexNodeError
 from ..identity.choice import audience_for, identity_for
 from ..identity.token import claims
 from ..machine.host import Host
-from ..net.http_client import HttpClient, HttpFailure, Response
+from ..net.answer import HttpFailure, Response
+from ..net.http_client import HttpClient
 from ..net.proxy import proxies
 from ..resources.admin_conf import stage
 from .arc.errors import ArmUnusable, RolesMissing

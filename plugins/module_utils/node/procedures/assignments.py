@@ -10,7 +10,8 @@ import urllib.parse
 import uuid
 from dataclasses import dataclass
 
-from ..net.http_client import HttpClient, HttpFailure
+from ..net.answer import HttpFailure
+from ..net.http_client import HttpClient
 from ..secret import Secret
 
 # The namespace of assignment names. It must never change: an assignment that this collection created is

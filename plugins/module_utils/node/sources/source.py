@@ -12,7 +12,8 @@ from typing import Any, Protocol
 from ..config.document import loads, unwrap
 from ..engine.records.state import Store
 from ..errors import ConfigInvalid, ConfigMissing, ConfigUnreachable, Problem
-from ..net.http_client import HttpClient, HttpFailure, shown
+from ..net.answer import HttpFailure, shown
+from ..net.http_client import HttpClient
 from .watched import Watched, digest_of
 
 

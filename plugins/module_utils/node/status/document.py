@@ -22,7 +22,6 @@ from ..machine.layout import CONTAINERD, KUBELET
 from ..net.kube import Json
 from ..node_object.conditions import container_runtime, kubelet_version, ready_condition
 from ..node_object.this_node import ThisNode
-from ..procedures.arc.registration import query
 from ..resources.units import RUNNING, unit_states
 from .drift import drift_now, recorded
 from .monitoring import monitoring_of
@@ -118,6 +117,8 @@ def _look_around(host: Host, store: Store, config: NodeConfig, observed: Observe
     """Azure Arc and the units: what is on this machine."""
     status = observed.status
     if config.azure.arc.enabled and status["phase"] != Phase.NOT_STARTED.value:
+        from ..procedures.arc.registration import query  # most machines have no Azure Arc
+
         seen = query(host).as_dict()
         status["arc"] = {
             "status": seen["agent_status"] or "NotInstalled",

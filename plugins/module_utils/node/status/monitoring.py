@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..engine.records.state import Store
-from ..net.http_client import shown
+from ..net.answer import shown
 from ..sources.watched import Watched
 
 FAILING, BLOCKED = "Failing", "Blocked"

@@ -17,17 +17,15 @@ from ansible_collections.aks.flexnode.plugins.module_utils.node.errors import (
     NotJson,
 )
 from ansible_collections.aks.flexnode.plugins.module_utils.node.net import http_client
+from ansible_collections.aks.flexnode.plugins.module_utils.node.net.answer import HttpFailure, shown
 from ansible_collections.aks.flexnode.plugins.module_utils.node.net.http_client import (
     HttpClient,
-    HttpFailure,
     Proxies,
     bypassed,
-    quick_context,
-    shown,
     spread,
-    tls_context,
 )
 from ansible_collections.aks.flexnode.plugins.module_utils.node.net.kube import KubeClient
+from ansible_collections.aks.flexnode.plugins.module_utils.node.net.tls import quick_context, tls_context
 from ansible_collections.aks.flexnode.plugins.module_utils.node.sources.source import Inline, Url
 from tests.unit.node.fakes import FakeClock
 from tests.unit.node.servers import Answer, Pki, Request, answer_json, serving

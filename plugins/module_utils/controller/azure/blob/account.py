@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ....node.machine.clock import Clock
-from ....node.net.http_client import shown as shown_url
+from ....node.net.answer import shown as shown_url
 from ....node.secret import REDACTED, Secret
 from ...cluster.bootstrap_token import timestamp
 from ..errors import AzureUnavailable, StorageRefuses

@@ -10,7 +10,8 @@ from collections.abc import Iterator
 from ipaddress import ip_address
 
 from ...config.types.addresses import Network
-from ...net.http_client import bypassed, shown
+from ...net.answer import shown
+from ...net.http_client import bypassed
 from ...net.proxy import direct
 from ..finding import Outcome, error, listed, warning
 from ..seen import Link, Situation

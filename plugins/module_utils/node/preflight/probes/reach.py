@@ -18,8 +18,10 @@ from ...catalogue.artifacts import Artifact
 from ...config.model import NodeConfig
 from ...config.types.values import ApiServer
 from ...machine.clock import Clock
-from ...net.http_client import AGENT, OUT_OF_TIME, HttpClient, HttpFailure, shown, tls_context
+from ...net.answer import AGENT, HttpFailure, shown
+from ...net.http_client import HttpClient
 from ...net.proxy import proxies
+from ...net.tls import OUT_OF_TIME, tls_context
 from ...secret import Secret
 from ..seen import ApiAnswer, Source
 

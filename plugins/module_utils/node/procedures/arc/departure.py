@@ -11,7 +11,8 @@ from ...errors import FlexNodeError
 from ...identity.choice import audience_for, identity_of
 from ...identity.token import claims
 from ...machine.host import Host
-from ...net.http_client import HttpClient, HttpFailure
+from ...net.answer import HttpFailure
+from ...net.http_client import HttpClient
 from ...net.proxy import proxies
 from ...secret import Secret
 from ..assignments import Assignments

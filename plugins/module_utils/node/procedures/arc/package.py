@@ -13,7 +13,8 @@ import re
 from ...errors import ArtifactTruncated, ArtifactUnreachable, DigestMismatch
 from ...machine.disk import explained
 from ...machine.host import CHUNK, Host
-from ...net.http_client import HttpClient, HttpFailure
+from ...net.answer import HttpFailure
+from ...net.http_client import HttpClient
 from .errors import ArcPackageFailed
 
 NAME = "azcmagent"

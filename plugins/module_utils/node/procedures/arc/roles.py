@@ -18,7 +18,8 @@ from ...errors import ApiUnreachable, CaMismatch, Forbidden
 from ...identity.errors import IdentityRefused, TokenSourceUnreachable
 from ...identity.token import Identity, claims
 from ...machine.clock import Clock
-from ...net.http_client import HttpClient, HttpFailure
+from ...net.answer import HttpFailure
+from ...net.http_client import HttpClient
 from ...net.kube import KubeClient
 from ...node_object.rights import acts_of, binding_command, roles_of
 from .errors import ArmUnusable, RolesMissing
