@@ -122,11 +122,9 @@ CASES = (
         (
             Edit(
                 f"{NODE}/net/kube.py",
-                "from .http_client import HttpFailure, tls_context\n"
-                "from .kept_connection import KeptConnection\n",
-                "from .http_client import HttpClient, HttpFailure, tls_context\n",
+                "from .kept_connection import KeptConnection",
+                "from .http_client import HttpClient as KeptConnection",
             ),
-            Edit(f"{NODE}/net/kube.py", "self._http = KeptConnection(", "self._http = HttpClient("),
         ),
         (ONE_CONNECTION,),
     ),

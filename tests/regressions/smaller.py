@@ -91,7 +91,7 @@ CASES = (
     Case(
         "14g",
         "a CA without key identifiers is refused by Python 3.13",
-        (Edit(HTTP, "    context.verify_flags &= ~ssl.VERIFY_X509_STRICT\n"),),
+        (Edit(f"{NODE}/net/tls.py", "    context.verify_flags &= ~ssl.VERIFY_X509_STRICT\n"),),
         (f"{HTTP_TESTS}::test_a_ca_without_key_identifiers_is_trusted_as_go_does",),
         ".*HttpFailure: .*its certificate is not trusted: Missing Authority Key Identifier",
     ),
