@@ -24,9 +24,8 @@ from ..operations.outcome import taint_warnings
 from ..operations.reconcile import EVERYTHING, reconcile
 from ..operations.refusal import TRANSIENT
 from ..procedures.arc.departure import leave_azure
-from ..sources.machines import is_machine
 from ..sources.source import Seen, is_tombstone
-from ..sources.watched import LONGEST, Blocked, News, Watched
+from ..sources.watched import LONGEST, Blocked, News, Watched, is_machine
 from ..status.publish import publish
 from .credential import with_secrets
 
@@ -46,7 +45,7 @@ def follow(host: Host, store: Store, watched: Watched, news: News, say: Say) -> 
         settled=False,
         found=bool(watched.resource),
         missing_since=0.0,
-        waiting="",
+        waiting=news.waiting,
     )
     try:
         bundle: Mapping[str, Any] = loads(news.body, where=shown(watched.url))

@@ -35,7 +35,6 @@ from ..sources.machines import ROLE, Goal, goal_of_document, pool_of
 from ..sources.watched import News, Watched, pausing
 from .own_node import below, is_due, look, lost_certificate, note_asked
 from .report import is_unfinished, poll_failed, report, start_apply
-from .resource import TOMBSTONE, get
 from .watch import watch_drift
 
 Say = Callable[[str], None]
@@ -246,6 +245,8 @@ def request_machine(
     host: Host, store: Store, watched: Watched, document: Mapping[str, Any], node: NodeIs
 ) -> Found:
     """The goal of the machine, and what it means; an error if there is none that can be used."""
+    from .resource import get  # identities and tokens: only when Azure is asked
+
     try:
         answer, _token = get(host, store, watched, watched.url)
     except HttpFailure as failure:
@@ -261,12 +262,28 @@ def request_machine(
     waits = str(below(document, "azure", "machines").get("apply") or "").lower() != AT_ONCE
     step = step_for(watched, goal, document, node, host.clock.now(), waits=waits)
     if step is Step.WAIT:
-        return Found(step, node, waiting=what_waits(goal_of_document(document), goal))
+        return waits_for(watched, goal, document, node)
     if step is not Step.APPLY:
         return Found(step, node)
-    bundle = {"config": goal.over(document), "configVersion": goal.etag}
-    body = json.dumps(bundle, sort_keys=True).encode()
+    body = bundle_of(goal.over(document), goal.etag)
     return Found(step, node, News(body, "", digest_for(goal.etag), registers=node is NodeIs.ABSENT))
+
+
+def waits_for(watched: Watched, goal: Goal, document: Mapping[str, Any], node: NodeIs) -> Found:
+    """A new version waits, new labels and taints do not: AKS has set them on the Node already."""
+    current = goal_of_document(document)
+    waiting = what_waits(current, goal)
+    if (goal.labels, goal.taints) == (current.labels, current.taints):
+        return Found(Step.WAIT, node, waiting=waiting)
+    part = replace(goal, version=current.version, max_pods=current.max_pods)
+    body = bundle_of(part.over(document), watched.version or "")
+    return Found(Step.APPLY, node, News(body, "", watched.digest, waiting=waiting))
+
+
+def bundle_of(document: Mapping[str, Any], version: str) -> bytes:
+    """A document as a bundle; in memory only, it has the secrets of the stored one."""
+    bundle = {"config": document, **({"configVersion": version} if version else {})}
+    return json.dumps(bundle, sort_keys=True).encode()
 
 
 def not_returned(host: Host, store: Store, watched: Watched, failure: HttpFailure, node: NodeIs) -> Found:
@@ -285,6 +302,8 @@ def not_returned(host: Host, store: Store, watched: Watched, failure: HttpFailur
     listing = request_list(host, store, watched) if watched.found else Reply(0)
     found = verdict(watched, reply, listing, host.clock.now())
     if found is Verdict.LEAVES:
+        from .resource import TOMBSTONE
+
         return Found(Step.APPLY, node, TOMBSTONE)
     why = "Azure Resource Manager answers ResourceNotFound"
     if found is Verdict.MISSING:
@@ -304,6 +323,8 @@ def not_returned(host: Host, store: Store, watched: Watched, failure: HttpFailur
 
 def request_list(host: Host, store: Store, watched: Watched) -> Reply:
     """The machines of the pool, as far as it answers."""
+    from .resource import get
+
     version = watched.url.partition("api-version=")[2]
     url = url_of(endpoint_of(watched), pool_of(watched.resource), version, "/machines")
     try:

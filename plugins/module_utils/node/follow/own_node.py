@@ -97,7 +97,8 @@ def is_due(host: Host, watched: Watched, node: NodeIs, *, failing: bool) -> bool
     """
     if pausing(watched.not_before, host.clock.now()):
         return False
-    busy = watched.deleting or bool(watched.missing_since) or failing or not watched.settled
+    known = watched.found and watched.settled  # otherwise the first request since a join, or after a change
+    busy = watched.deleting or bool(watched.missing_since) or failing or not known
     if busy or node in (NodeIs.ABSENT, NodeIs.DELETING):
         return True
     try:

@@ -20,8 +20,7 @@ from ..machine.layout import APPLY_SERVICE
 from ..machine.program import COMMAND
 from ..net.http_client import HttpFailure
 from ..sources.errors import ResourceMissing
-from ..sources.machines import is_machine
-from ..sources.watched import News, Watched, digest_of, pausing
+from ..sources.watched import News, Watched, digest_of, is_machine, pausing
 from .report import is_unfinished, nothing_new, poll_failed, start_apply
 from .request import conditional, send
 from .watch import watch_drift

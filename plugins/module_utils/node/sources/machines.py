@@ -13,13 +13,14 @@ from typing import TYPE_CHECKING, Any
 from ..config.pool import MACHINE_NAME, MACHINES_API_VERSION, POOL_MACHINE_PATTERN, POOL_PATTERN
 from ..errors import ConfigInvalid, Problem, shown
 from .errors import MachineUnusable, MaxPodsFixed
+from .watched import MACHINES, is_machine
 
 if TYPE_CHECKING:
     from ..config.model import NodeConfig  # slow to import, and a poll reads this file
 
-__all__ = ["API_VERSION", "POOL_PATTERN"]  # both are read from here, too
+__all__ = ["API_VERSION", "POOL_PATTERN", "is_machine"]  # all are read from here, too
 API_VERSION = MACHINES_API_VERSION
-POOLS, MACHINES = "/agentPools/", "/machines/"
+POOLS = "/agentPools/"
 SETTLED = "Succeeded"
 OF_AKS = "kubernetes.azure.com/"  # labels and taints that AKS sets itself
 DEFAULT_MAX_PODS = 110
@@ -35,11 +36,6 @@ def pool_id(cluster_id: str, pool: str) -> str:
 def machine_id(cluster_id: str, pool: str, name: str) -> str:
     """The id of a machine in a pool."""
     return f"{pool_id(cluster_id, pool)}{MACHINES}{name}"
-
-
-def is_machine(resource: str) -> bool:
-    """Whether a resource id is that of a machine in a pool."""
-    return MACHINES.lower() in resource.lower()
 
 
 def pool_of(machine: str) -> str:

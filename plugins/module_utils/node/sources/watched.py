@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+MACHINES = "/machines/"  # in the id of a machine of a FlexNodes pool
 LONGEST = 3600.0  # seconds: the longest pause, whatever Retry-After says and however often something failed
 
 
@@ -22,6 +23,7 @@ class News:
     digest: str
     renews: bool = False  # the credential of this node is refused: the bundle has to come with a new one
     registers: bool = False  # the Node does not exist: the kubelet has to start, to register it
+    waiting: str = ""  # what is new besides, and has to wait
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +130,11 @@ class Watched:
         if self.blocked is None or self.blocked.digest != news.digest:
             return False
         return self.blocked.retry_at is None or pausing(self.blocked.retry_at, now)
+
+
+def is_machine(resource: str) -> bool:
+    """Whether a resource id is that of a machine of a FlexNodes pool; otherwise it is a flexNodeConfig."""
+    return MACHINES.lower() in resource.lower()
 
 
 def pausing(until: float, now: float) -> bool:

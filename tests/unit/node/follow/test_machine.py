@@ -178,6 +178,31 @@ def test_a_new_version_waits_until_the_node_is_deleted(joined: Edge, capsys: Cap
     assert status_of(joined.machine.host)["monitoring"]["status"] == "Ok"
 
 
+def test_labels_do_not_wait_for_a_version(edge: Edge) -> None:
+    """AKS patches the Node with both in one goal: its labels must not be taken for drift."""
+    edge.settings({"drift": {"mode": "repair"}})
+    assert edge.join() == 0
+    assert edge.poll() == 0
+    before, count = edge.source(), restarts(edge)
+    etag = edge.arm.goal(orchestratorVersion=NEW, nodeLabels={"site": "lab-2"})
+    edge.node["metadata"]["labels"]["site"] = "lab-2"
+    assert edge.later(200) == 0
+    assert edge.current()["node"]["labels"] == {"site": "lab-2"}
+    assert edge.current()["kubernetes"]["version"] == "1.34.4"
+    source = edge.source()
+    assert (source["configVersion"], source["settled"]) == (before["configVersion"], True)
+    assert NEW in source["waiting"]
+    assert restarts(edge) == count
+    for _ in range(3):
+        assert edge.later(200) == 0
+    assert edge.node["metadata"]["labels"]["site"] == "lab-2"
+    registers(edge, NEW)
+    del edge.site.api.nodes["edge-1"]
+    assert edge.later(30) == 0
+    assert edge.current()["kubernetes"]["version"] == NEW
+    assert edge.source()["configVersion"] == etag
+
+
 def test_at_once_does_not_wait(edge: Edge, capsys: Captured) -> None:
     edge.settings({"azure": {"machines": {"apply": "at-once"}}})
     assert edge.join() == 0

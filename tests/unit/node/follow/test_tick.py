@@ -744,7 +744,7 @@ NODE = Path(__file__).parents[4] / "plugins/module_utils/node"
 IMPORTED = """
 import sys, types
 package = types.ModuleType("flexnode"); package.__path__ = [sys.argv[1]]; sys.modules["flexnode"] = package
-import flexnode.follow.tick
+import importlib; importlib.import_module(f"flexnode.follow.{sys.argv[2]}")
 print(" ".join(name for name in sys.modules if name.startswith("flexnode.")))
 """
 
@@ -752,19 +752,35 @@ print(" ".join(name for name in sys.modules if name.startswith("flexnode.")))
 def test_a_look_imports_little() -> None:
     """Each of these is read by a timer, every 30 seconds, on a small machine."""
     done = subprocess.run(
-        [sys.executable, "-I", "-B", "-c", IMPORTED, str(NODE)], capture_output=True, text=True, check=True
+        [sys.executable, "-I", "-B", "-c", IMPORTED, str(NODE), "tick"],
+        capture_output=True,
+        text=True,
+        check=True,
     )
     rooms = "drift engine engine.records follow machine net resources sources"
     files = "drift.quick engine.records.checked "
     files += "engine.records.journal engine.lease engine.records.schema engine.records.state errors "
-    files += (
-        "follow.request follow.tick follow.watch machine.clock machine.links machine.removal machine.running "
-    )
+    files += "follow.report follow.request follow.tick follow.watch machine.clock machine.links "
+    files += "machine.removal machine.running "
     files += "sources.errors "
     files += "machine.disk machine.host machine.layout machine.program net.http_client resources.base "
     files += "sources.watched"
     loaded = {name.removeprefix("flexnode.") for name in done.stdout.split()}
     assert loaded == {*rooms.split(), *files.split()}
+
+
+def test_a_look_at_a_node_of_a_pool_does_not_import_the_configuration() -> None:
+    """Its document is read as data; the types of the configuration cost more than all the rest."""
+    done = subprocess.run(
+        [sys.executable, "-I", "-B", "-c", IMPORTED, str(NODE), "machine"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    loaded = {name.removeprefix("flexnode.") for name in done.stdout.split()}
+    heavy = {"config.model", "config.document", "catalogue.artifacts", "components.every", "status.publish"}
+    assert loaded & heavy == set()
+    assert {name for name in loaded if name.startswith("config.")} == {"config.pool"}
 
 
 def test_the_command_knows_the_option(node: Followed, capsys: Captured, tmp_path: Path) -> None:
