@@ -15,6 +15,7 @@ import yaml
 
 from testbed import doctor, podman, versions
 from testbed.artifacts import store
+from testbed.azure.pools import command as pool_command
 from testbed.bed import DEFAULT_NAME, DEFAULT_PLATFORM, SERVICES, Testbed
 from testbed.errors import OutOfReach, TestbedError
 from testbed.images.recipes import PLATFORMS
@@ -80,6 +81,7 @@ def parser() -> argparse.ArgumentParser:
         "--principal", default="developer", help="app registration to sign in as (default: %(default)s)"
     )
     azure.add_argument("--role", action="append", help="role on the subscription (default: all)")
+    pool_command.add_to(commands)
     commands.add_parser("doctor", help="whether this machine can run a testbed")
     return top
 
@@ -221,6 +223,8 @@ def run(arguments: argparse.Namespace, rest: Sequence[str] = ()) -> int:
     elif command == "azure":
         roles = arguments.role or ["Owner", "Azure Kubernetes Service RBAC Cluster Admin"]
         return _azure(bed, arguments.principal, roles)
+    elif command == "pool":
+        return pool_command.run(bed.azure.pools, arguments)
     elif command == "artifact":
         say(bed.artifact(arguments.artifact, arguments.version))
     elif command == "versions":

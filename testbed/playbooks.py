@@ -22,8 +22,8 @@ from testbed.document import SITE
 from testbed.machine import Machine
 
 ROOT = Path(__file__).resolve().parent.parent
-SOURCES = ("inline", "cluster", "rp", "blob", "url")
-IN_AZURE = ("cluster", "rp", "blob")
+SOURCES = ("inline", "cluster", "rp", "blob", "url", "machines")
+IN_AZURE = ("cluster", "rp", "blob", "machines")
 LIMIT_SECONDS = 300
 DELETING = ("unbootstrap", "config_delete")
 NAMING = re.compile(r"(-l|--limit)(=|$)|.*flexnode_hosts")
@@ -65,7 +65,8 @@ def join_document(bed: Testbed, **over: Mapping[str, Any]) -> dict[str, Any]:
 def complete_inventory(bed: Testbed, source: str) -> dict[str, Any]:
     """An inventory of all machines that playbooks take as it is: how to reach them, their configuration.
 
-    inline holds a new bootstrap token; url publishes a document with a new token for each machine.
+    inline holds a new bootstrap token; url publishes a document with a new token for each machine; machines
+    creates the FlexNodes pool that the machines join.
     """
     found = bed.inventory()
     variables = {**found["all"]["vars"], "flexnode_config_source": source}
@@ -85,6 +86,8 @@ def complete_inventory(bed: Testbed, source: str) -> dict[str, Any]:
     if source == "blob":
         variables["flexnode_blob_account_url"] = bed.blob.account_url
         variables["flexnode_blob_account_key"] = bed.blob.account_key
+    if source == "machines":
+        variables["flexnode_pool"] = bed.azure.pools.ensure()["name"]
     found["all"]["vars"] = variables
     return found
 

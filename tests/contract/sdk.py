@@ -70,14 +70,16 @@ class Sdk:
             raise HttpResponseError(response=response, error_format=ARMErrorFormat)
         return response
 
-    def try_send(
-        self, method: str, path: str, body: Any = None, *, headers: dict[str, str] | None = None, **query: str
-    ) -> HttpResponse:
+    def try_send(self, method: str, path: str, body: Any = None, **query: str) -> HttpResponse:
         """The same, whatever the answer."""
+        return self.try_with({}, method, path, body, **query)
+
+    def try_with(
+        self, headers: dict[str, str], method: str, path: str, body: Any = None, **query: str
+    ) -> HttpResponse:
+        """The same with headers of its own."""
         params = {k: v for k, v in {"api-version": API_VERSION, **query}.items() if v}
-        request = HttpRequest(
-            method, f"{self._azure.url}{path}", params=params, json=body, headers=headers or {}
-        )
+        request = HttpRequest(method, f"{self._azure.url}{path}", params=params, json=body, headers=headers)
         return self._pipeline.send_request(request)
 
     def node(self, name: str = "", cluster_id: str = "") -> str:

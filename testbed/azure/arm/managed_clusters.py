@@ -122,8 +122,16 @@ def require(call: Call, *, nested: bool = False) -> None:
 
 def _shown(call: Call) -> dict[str, Any]:
     settings = call.cloud.database.settings
-    pools = [{"name": pool.name, **pool.shown()} for pool in call.cloud.pools.pools.all()]
-    return document(call.cloud.place, settings.disable_local_accounts, settings.control_plane_version, pools)
+    pools = call.cloud.pools.pools.all()
+    found = document(
+        call.cloud.place,
+        settings.disable_local_accounts,
+        settings.control_plane_version,
+        [{"name": pool.name, **pool.shown()} for pool in pools],
+    )
+    if any(pool.busy for pool in pools):  # an operation on a pool is one on its cluster
+        found["properties"]["provisioningState"] = "Updating"
+    return found
 
 
 def _credential(name: str, text: str) -> Answer:

@@ -22,7 +22,7 @@ def begin(
 ) -> dict[str, str]:
     """Note an operation that ends after some seconds, those of the settings by default.
 
-    Returns the headers that lead to it. One of math.inf seconds ends when pools.outcome.end() is called.
+    Returns the headers that lead to it. One of math.inf seconds ends by pools' end_operation().
     """
     name, now = name or str(uuid.uuid4()), time.time()
     if seconds is None:

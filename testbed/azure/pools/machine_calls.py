@@ -11,7 +11,7 @@ from typing import Any
 
 from testbed.azure.arm import errors, managed_clusters, operations
 from testbed.azure.arm.operation import Answer, Call, Operation, page
-from testbed.azure.pools import conditions, pool_calls, rules
+from testbed.azure.pools import pool_calls, rules
 from testbed.azure.pools.pool_calls import POOL
 from testbed.azure.pools.refusals import refuse
 from testbed.azure.pools.store import Machine, Pool, new_etag
@@ -79,7 +79,7 @@ def put(call: Call) -> Answer:
         if not settings.machine_feature:
             raise refuse("feature", f"Preview feature {FEATURE} not registered.")
         before = service.machines.find(pool.name, call.values["machine"])
-        conditions.check(call.headers, before.etag if before else None)
+        rules.check_etag(call.headers, before.etag if before else None)
         goal = rules.machine(call.body(), service.control_plane_version)
         if before and before.provisioning_state != "Succeeded":
             raise refuse("busy", f"There's an in progress operation on machine '{before.name}'.")

@@ -11,7 +11,7 @@ from typing import Any
 
 from testbed.azure.arm import errors, managed_clusters, operations
 from testbed.azure.arm.operation import Answer, Call, Operation, page
-from testbed.azure.pools import conditions, rules
+from testbed.azure.pools import rules
 from testbed.azure.pools.refusals import refuse
 from testbed.azure.pools.store import Pool, new_etag
 
@@ -80,7 +80,7 @@ def put(call: Call) -> Answer:
     with service.writing:
         before = find(call)
         name = before.name if before else rules.pool_name(call.values["pool"])
-        conditions.check(call.headers, before.etag if before else None)
+        rules.check_etag(call.headers, before.etag if before else None)
         properties = rules.pool(
             call.body(), before.properties if before else None, service.control_plane_version
         )
@@ -139,7 +139,7 @@ def delete(call: Call) -> Answer:
         pool = find(call)
         if pool is None:
             return Answer(204)
-        conditions.check(call.headers, pool.etag)
+        rules.check_etag(call.headers, pool.etag)
         refuse_while_busy(call)
         if machines := service.machines.all(pool.name):
             names = ", ".join(machine.name for machine in machines)

@@ -39,7 +39,7 @@ TABLE = {
     "feature": Row(400, "PreviewFeatureNotRegistered", True),
     # deleteMachines with a name that the pool does not have
     "no such machine": Row(400, "InvalidParameter", False),
-    "pool has machines": Row(409, "OperationNotAllowed", False),
+    "pool has machines": Row(400, "BadRequest", False),
     "busy": Row(409, "OperationNotAllowed", True),
     "precondition": Row(412, "PreconditionFailed", True),
     "throttled": Row(429, "TooManyRequests", False),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a PUT of a pool or of a machine may hold."""
+"""What a PUT of a pool or of a machine may hold, and when it is carried out."""
 
 from __future__ import annotations
 
@@ -30,6 +30,11 @@ READ_ONLY = frozenset(
 # Pools of virtual machines are only a record here, so that a cluster can have pools of another type.
 SCALE_SET_POOL = {**POOL, "count": int, "vmSize": str, "osType": str}
 PATCHES = (versions.KUBERNETES, versions.KUBERNETES_OLD_PATCH, versions.KUBERNETES_OLD_MINOR)
+
+ABSENT = (
+    "Resource not found but ETag header is provided. If this is a request to create, please do not provide "
+    "ETag."
+)
 
 
 def pool_name(name: str) -> str:
@@ -159,3 +164,23 @@ def _unknown(name: str, path: str, known: Iterable[str] = ()) -> Exception:
 
 def _wrong_type(path: str, wanted: type) -> Exception:
     return refuse("json type", f"UnmarshalEntity encountered error: {path} is not of type {wanted.__name__}.")
+
+
+def _tags(header: str) -> list[str]:
+    """The eTags of a header: quoted, as the SDK sends them, or bare."""
+    return [one.strip().removeprefix("W/").strip('"') for one in header.split(",")]
+
+
+def check_etag(headers: Mapping[str, str], etag: str | None) -> None:
+    """Refuse a write whose If-Match or If-None-Match does not hold; etag is None where there is nothing."""
+    if wanted := headers.get("if-match"):
+        if etag is None:
+            raise refuse("precondition", ABSENT)
+        if etag not in _tags(wanted) and "*" not in _tags(wanted):
+            raise refuse(
+                "precondition",
+                f"Etag provided in if-match header {wanted} does not match etag {etag} of resource.",
+            )
+    unwanted = headers.get("if-none-match")
+    if unwanted and etag is not None and ("*" in _tags(unwanted) or etag in _tags(unwanted)):
+        raise refuse("precondition", f"Resource exists with etag {etag}, if-none-match is {unwanted}.")

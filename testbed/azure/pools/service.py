@@ -16,12 +16,12 @@ import requests
 from testbed.azure.arm.throttle import Throttle
 from testbed.azure.database import Database
 from testbed.azure.place import Place
-from testbed.azure.pools import acts, bootstrap, outcome
+from testbed.azure.pools import acts, bootstrap
 from testbed.azure.pools.acts import Act
 from testbed.azure.pools.budget import at_once, one_by_one
 from testbed.azure.pools.nodes import Nodes
 from testbed.azure.pools.rules import full_version
-from testbed.azure.pools.store import Machine, Machines, Pool, Pools
+from testbed.azure.pools.store import Machine, Machines, Pool, Pools, end_operation
 from testbed.azure.provider.cluster import Cluster
 from testbed.errors import TestbedError
 
@@ -101,7 +101,7 @@ class Service:
                     shown = {"code": error[1], "message": error[2]} if error else None
                     state = error[0] if error else "Succeeded"
                     self.pools.write(replace(now, current_version=version, state=state, error=shown))
-            outcome.end(self._database, operation, error)
+            end_operation(self._database, operation, error)
 
         self._start(act, work, finish)
 
@@ -113,14 +113,14 @@ class Service:
             with lock:
                 waiting.discard(name)
                 if not waiting:
-                    outcome.end(self._database, operation)
+                    end_operation(self._database, operation)
 
         def begin(machine: Machine) -> None:
             act = self._act("delete", pool)
 
             def finish(error: tuple[str, str, str] | None) -> None:
                 if error and machine.name in waiting:
-                    outcome.end(self._database, operation, error)
+                    end_operation(self._database, operation, error)
 
             def work() -> None:
                 acts.delete(act, self._nodes(), machine, lambda: through(machine.name))
@@ -138,7 +138,7 @@ class Service:
                 shown = {"code": error[1], "message": error[2]}
                 self.pools.write(replace(pool, state="Failed", error=shown))
         for row in self._database.rows("SELECT id FROM operations WHERE ends > 1e300"):  # the infinite ones
-            outcome.end(self._database, row["id"], error)
+            end_operation(self._database, row["id"], error)
 
     def stop(self) -> None:
         """End all acts, wherever they are; the next ones are not affected."""

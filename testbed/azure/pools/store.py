@@ -171,3 +171,11 @@ class Machines:
         self._database.change(
             "DELETE FROM pool_machines WHERE pool = ? AND name = ?", pool.lower(), name.lower()
         )
+
+
+def end_operation(database: Database, operation: str, error: tuple[str, str, str] | None = None) -> None:
+    """End an operation well, or with (status, code, message); status is Failed or Canceled."""
+    with database.together():
+        if error:
+            database.change("REPLACE INTO operation_errors VALUES (?, ?, ?, ?)", operation, *error)
+        database.change("UPDATE operations SET ends = ? WHERE id = ?", time.time(), operation)

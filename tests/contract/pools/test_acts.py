@@ -146,6 +146,7 @@ def test_one_operation_at_a_time(azure: Azure, calls: Calls, joined: dict[str, s
         "testbed", "testbed", POOL, calls.pool_body(orchestrator_version=NEW)
     )
     assert calls.pool().provisioning_state == "Upgrading"
+    assert calls.sdk.managed_clusters.get("testbed", "testbed").provisioning_state == "Updating"
     for call in (
         lambda: calls.put_pool("other"),
         lambda: calls.put_pool(max_pods=50),

@@ -95,12 +95,10 @@ def test_a_change_by_another_is_noticed(calls: Calls, pool: Any) -> None:
     with pytest.raises(ResourceModifiedError) as caught:
         calls.put_machine("edge-1", **GOAL, **ours)
     assert refused(caught) == (412, "PreconditionFailed")
-    with pytest.raises(HttpResponseError) as caught:
-        calls.put_machine("edge-1", match_condition=MatchConditions.IfMissing)
-    assert caught.value.status_code == 412
-    with pytest.raises(HttpResponseError) as caught:
-        calls.put_machine("edge-9", match_condition=MatchConditions.IfPresent)
-    assert caught.value.status_code == 412
+    for name, condition in (("edge-1", MatchConditions.IfMissing), ("edge-9", MatchConditions.IfPresent)):
+        with pytest.raises(HttpResponseError) as unmet:
+            calls.put_machine(name, match_condition=condition)
+        assert unmet.value.status_code == 412
 
 
 @pytest.mark.parametrize("form", ['"{}"', "{}", 'W/"{}"', "*"])
@@ -112,7 +110,7 @@ def test_forms_of_if_match(azure: Azure, sdk: Worker, calls: Calls, pool: Any, f
 
     def put(value: str) -> int:
         version = {"api-version": "2026-05-02-preview"}
-        return clients.try_send("PUT", path, body, headers={"If-Match": value}, **version).status_code
+        return clients.try_with({"If-Match": value}, "PUT", path, body, **version).status_code
 
     assert put(form.format(tag)) == 200
     if form != "*":

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -157,9 +158,12 @@ def test_features(azure: Azure, sdk: Worker, calls: Calls, pool: Any, name: str,
     assert state() == "Registered"
     azure.settings(**{setting: False})
     assert state() == "NotRegistered"
-    call = calls.bootstrap_data if setting == "flex_node_feature" else lambda: calls.put_machine("edge-1")
+    concerned: dict[str, Callable[[], Any]] = {
+        "flex_node_feature": calls.bootstrap_data,
+        "machine_feature": lambda: calls.put_machine("edge-1"),
+    }
     with pytest.raises(HttpResponseError) as caught:
-        call()
+        concerned[setting]()
     assert refused(caught) == (400, "PreviewFeatureNotRegistered")
     missing = clients.try_send(
         "GET", FEATURES.format(azure.subscription_id, "None"), **{"api-version": "2021-07-01"}

@@ -65,7 +65,8 @@ class Bed:
         self.tokens: list[str] = []
         self.published: dict[str, Any] = {}
         self.cluster = SimpleNamespace(bootstrap_token=self.bootstrap_token)
-        self.azure = SimpleNamespace(cluster_id="/subscriptions/s/managedClusters/plant")
+        pools = SimpleNamespace(ensure=lambda: {"name": "aksflexnodes"})
+        self.azure = SimpleNamespace(cluster_id="/subscriptions/s/managedClusters/plant", pools=pools)
         self.blob = SimpleNamespace(account_url="https://10.213.7.9:10000/blobs", account_key="a2V5")
 
     def bootstrap_token(self) -> str:
@@ -146,6 +147,7 @@ def test_sources_in_azure_know_the_cluster_and_no_token(bed: Bed, source: str) -
     assert bed.tokens == []
     assert ("flexnode_blob_account_key" in found) == (source == "blob")
     assert ("flexnode_config_url_ca_cert" in found) == (source in ("rp", "blob"))
+    assert found.get("flexnode_pool") == ("aksflexnodes" if source == "machines" else None)
 
 
 @pytest.mark.parametrize("source", SOURCES)
