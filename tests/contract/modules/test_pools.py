@@ -198,7 +198,7 @@ def test_roles_at_the_pool(azure: Azure, person: Callable[..., Person]) -> None:
     azure.pools.put(POOL)
     manager, machine = person("Role Based Access Control Administrator"), person()
     node = {"name": "edge-1", "principal_id": machine.principal.object_id, "pool": POOL}
-    options = {"cluster_id": azure.cluster_id, "nodes": [node]}
+    options: dict[str, Any] = {"cluster_id": azure.cluster_id, "nodes": [node]}
     made = manager.do("flexnode_role_assignment", **options)
     assert [(one["action"], one["role_id"]) for one in made["assignments"]] == [("created", AGENT)]
     assert made["assignments"][0]["scope"] == f"{azure.cluster_id}/agentPools/{POOL}"
