@@ -61,14 +61,14 @@ def test_a_pool_is_created_changed_and_deleted_each_planned_first_each_twice(
     def pool(*, check: bool = False, **more: Any) -> dict[str, Any]:
         return contributor.do("flexnode_pool", check=check, **place(contributor, **more))
 
-    wanted = {"max_pods": 60, "labels": {"site": "lab"}, "taints": [], "max_unavailable": "1"}
+    wanted: dict[str, Any] = {"max_pods": 60, "labels": {"site": "lab"}, "taints": [], "max_unavailable": "1"}
     assert pool(check=True, **wanted)["changed"]
     assert azure.pools.find(POOL) is None
     assert pool(**wanted)["pool"]["type"] == "FlexNodes"
     assert not pool(**wanted)["changed"]
     assert azure.pools.get(POOL)["properties"]["nodeLabels"]["site"] == "lab"
 
-    tainted = {"taints": ["site=lab:NoSchedule"]}
+    tainted: dict[str, Any] = {"taints": ["site=lab:NoSchedule"]}
     assert pool(check=True, **tainted)["diff"]["after"]["taints"] == ["site=lab:NoSchedule"]
     assert pool(**tainted)["changed"]
     assert not pool(**tainted)["changed"]
