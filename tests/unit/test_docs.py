@@ -252,6 +252,7 @@ def test_example_inventories_have_the_group_and_the_source(name: str) -> None:
             "url",
             "cluster",
             "rp",
+            "machines",
         )
 
 

@@ -61,14 +61,14 @@ def test_a_pool_is_created_changed_and_deleted_each_planned_first_each_twice(
     def pool(*, check: bool = False, **more: Any) -> dict[str, Any]:
         return contributor.do("flexnode_pool", check=check, **place(contributor, **more))
 
-    wanted = {"max_pods": 60, "labels": {"site": "lab"}, "taints": [], "max_unavailable": "1"}
+    wanted: dict[str, Any] = {"max_pods": 60, "labels": {"site": "lab"}, "taints": [], "max_unavailable": "1"}
     assert pool(check=True, **wanted)["changed"]
     assert azure.pools.find(POOL) is None
     assert pool(**wanted)["pool"]["type"] == "FlexNodes"
     assert not pool(**wanted)["changed"]
     assert azure.pools.get(POOL)["properties"]["nodeLabels"]["site"] == "lab"
 
-    tainted = {"taints": ["site=lab:NoSchedule"]}
+    tainted: dict[str, Any] = {"taints": ["site=lab:NoSchedule"]}
     assert pool(check=True, **tainted)["diff"]["after"]["taints"] == ["site=lab:NoSchedule"]
     assert pool(**tainted)["changed"]
     assert not pool(**tainted)["changed"]
@@ -154,7 +154,7 @@ def test_slow_operations_are_waited_for(azure: Azure, contributor: Person) -> No
 
 
 def test_throttling_is_obeyed(azure: Azure, agent: Person) -> None:
-    azure.settings(bootstrap_data_burst=1, bootstrap_data_rate=0.5)
+    azure.settings(bootstrap_data_burst=1, bootstrap_data_rate=0.1)
     for _call in range(2):
         assert agent.do("flexnode_bootstrap_data", **place(agent))["document"]
     assert calls(azure, agent, "POST", "/listBootstrapData") > 2, "one was refused and repeated"
@@ -198,7 +198,7 @@ def test_roles_at_the_pool(azure: Azure, person: Callable[..., Person]) -> None:
     azure.pools.put(POOL)
     manager, machine = person("Role Based Access Control Administrator"), person()
     node = {"name": "edge-1", "principal_id": machine.principal.object_id, "pool": POOL}
-    options = {"cluster_id": azure.cluster_id, "nodes": [node]}
+    options: dict[str, Any] = {"cluster_id": azure.cluster_id, "nodes": [node]}
     made = manager.do("flexnode_role_assignment", **options)
     assert [(one["action"], one["role_id"]) for one in made["assignments"]] == [("created", AGENT)]
     assert made["assignments"][0]["scope"] == f"{azure.cluster_id}/agentPools/{POOL}"
