@@ -117,10 +117,10 @@ def test_explicit_settings_that_differ_go_to_azure(edge: Edge, capsys: Captured)
     etag = edge.arm.goal(orchestratorVersion="1.34.4", maxPods=75, nodeLabels={"rack": "7"})
     edge.settings({"node": {"labels": {"site": "lab-2"}}})
     assert edge.join() == 0
-    assert "update machine edge-1: label site=lab-2" in capsys.readouterr().out
+    assert "update machine edge-1: label site=lab-2, remove label rack" in capsys.readouterr().out
     (put,) = [one for one in edge.arm.server.requests if one.method == "PUT"]
     assert put.headers["If-Match"] == f'"{etag}"'
-    assert put.json["properties"]["kubernetes"]["nodeLabels"] == {"rack": "7", "site": "lab-2"}
+    assert put.json["properties"]["kubernetes"]["nodeLabels"] == {"site": "lab-2"}, "and not rack any more"
     assert edge.node["metadata"]["labels"]["site"] == "lab-2"
     assert edge.source()["configVersion"] != etag
 
@@ -139,12 +139,11 @@ def test_max_pods_of_an_existing_machine_is_an_error_that_says_recreate(edge: Ed
 def test_a_machine_that_someone_else_changes_meanwhile_is_read_again(edge: Edge) -> None:
     edge.arm.goal(orchestratorVersion="1.34.4", maxPods=75)
     edge.settings({"node": {"labels": {"site": "lab-2"}}})
-    edge.arm.meanwhile = [{"nodeLabels": {"rack": "7"}}]
+    edge.arm.meanwhile = [{"nodeTaints": ["a=b:NoSchedule"]}]
     assert edge.join() == 0
-    assert [body["properties"]["kubernetes"]["nodeLabels"] for body in edge.arm.bodies(PUT)] == [
-        {"site": "lab-2"},
-        {"rack": "7", "site": "lab-2"},
-    ]
+    first, second = (body["properties"]["kubernetes"] for body in edge.arm.bodies(PUT))
+    assert "nodeTaints" not in first
+    assert (second["nodeLabels"], second["nodeTaints"]) == ({"site": "lab-2"}, ["a=b:NoSchedule"])
 
 
 def test_a_machine_that_is_changed_again_and_again_is_an_error(edge: Edge, capsys: Captured) -> None:
@@ -168,6 +167,20 @@ def test_throttling_is_obeyed(edge: Edge, capsys: Captured) -> None:
     assert edge.join() == 0
     assert len([nap for nap in edge.machine.clock.naps if 17 <= nap <= 20]) == 3
     assert "too many requests" in capsys.readouterr().out
+
+
+def test_another_operation_on_the_pool_is_waited_for(edge: Edge, capsys: Captured) -> None:
+    busy = arm_error(409, "OperationNotAllowed", "another operation is in progress")
+    edge.arm.next = {PUT: [busy, busy]}
+    assert edge.join() == 0
+    assert "waiting for another operation on the pool" in capsys.readouterr().out
+    assert main(["unbootstrap"], edge.machine.host) == 0
+    edge.arm.answers[PUT] = busy
+    edge.arm.machines.clear()
+    assert edge.join() == 1
+    error = capsys.readouterr().err
+    assert error.startswith("FLEX-1111")
+    assert "another operation is in progress" in error
 
 
 def test_throttling_that_does_not_end_is_an_error(edge: Edge, capsys: Captured) -> None:

@@ -28,6 +28,7 @@ TIMEOUT = 60.0  # seconds of one attempt
 ATTEMPTS = 5  # at a server that does not answer, or answers 5xx
 PAUSE, LONGEST_PAUSE = 5.0, 60.0
 THROTTLED_SECONDS = 1800.0  # in all, while Azure says that there are too many requests
+BUSY_SECONDS = 300.0  # in all, while another operation runs on the pool (an upgrade takes longer: an error)
 ROLE_SECONDS = 900.0  # in all, while a new role assignment is not effective yet
 REPORT_EVERY = 60.0
 TRANSIENT = (0, 408, 500, 502, 503, 504)
@@ -114,8 +115,9 @@ class PoolClient:
             except HttpFailure as failure:
                 now = self.clock.monotonic()
                 failures += failure.status in TRANSIENT
-                limit = {429: THROTTLED_SECONDS, 403: self.role_seconds}.get(failure.status, 0.0)
-                if failure.final and failure.status != 403:
+                limits = {429: THROTTLED_SECONDS, 409: BUSY_SECONDS, 403: self.role_seconds}
+                limit = limits.get(failure.status, 0.0)
+                if failure.final and not limit:
                     raise
                 if (limit and now - began >= limit) or failures >= ATTEMPTS:
                     raise
@@ -146,6 +148,8 @@ class PoolClient:
             self.say(self._role_line())
         elif failure.status == 429:
             self.say(f"Azure asks to wait: too many requests ({spent:.0f} of {limit:g} s)")
+        elif failure.status == 409:
+            self.say(f"waiting for another operation on the pool ({spent:.0f} of {limit:g} s)")
         else:
             self.say(f"{failure.url}: {failure.reason}; trying again")
 

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ...config.document import merge
@@ -58,7 +58,7 @@ class Pool:
                 answer = self.client.put_machine(self.name, body_of(wanted), {"If-None-Match": "*"})
             else:
                 goal = self.settled(found)
-                wanted = goal_of_document(merge(goal.over(document), self.over))
+                wanted = goal_of_document(merge(self.base(goal, document), self.over))
                 differs = changes(goal, wanted)
                 if self.dry or not differs:
                     return goal
@@ -71,6 +71,15 @@ class Pool:
             where=f"{self.client.pool}/machines/{self.name}",
             why="it differed from what was read, twice",
         )
+
+    def base(self, goal: Goal, document: Mapping[str, Any]) -> dict[str, Any]:
+        """What explicit settings are laid over: the goal of the machine; but labels over those of the pool.
+
+        So a label that is removed from the settings is removed from the machine, too.
+        """
+        labels = (self.over.get("node") or {}).get("labels")
+        own = goal if labels is None else replace(goal, labels=goal_of_document(document).labels)
+        return own.over(document)
 
     def settled(self, found: Reply) -> Goal:
         """The goal of a machine; waits while Azure is still writing it."""
