@@ -34,13 +34,10 @@ from .node.procedures.arc.registration import (
     unregister,
 )
 from .node.procedures.arc.roles import (
-    EVERY_ROLE,
-    POOL_ROLE,
     PROFILES,
     ROLES,
     Grants,
     Missing,
-    missing_at_pool,
     missing_bindings,
     missing_roles,
     needed,
@@ -64,7 +61,7 @@ OPTIONS: Mapping[str, Mapping[str, Any]] = {
     "cluster_id": {"type": "str"},
     "pool": {"type": "str"},
     "profile": {"type": "str", "choices": list(PROFILES), "default": "certificate"},
-    "roles": {"type": "list", "elements": "str", "choices": list(EVERY_ROLE)},
+    "roles": {"type": "list", "elements": "str", "choices": list(ROLES)},
     "server_url": {"type": "str"},
     "ca_cert_data": {"type": "str"},
     "node_name": {"type": "str"},
@@ -172,13 +169,11 @@ def _missing(params: Params, host: Host, arm: str, progress: list[str], wait: in
     identity = own_identity(host)
     grants = Grants(identity, arm, HttpClient(proxies=_proxies(params), clock=host.clock))
     pool, cluster = str(params["pool"] or ""), str(params["cluster_id"])
+    scope = pool_id(cluster, pool) if pool else cluster
     roles = params["roles"] if params["roles"] is not None else needed(params["profile"], pool=bool(pool))
-    at_cluster = [role for role in roles if role in ROLES]
 
     def query_missing() -> list[Missing]:
-        missing = missing_roles(grants, identity, cluster, at_cluster)
-        if pool and POOL_ROLE.key in roles:
-            missing += missing_at_pool(grants, identity, pool_id(cluster, pool))
+        missing = missing_roles(grants, identity, scope, roles)
         # Azure's role comes first: it takes effect in the cluster through Azure.
         if any(one.role_id == ROLES["rbac-cluster-admin"].id for one in missing):
             return missing

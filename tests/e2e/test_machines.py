@@ -250,6 +250,11 @@ def ten(site: Site, machines: MachineMaker) -> Sequence[PoolMember]:
 class TestPush:
     """Source machines in an inventory, and the playbooks."""
 
+    def test_preflight_creates_nothing(self, bed: Testbed, site: Site, ten: Sequence[PoolMember]) -> None:
+        run = fleet.succeeded(site.play("preflight", site.inventory("three", ten[:2])))
+        assert "FLEX-" not in run.output
+        assert [*site.calls("PUT", ANY), *site.calls("POST", DATA)] == []
+
     def test_ten_hosts(self, bed: Testbed, site: Site, ten: Sequence[PoolMember]) -> None:
         """One request for bootstrap data, one list, ten PUTs; Arc's role at the pool takes a while."""
         bed.azure.settings(rbac_delay=10)
@@ -270,6 +275,16 @@ class TestPush:
         assert {one.name: run.changed(one.name) for one in ten} == {one.name: 0 for one in ten}, run.output
         assert [*site.calls("PUT", ANY), *site.calls("POST", DATA)] == []
         assert {one.name: (fleet.main_pids(one.machine), one.goal()["eTag"]) for one in ten} == before
+
+    def test_the_list_shows_machines_and_nodes(
+        self, bed: Testbed, site: Site, ten: Sequence[PoolMember]
+    ) -> None:
+        options = (f"flexnode_cluster_id={bed.azure.cluster_id}", f"flexnode_pool={POOL}")
+        extra = [word for option in options for word in ("--extra-vars", option)]
+        run = fleet.succeeded(site.play("config_list", site.inventory("ten", ten), *extra))
+        (line,) = [line for line in run.output.splitlines() if f"{ten[9].name} " in line]
+        assert line.count(NEW) == 2, line  # the goal, and the kubelet
+        assert "Succeeded" in line
 
     def test_explicit_settings_are_written_once_and_reach_the_node(
         self, bed: Testbed, site: Site, ten: Sequence[PoolMember]

@@ -176,6 +176,7 @@ class TestVersions:
         one.polled(3)
         assert one.uid() != before[one.name]  # registered again, and not tried again since
         one.follows(one.set_goal(orchestratorVersion=NEW))
+        assert bed.azure.pools.upgrade(NEW, POOL)["properties"]["provisioningState"] == "Succeeded"
 
 
 class TestCertificate:

@@ -330,3 +330,25 @@ def test_preflight_tells_all_of_a_pool_and_of_the_machines(pools: Stage) -> None
     (given,) = asked(pools, "flexnode_preflight_info")
     assert (given["stage"], given["purpose"]) == ("host", "prepare"), "the API server is not known"
     assert not asked(pools, "flexnode_machine") + asked(pools, "flexnode_bootstrap_data")
+
+
+def test_taints_without_rights_in_the_cluster_are_left_to_aks(pools: Stage) -> None:
+    taint = {"key": "a", "value": "b", "effect": "NoSchedule"}
+    pools.answer(
+        flexnode_machine={"changed": True, "machines": [machine("a")]},
+        flexnode_reconcile={**JOINED, "taints": {"set": [taint], "remove": []}},
+        flexnode_node={"failed": True, "msg": "FLEX-1702: no"},
+    )
+    pools.play("aks.flexnode.bootstrap", hosts("a"))
+    assert pools.status == 0, pools.output
+    assert "AKS changes them by the goal of the machine in its pool" in pools.output
+    assert "kubectl taint nodes a a=b:NoSchedule" in pools.output
+
+
+def test_other_sources_of_the_same_run_are_not_checked_twice(pools: Stage) -> None:
+    pools.answer(flexnode_machine={"changed": True, "machines": [machine("a")]})
+    other = {"b": {"flexnode_config_source": "inline"}}
+    pools.play("aks.flexnode.bootstrap", {**hosts("a"), **other})
+    assert pools.status == 0, pools.output
+    assert len(asked(pools, "flexnode_preflight_info")) == 1
+    assert len(asked(pools, "flexnode_reconcile")) == 2

@@ -15,7 +15,7 @@ from typing import Any
 from ...node.node_object.rights import APPROVAL, BOOTSTRAPPER
 from ...node.procedures.arc.agent import Registration
 from ...node.procedures.arc.errors import ArcElsewhere
-from ...node.procedures.arc.roles import ROLES
+from ...node.procedures.arc.roles import OF_POOL, ROLES
 from ..azure.roles.assignments import known_role
 
 Json = Mapping[str, Any]
@@ -160,5 +160,5 @@ def _roles(machine: ArcMachine, state: str) -> list[str] | None:
     if state == "absent":
         return None  # all that were assigned by this collection, whichever they are
     kept = {role.id for role in map(known_role, wanted) if role}
-    # Only those at the cluster: what is needed at a pool stays there.
-    return [key for key, role in ROLES.items() if role.id not in kept]
+    # Of those at the cluster: what is needed at a pool stays there.
+    return [key for key, role in ROLES.items() if role.id not in kept and key not in OF_POOL]

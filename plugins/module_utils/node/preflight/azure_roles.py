@@ -11,7 +11,7 @@ from typing import Any
 from ..config.model import NodeConfig
 from ..identity.choice import PURPOSES as SERVES
 from ..identity.choice import Purpose, method_for
-from ..procedures.arc.roles import POOL_ROLE, ROLES, Role, allowed, needed
+from ..procedures.arc.roles import ROLES, Role, allowed, needed
 from ..sources.machines import pool_id
 
 Grant = Mapping[str, Any]  # the permissions of one role assignment, as ARM lists them
@@ -19,37 +19,37 @@ PURPOSES = {
     "reader": "the node reads the cluster and its own configuration with it",
     "rbac-cluster-admin": "the kubelet uses the cluster with its Entra token",
     "cluster-admin": "the node reads the cluster's endpoint and CA with it",
-    "flex-node-agent": "the node reads its pool and its machine with it",
+    "flex-node-agent": "the node reads and follows its machine in the pool with it",
 }
+
+
+def scope_of(config: NodeConfig) -> str:
+    """Where the roles are needed: at the FlexNodes pool of the node, else at its cluster."""
+    cluster, pool = str(config.cluster_id), config.azure.target_agent_pool_name
+    return pool_id(cluster, pool) if pool else cluster
 
 
 def needed_by(config: NodeConfig) -> dict[Purpose, tuple[Role, ...]]:
     """The roles that each identity needs on the cluster; none without an Azure identity."""
-    monitored = config.continuous_monitoring
+    monitored, of_pool = config.continuous_monitoring, config.azure.target_agent_pool_name is not None
     roles: dict[Purpose, tuple[str, ...]] = {
         # A kubelet with tokens does not add roles to the node's own identity.
-        "azure": needed("certificate", monitored=monitored, purposes=("azure",)),
-        "kubernetes": needed(config.kubernetes_auth.profile, monitored=monitored, purposes=("kubernetes",)),
+        "azure": needed("certificate", monitored=monitored, purposes=("azure",), pool=of_pool),
+        "kubernetes": needed(
+            config.kubernetes_auth.profile, monitored=monitored, purposes=("kubernetes",), pool=of_pool
+        ),
     }
-    known = {**ROLES, POOL_ROLE.key: POOL_ROLE}
-    if config.azure.target_agent_pool_name and monitored:
-        roles["azure"] = (POOL_ROLE.key,)  # it follows its machine, and does not read the cluster
     return {
-        purpose: tuple(known[key] for key in roles[purpose])
+        purpose: tuple(ROLES[key] for key in roles[purpose])
         for purpose in SERVES
-        if method_for(config, purpose)
+        # A machine of a pool that does not follow it gets all it needs from the controller.
+        if method_for(config, purpose) and (monitored or not of_pool)
     }
 
 
 def missing_roles(granted: Sequence[Grant], needed: Iterable[Role]) -> tuple[Role, ...]:
     """The roles that are not granted, by that role or by a wider one."""
     return tuple(role for role in needed if not allowed(granted, role.permission, data=role.data))
-
-
-def scope_of(role: Role, config: NodeConfig) -> str:
-    """Where a role is assigned: at the pool, or on the cluster."""
-    cluster, pool = str(config.cluster_id), config.azure.target_agent_pool_name
-    return pool_id(cluster, pool) if pool and role is POOL_ROLE else cluster
 
 
 def assignment_command(role: Role, principal_id: str, scope: str) -> str:

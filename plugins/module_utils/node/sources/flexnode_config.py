@@ -62,8 +62,11 @@ class Reply:
 
     @property
     def error(self) -> tuple[str, str]:
-        """The code and the message of an error; empty if it is not one of Azure's."""
-        error = self.document.get("error")
+        """The code and the message of an error; empty if it is not one of Azure's.
+
+        Errors of AKS itself come without the envelope `error`.
+        """
+        error = self.document.get("error", self.document)
         if not isinstance(error, dict):
             return "", ""
         return str(error.get("code") or ""), str(error.get("message") or "")

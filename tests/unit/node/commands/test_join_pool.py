@@ -17,7 +17,7 @@ from tests.unit.node.config.test_samples import CLUSTER
 from tests.unit.node.fake_arm import arm_error
 from tests.unit.node.fake_pool import GET, LIST_DATA, OWN, POOL, PUT, Edge, an_edge
 from tests.unit.node.fakes import Machine
-from tests.unit.node.servers import Answer, Pki
+from tests.unit.node.servers import Answer, Pki, answer_json
 from tests.unit.node.sites import CONFIG, TOKEN
 
 Captured = pytest.CaptureFixture[str]
@@ -218,6 +218,11 @@ def test_a_role_that_is_never_assigned_is_an_error_with_the_line_to_type(
     [
         (arm_error(404, "ResourceNotFound", "edge was not found"), "FLEX-1113", "--vm-set-type FlexNodes"),
         (arm_error(400, "BadRequest", "not a FlexNodes pool"), "FLEX-1113", "not a FlexNodes pool"),
+        (
+            answer_json({"code": "BadRequest", "message": "as AKS itself says it"}, 400),
+            "FLEX-1113",
+            "as AKS itself",
+        ),
         (Answer(b"<html>", 200), "FLEX-1103", "a proxy or a portal"),
         (arm_error(500, "InternalServerError"), "FLEX-1103", "HTTP 500"),
         (Answer(b"", 302, {"Location": "https://elsewhere.test/"}), "FLEX-1103", "not followed"),

@@ -15,15 +15,13 @@ from ansible_collections.aks.flexnode.plugins.module_utils.node.preflight.azure_
     assignment_command,
     missing_roles,
     needed_by,
+    scope_of,
 )
-from ansible_collections.aks.flexnode.plugins.module_utils.node.procedures.arc.roles import (
-    POOL_ROLE,
-    ROLES,
-    Role,
-)
+from ansible_collections.aks.flexnode.plugins.module_utils.node.procedures.arc.roles import ROLES, Role
 from tests.unit.node.config.test_samples import CLUSTER, PRINCIPAL, TENANT, TOKEN, joining
 
-ALL = READER, RBAC_CLUSTER_ADMIN, CLUSTER_ADMIN = tuple(ROLES.values())
+ALL = READER, RBAC_CLUSTER_ADMIN, CLUSTER_ADMIN = tuple(ROLES.values())[:3]
+OF_POOL = ROLES["flex-node-agent"]
 AKS = "Microsoft.ContainerService/managedClusters"
 
 
@@ -73,8 +71,6 @@ TOKEN_AND_IDENTITY: dict[str, Any] = {
     "azure": {"servicePrincipal": PRINCIPAL, "tenantId": TENANT, "bootstrapToken": {"token": TOKEN}}
 }
 
-IN_POOL: dict[str, Any] = {"azure": {**TOKEN_AND_IDENTITY["azure"], "targetAgentPoolName": "edge"}}
-
 
 @pytest.mark.parametrize(
     ("changes", "needed"),
@@ -86,8 +82,14 @@ IN_POOL: dict[str, Any] = {"azure": {**TOKEN_AND_IDENTITY["azure"], "targetAgent
         ({**IDENTITY, "kubernetesAuth": {"profile": "token"}, "continuousMonitoring": True}, ALL),
         ({**TOKEN_AND_IDENTITY, "continuousMonitoring": True}, (READER,)),
         (TOKEN_AND_IDENTITY, ()),
-        (IN_POOL, ()),
-        ({**IN_POOL, "continuousMonitoring": True}, (POOL_ROLE,)),
+        ({"azure": {**TOKEN_AND_IDENTITY["azure"], "targetAgentPoolName": "edge"}}, ()),
+        (
+            {
+                "azure": {**TOKEN_AND_IDENTITY["azure"], "targetAgentPoolName": "edge"},
+                "continuousMonitoring": True,
+            },
+            (OF_POOL,),
+        ),
     ],
 )
 def test_what_each_choice_needs(changes: dict[str, Any], needed: tuple[Role, ...]) -> None:
@@ -102,6 +104,12 @@ def test_the_command_names_who_what_and_where() -> None:
     )
     assert "OBJECT_ID_OF_THE_IDENTITY" in assignment_command(READER, "", CLUSTER)
     assert assignment_command(READER, "x", "/rg(1)/plant").endswith("--scope '/rg(1)/plant'")
+
+
+def test_roles_of_a_pool_are_needed_there() -> None:
+    pool = {"azure": {**TOKEN_AND_IDENTITY["azure"], "targetAgentPoolName": "edge"}}
+    assert scope_of(parse(joining(pool))) == f"{CLUSTER}/agentPools/edge"
+    assert scope_of(parse(joining({}))) == CLUSTER
 
 
 def test_each_identity_needs_what_it_serves() -> None:

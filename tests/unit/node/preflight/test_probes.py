@@ -499,8 +499,8 @@ def test_who_may_not_ask_has_nothing(
 @pytest.mark.parametrize(
     ("answer", "granted", "unread"),
     [
-        (answer_json({"name": "edge-1"}), 1, ""),
-        (answer_json({"error": {"code": "ResourceNotFound", "message": ""}}, 404), 1, ""),
+        (answer_json({"value": []}), 1, ""),
+        (answer_json({"welcome": "to the hotel"}), None, "not Azure Resource Manager"),
         (answer_json({"error": {"code": "AuthorizationFailed"}}, 403), 0, ""),
         (Answer(b"<html>", 404), None, "HTTP 404"),
         (Answer(status=500), None, "HTTP 500"),
@@ -514,16 +514,17 @@ def test_what_an_identity_may_do_at_its_pool_is_found_by_doing_it(
     granted: int | None,
     unread: str,
 ) -> None:
-    """The role of a pool can't read permissions: the machine is read, whether it exists or not."""
+    """The role of a pool can't read permissions: its machines are listed, which every such role allows."""
     server, answers = arm
-    answers[f"{CLUSTER}/agentPools/edge/machines/edge-1"] = answer
+    answers[f"{CLUSTER}/agentPools/edge/machines"] = answer
     azure = {
         "servicePrincipal": PRINCIPAL,
         "resourceManagerEndpoint": server.url,
         "targetAgentPoolName": "edge",
     }
     asked = Asked(HttpClient(ca_pem=pki.ca_pem, attempts=1))
-    found = ask_azure(parse(joining({"azure": azure})), debian.host, lambda *_: Somebody(), asked)
+    document = joining({"continuousMonitoring": True, "azure": azure})
+    found = ask_azure(parse(document), debian.host, lambda *_: Somebody(), asked)
     access = found["azure"]
     assert (None if access.granted is None else len(access.granted)) == granted
     assert unread in access.why_unread

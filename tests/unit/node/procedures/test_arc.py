@@ -62,12 +62,10 @@ from ansible_collections.aks.flexnode.plugins.module_utils.node.procedures.arc.r
     unregister,
 )
 from ansible_collections.aks.flexnode.plugins.module_utils.node.procedures.arc.roles import (
-    POOL_ROLE,
     ROLES,
     Grants,
     Missing,
     allowed,
-    missing_at_pool,
     missing_bindings,
     missing_roles,
     needed,
@@ -687,26 +685,8 @@ def test_a_wait_for_roles_outlasts_troubles_that_pass() -> None:
 def test_what_each_profile_needs() -> None:
     assert needed("certificate", monitored=False) == ()
     assert needed("certificate") == ("reader",)
-    assert needed("token", monitored=False) == tuple(ROLES)
+    assert needed("token", monitored=False) == tuple(ROLES)[:3]
     assert needed("certificate", pool=True) == ("flex-node-agent",)
     assert needed("certificate", pool=True, purposes=("kubernetes",)) == ()
     assert needed("token", purposes=["kubernetes"]) == ("rbac-cluster-admin", "cluster-admin")
     assert needed("token", purposes=["azure"]) == ("reader",)
-
-
-POOL = f"{CLUSTER}/agentPools/edge"
-
-
-@pytest.mark.parametrize(("status", "missing"), [(200, []), (403, [POOL_ROLE.id])])
-def test_the_role_of_a_pool_is_found_by_using_it(pki: Pki, status: int, missing: list[str]) -> None:
-    """It can't read its own permissions."""
-    answer = answer_json(
-        {"value": []} if status == 200 else {"error": {"code": "AuthorizationFailed"}}, status
-    )
-    with serving(lambda _: answer, pki.server_context()) as server:
-        grants = Grants(Somebody(), server.url, HttpClient(ca_pem=pki.ca_pem, attempts=1))
-        found = missing_at_pool(grants, Somebody(), POOL)
-        asked = [request.path for request in server.requests]
-    assert [one.role_id for one in found] == missing
-    assert asked == [f"{POOL}/machines?api-version=2026-05-02-preview"]
-    assert all(one.command.endswith(f"--role {POOL_ROLE.id} --scope {POOL}") for one in found)

@@ -17,7 +17,7 @@ from ....node.config.types.setting import Refused
 from ....node.config.types.values import ArmId
 from ....node.errors import NOT_SET, ConfigInvalid, Problem
 from ....node.procedures.arc.agent import Registration
-from ....node.procedures.arc.roles import EVERY_ROLE, needed
+from ....node.procedures.arc.roles import ROLES, needed
 from ....node.procedures.assignments import name_of
 from ....node.sources.machines import POOL_PATTERN, pool_id
 from ...members import IN_OPTIONS, not_a_cluster
@@ -45,13 +45,13 @@ class Role:
         return f"{found[0] if found else ''}/providers/Microsoft.Authorization/roleDefinitions/{self.id}"
 
 
-KNOWN = {role.id: Role(role.id, role.name) for role in EVERY_ROLE.values()}
+KNOWN = {role.id: Role(role.id, role.name) for role in ROLES.values()}
 
 
 def known_role(text: str) -> Role | None:
     """The role of a short name, a name, a GUID or a definition's id; None: ask Azure."""
-    if text in EVERY_ROLE:
-        return KNOWN[EVERY_ROLE[text].id]
+    if text in ROLES:
+        return KNOWN[ROLES[text].id]
     last = text.rpartition("/")[2].lower() if text.startswith("/") else text.lower()
     if GUID.fullmatch(last):
         return KNOWN.get(last, Role(last, ""))

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from ...catalogue.artifacts import skew as version_skew
 from ...config.types.values import Version
 from ...node_object.rights import binding_command, roles_of
-from ...procedures.arc.roles import ACTS, POOL_ROLE, ROLES, Role
+from ...procedures.arc.roles import ACTS, ROLES, Role
 from ..azure_roles import PURPOSES, assignment_command, missing_roles, needed_by, scope_of
 from ..finding import Finding, Outcome, Unchecked, error, listed, warning
 from ..seen import Access, Situation, Source
@@ -181,7 +181,7 @@ def azure(now: Situation) -> Iterator[Outcome]:
             continue  # the same identity for both
         reported.append(access)
         served = {role for purpose, roles in needed.items() if found[purpose] is access for role in roles}
-        roles = [role for role in (*ROLES.values(), POOL_ROLE) if role in served]
+        roles = [role for role in ROLES.values() if role in served]
         yield from _identity(now, access, roles, kubelet=found.get("kubernetes") is access)
 
 
@@ -213,9 +213,9 @@ def _identity(now: Situation, access: Access, needed: Sequence[Role], *, kubelet
         yield error(
             "azure-role",
             f"the identity {access.principal_id or 'of this machine'} has no role {role.name} "
-            f"{'at the pool' if role is POOL_ROLE else 'on the cluster'}",
-            PURPOSES[role.key] if role is POOL_ROLE else f"it {PURPOSES[role.key]}",
-            assignment_command(role, access.principal_id, scope_of(role, now.config)),
+            f"{'at the pool' if now.config.azure.target_agent_pool_name else 'on the cluster'}",
+            f"it {PURPOSES[role.key]}",
+            assignment_command(role, access.principal_id, scope_of(now.config)),
         )
 
 

@@ -16,16 +16,12 @@ from ...errors import FlexNodeError
 from ...identity.choice import PURPOSES, Purpose, audience_for, method_for, source_of
 from ...identity.token import AccessToken, Identity, Source, claims
 from ...machine.clock import Clock
-from ...machine.facts import hostname
 from ...machine.host import Host
-from ...net.answer import HttpFailure
 from ...net.http_client import HttpClient
 from ...net.kube import KubeClient
 from ...node_object.rights import acts_of
-from ...procedures.arc.roles import POOL_ROLE, Grants
-from ...sources.flexnode_config import Reply, says_deleted, url_of
-from ...sources.machines import api_version, machine_id
-from ..azure_roles import Grant
+from ...procedures.arc.roles import Grants
+from ..azure_roles import scope_of
 from ..seen import Access
 from .parallel import together
 
@@ -101,33 +97,10 @@ def _access(
     if "kubernetes" in purposes:
         access = _with_rights(access, config, identity.token(audience_for(config, "kubernetes")), asked)
     try:
-        granted: list[Grant] = []
-        if config.azure.target_agent_pool_name:
-            granted += _at_pool(config, host, identity, asked.arm)
-        if "kubernetes" in purposes or not config.azure.target_agent_pool_name:
-            granted += Grants(identity, config.azure.resource_manager, asked.arm).at(str(config.cluster_id))
+        granted = Grants(identity, config.azure.resource_manager, asked.arm).at(scope_of(config))
     except FlexNodeError as error:
         return replace(access, why_unread=one_line(error))
-    except HttpFailure as failure:
-        return replace(access, why_unread=f"{failure.url}: {failure.reason}")
     return replace(access, granted=tuple(granted))
-
-
-def _at_pool(config: NodeConfig, host: Host, identity: Identity, arm: HttpClient) -> list[Grant]:
-    """What an identity may do at its pool, found by doing it: the role of a pool can't read permissions."""
-    pool, name = config.azure.target_agent_pool_name or "", config.node_name or hostname(host)
-    machine = machine_id(str(config.cluster_id), pool, name)
-    url = url_of(config.azure.resource_manager, machine, api_version(config))
-    token = identity.token(audience_for(config, "azure")).value
-    headers = {"Authorization": f"Bearer {token.reveal()}", "Accept": "application/json"}
-    try:
-        arm.request("GET", url, headers=headers)
-    except HttpFailure as failure:
-        if failure.status == HTTPStatus.FORBIDDEN:
-            return []
-        if not says_deleted(Reply(failure.status, failure.body), machine):
-            raise
-    return [{"actions": [POOL_ROLE.permission]}]
 
 
 def _with_rights(access: Access, config: NodeConfig, token: AccessToken, asked: Asked) -> Access:

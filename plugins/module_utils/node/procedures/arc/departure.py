@@ -15,14 +15,15 @@ from ...net.answer import HttpFailure
 from ...net.http_client import HttpClient
 from ...net.proxy import proxies
 from ...secret import Secret
+from ...sources.machines import ROLE as POOL_ROLE
 from ...sources.machines import pool_id
 from ..assignments import Assignments
 from .choice import installer_token
 from .record import Record
 from .registration import query, unregister
-from .roles import POOL_ROLE, ROLES
+from .roles import ROLES
 
-NAMES = {role.id: role.name for role in (*ROLES.values(), POOL_ROLE)}
+NAMES = {role.id: role.name for role in ROLES.values()}
 TIMEOUT, ATTEMPTS = 15.0, 3
 
 
@@ -69,7 +70,7 @@ def remove_roles(
         return None, [f"roles of this machine on {scope} were not checked: {error.what}: {error.why}"]
     except HttpFailure as failure:
         left = f"roles of this machine on {scope} were not checked: {failure.reason}"
-        remove = f"az role assignment delete --assignee {principal} --role {POOL_ROLE.id} --scope {scope}"
+        remove = f"az role assignment delete --assignee {principal} --role {POOL_ROLE} --scope {scope}"
         return own, [f"{left}; remove its role: {remove}" if pool else left]
     remains = []
     for one in created:

@@ -22,8 +22,8 @@ from ...net.answer import HttpFailure
 from ...net.http_client import HttpClient
 from ...net.kube import KubeClient
 from ...node_object.rights import acts_of, binding_command, roles_of
-from ...sources.machines import API_VERSION
-from ...sources.machines import ROLE as POOL_ROLE_ID
+from ...sources.machines import API_VERSION, POOLS
+from ...sources.machines import ROLE as POOL_ROLE
 from .errors import ArmUnusable, RolesMissing
 
 PERMISSIONS = "providers/Microsoft.Authorization/permissions?api-version=2022-04-01"
@@ -68,21 +68,21 @@ ROLES = {
             "0ab0b1a8-8aac-4efd-b8c2-3ee1fb270be8",
             f"{AKS}/listClusterAdminCredential/action",
         ),
+        # Of a FlexNodes pool, assigned there.
+        Role(
+            "flex-node-agent",
+            "Azure Kubernetes Service Flex Node Agent Role",
+            POOL_ROLE,
+            f"{AKS}/agentPools/listBootstrapData/action",
+        ),
     )
 }
-# Of a FlexNodes pool, at the pool. It has no right to read permissions: only a request shows that it works.
-POOL_ROLE = Role(
-    "flex-node-agent",
-    "Azure Kubernetes Service Flex Node Agent Role",
-    POOL_ROLE_ID,
-    f"{AKS}/agentPools/machines/read",
-)
-EVERY_ROLE = {**ROLES, POOL_ROLE.key: POOL_ROLE}
 PROFILES = ("certificate", "token")
 # Three roles let the kubelet authenticate with its Azure identity. With a certificate it needs none of them:
 # requesting one is a binding in the cluster. Reader lets the node poll its configuration.
 FOLLOWS = ("reader",)
 ACTS = ("rbac-cluster-admin", "cluster-admin")
+OF_POOL = ("flex-node-agent",)
 
 
 def needed(
@@ -98,7 +98,7 @@ def needed(
     pool: of a node of a FlexNodes pool, whose identity follows its machine and gets bootstrap data there.
     """
     if pool:
-        return (POOL_ROLE.key,) if "azure" in purposes else ()
+        return OF_POOL if "azure" in purposes else ()
     by_token = profile == "token"
     roles = {"azure": FOLLOWS if by_token or monitored else (), "kubernetes": ACTS if by_token else ()}
     return tuple(key for purpose in roles if purpose in purposes for key in roles[purpose])
@@ -160,6 +160,8 @@ class Grants:
 
     def at(self, scope: str) -> list[dict[str, Any]]:
         """All grants; may be empty."""
+        if POOLS.lower() in scope.lower():
+            return self._at_pool(scope)
         url: str = f"{self._arm}/{scope.strip('/')}/{PERMISSIONS}"
         found: list[dict[str, Any]] = []
         for _page in range(PAGES):
@@ -183,18 +185,31 @@ class Grants:
                 break
         return found
 
-    def allows_machines(self, pool: str) -> bool:
-        """Whether the identity may read the machines of a pool, found by reading them."""
-        url = f"{self._arm}/{pool.strip('/')}/machines?api-version={API_VERSION}"
+    def _at_pool(self, scope: str) -> list[dict[str, Any]]:
+        """What an identity may do at a pool, found by doing it: the role of a pool can't read permissions.
+
+        The request is allowed by that role and wider ones; it creates nothing, as listBootstrapData would.
+        """
+        url = f"{self._arm}/{scope.strip('/')}/machines?api-version={API_VERSION}"
         token = self._identity.token(self.audience).value
         headers = {"Authorization": f"Bearer {token.reveal()}", "Accept": "application/json"}
         try:
-            self._client.request("GET", url, headers=headers)
+            answer = json.loads(self._client.request("GET", url, headers=headers).body)
+            found = isinstance(answer, dict) and isinstance(answer.get("value"), list)
         except HttpFailure as failure:
             if failure.status == 403:
-                return False
-            raise self._explained(failure, pool) from failure
-        return True
+                return []
+            raise self._explained(failure, scope) from failure
+        except ValueError:
+            found = False
+        if not found:
+            raise ArmUnusable(
+                "the server that answers is not Azure Resource Manager",
+                where=self._arm,
+                why="it is not the JSON of a list of machines",
+            )
+        actions = ("listBootstrapData/action", "machines/read", "machines/write")
+        return [{"actions": [f"{AKS}/agentPools/{action}" for action in actions]}]
 
     def _explained(self, failure: HttpFailure, scope: str) -> ArmUnusable | IdentityRefused:
         if failure.status == 401:
@@ -228,14 +243,6 @@ def missing_roles(
         return []
     principal = principal_of(identity, grants.audience) or "PRINCIPAL_ID"
     return [Missing(role.name, cluster_id, role.command(principal, cluster_id), role.id) for role in lacking]
-
-
-def missing_at_pool(grants: Grants, identity: Identity, pool: str) -> list[Missing]:
-    """The role of a FlexNodes pool, if the machine's own identity lacks it: it can't read its permissions."""
-    if grants.allows_machines(pool):
-        return []
-    principal = principal_of(identity, grants.audience) or "PRINCIPAL_ID"
-    return [Missing(POOL_ROLE.name, pool, POOL_ROLE.command(principal, pool), POOL_ROLE.id)]
 
 
 def missing_bindings(

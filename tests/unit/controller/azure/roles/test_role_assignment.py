@@ -41,7 +41,6 @@ from ansible_collections.aks.flexnode.plugins.module_utils.controller.azure.role
 from ansible_collections.aks.flexnode.plugins.module_utils.controller.cluster import rbac
 from ansible_collections.aks.flexnode.plugins.module_utils.node.errors import ConfigInvalid
 from ansible_collections.aks.flexnode.plugins.module_utils.node.procedures.arc.roles import (
-    EVERY_ROLE,
     ROLES,
     allowed,
     needed,
@@ -55,7 +54,7 @@ ROOT = Path(__file__).parents[5]
 READER, RBAC, ADMIN = (ROLES[key].id for key in ("reader", "rbac-cluster-admin", "cluster-admin"))
 GROUP = f"/subscriptions/{SUBSCRIPTION}/resourceGroups/rg"
 MACHINE = f"{GROUP}/providers/Microsoft.HybridCompute/machines/edge-1"
-POOL_ROLE = EVERY_ROLE["flex-node-agent"].id
+POOL_ROLE = ROLES["flex-node-agent"].id
 OTHER = "22222222-8888-7777-6666-555555555555"
 OWN_ROLE = "33333333-8888-7777-6666-555555555555"
 NODE = {"principal_id": None, "machine_id": None, "cluster_id": None, "auth_profile": None, "roles": None}
