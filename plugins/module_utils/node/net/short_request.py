@@ -85,8 +85,8 @@ def request_for(parts: urllib.parse.SplitResult, headers: Mapping[str, str]) -> 
 
 def head_of(stream: IO[bytes]) -> tuple[int, str, ShortHeaders]:
     """The status with its reason, and the headers."""
-    version, _, rest = text_line(stream).partition(" ")
-    status, _, reason = rest.partition(" ")
+    version, _space, rest = text_line(stream).partition(" ")
+    status, _space, reason = rest.partition(" ")
     if not version.startswith("HTTP/1.") or not status.isdigit() or not 200 <= int(status) < 600:
         raise BrokenAnswer("the answer is not HTTP")
     headers = ShortHeaders()
