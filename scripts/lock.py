@@ -22,6 +22,7 @@ def main() -> int:
         ["test", "3.10"],
         ["runtime", "3.10", "--constraints=test.txt"],
         ["azure", "3.11", "--constraints=test.txt"],
+        ["collections", "3.11", "--no-deps"],
     ):
         options = [f"--python-version={python}", *constraint, f"--output-file={name}.txt"]
         command = [*COMPILE, *QUIET, *options, f"{name}.in"]

@@ -398,6 +398,18 @@ def test_what_destroys_stops_without_named_machines_and_shows_the_line_to_type(
     assert f"this run would have removed {removed}: edge-1, edge-2, other-1" in said
 
 
+@pytest.mark.parametrize("named", [("--limit", "!edge-1"), ("-e", "flexnode_hosts=!edge-1:!edge-2")])
+def test_a_pattern_that_only_leaves_machines_out_names_none(stage: Stage, named: tuple[str, str]) -> None:
+    """Ansible takes it as all the others, which nobody typed."""
+    stage.answer(flexnode_reconcile=LEFT)
+    stage.play("aks.flexnode.unbootstrap", FLEET, *named)
+    assert stage.status != 0
+    assert stage.calls == []
+    said = " ".join(stage.output.replace("\\n", " ").split())
+    assert "FLEX-1108" in said
+    assert "only leaves machines out: with it this run would have removed" in said
+
+
 @pytest.mark.parametrize("named", [("--limit", "edge-1"), ("-e", "flexnode_hosts=edge-1")])
 def test_what_destroys_touches_only_the_named_machine(stage: Stage, named: tuple[str, str]) -> None:
     stage.answer(flexnode_reconcile=LEFT)
