@@ -483,7 +483,11 @@ class _WithTemplates(yaml.SafeLoader):
     """Reads the YAML of Ansible; what it marks as !unsafe is plain text."""
 
 
-_WithTemplates.add_constructor("!unsafe", lambda loader, node: loader.construct_scalar(node))
+def _plain_text(loader: yaml.SafeLoader, node: yaml.ScalarNode) -> str:
+    return str(loader.construct_scalar(node))
+
+
+_WithTemplates.add_constructor("!unsafe", _plain_text)
 
 
 def awx_data(name: str) -> Mapping[str, Any]:

@@ -744,3 +744,23 @@ def test_an_inline_run_prints_only_what_it_does(stage: Stage) -> None:
     titles = re.findall(r"^TASK \[(.*?)\]", stage.output, re.MULTILINE)
     assert len(titles) <= 8, titles
     assert not any("Validating" in title or "aks.flexnode.arc" in title for title in titles)
+
+
+def test_secrets_of_variables_reach_the_machine_and_no_output(stage: Stage) -> None:
+    """As AWX passes them: extra variables in a file, and blank ones for fields that were left empty."""
+    secrets = {"flexnode_bootstrap_token": "abcdef.0123456789s3cret", "flexnode_client_secret": ""}
+    secrets["flexnode_proxy_https"] = "http://user:s3cret@proxy.example.com:3128"
+    file = stage.directory / "injected.json"
+    file.write_text(json.dumps({**secrets, "flexnode_preflight_skip": ""}))
+    stage.verbosity = 3
+    node = {"kubeletVersion": "1.34.4", "containerRuntime": "containerd 2.3.4"}
+    stage.answer(flexnode_reconcile={"changed": False, "summary": "unchanged", "node": node})
+    stage.play("aks.flexnode.bootstrap", {"a": OWN}, "-e", f"@{file}")
+    assert stage.status == 0, stage.output
+    (asked,) = (params for name, params in stage.calls if name == "flexnode_reconcile")
+    document = asked["document"] if isinstance(asked["document"], dict) else json.loads(asked["document"])
+    assert document["azure"]["bootstrapToken"]["token"] == secrets["flexnode_bootstrap_token"]
+    assert document["proxy"]["https"] == secrets["flexnode_proxy_https"]
+    assert "servicePrincipal" not in document["azure"]
+    assert asked["preflight_skip"] == []
+    assert "s3cret" not in stage.output

@@ -4,10 +4,7 @@
 from __future__ import annotations
 
 import importlib
-import json
 import re
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -70,19 +67,6 @@ def test_every_playbook_has_a_file_in_the_project_and_a_template() -> None:
     for name, plays in files.items():
         assert [play["ansible.builtin.import_playbook"] for play in plays] == [f"aks.flexnode.{name}"]
     assert {Path(one["playbook"]).stem for one in TEMPLATES.values()} == PLAYBOOKS
-
-
-def test_the_project_installs_this_version_of_the_collection() -> None:
-    version = yaml.safe_load((ROOT / "galaxy.yml").read_text())["version"]
-    wanted = [{"name": "aks.flexnode", "version": version}]
-    project = yaml.safe_load((PROJECT / "collections/requirements.yml").read_text())
-    assert project["collections"] == wanted
-    image = yaml.safe_load((ROOT / "awx/execution-environment.yml").read_text())
-    assert image["dependencies"]["galaxy"]["collections"] == wanted
-    named = docs.awx_data("organization")["awx_execution_environment"]["image"]
-    assert named.endswith(f":{version}")
-    navigator = yaml.safe_load((PROJECT / "ansible-navigator.yml").read_text())["ansible-navigator"]
-    assert navigator["execution-environment"]["image"] == named
 
 
 def test_the_playbooks_that_destroy_are_those_that_need_named_machines() -> None:
@@ -253,7 +237,7 @@ def test_injectors_can_be_evaluated_as_awx_does_it(kind: dict[str, Any]) -> None
             assert rendered or not required
 
 
-# --- awx.awx and the inventory plugins --------------------------------------------------------------------
+# --- awx.awx ----------------------------------------------------------------------------------------------
 
 
 class Recorded(Exception):
@@ -300,30 +284,3 @@ def test_the_data_fits_the_argument_specs_of_awx_awx(
     result = ArgumentSpecValidator(argument_spec(module, monkeypatch)).validate(item)
     assert result.error_messages == []
     assert result.unsupported_parameters == set()
-
-
-def test_groups_of_the_example_inventory_are_those_that_workflows_name() -> None:
-    command = [Path(sys.executable).parent / "ansible-inventory", "-i", PROJECT / "inventory", "--list"]
-    shown = subprocess.run(command, cwd=PROJECT, capture_output=True, text=True, check=True, timeout=60)
-    groups = json.loads(shown.stdout)
-    assert groups["ring_canary"]["hosts"] == ["edge-1"]
-    assert groups["ring_rest"]["hosts"] == ["edge-2", "edge-3"]
-    assert groups["site_lab_2"]["hosts"] == ["edge-3"]
-    limits = {node.get("limit", "") for one in WORKFLOWS.values() for node in one["workflow_nodes"]}
-    named = {name for limit in limits for name in re.findall(r"\w+", limit)}
-    assert named <= set(groups)
-    secrets = {*SECRETS, *OTHER_SECRETS}
-    for variables in groups["_meta"]["hostvars"].values():
-        assert not secrets & set(variables)
-
-
-def test_the_azure_inventory_uses_options_that_its_plugin_has(collections: Path) -> None:
-    plugins = collections / "ansible_collections/azure/azcollection/plugins"
-    texts = [(plugins / part).read_text() for part in ("doc_fragments/azure_rm.py", "inventory/azure_rm.py")]
-    file = PROJECT / "inventory_azure/flexnode.azure_rm.yml"
-    config = yaml.safe_load(file.read_text())
-    assert file.name.endswith("azure_rm.yml")
-    for option in config:
-        assert any(re.search(rf"^ +{option}:", text, re.MULTILINE) for text in texts), option
-    assert set(config["conditional_groups"]) == {"aks_flexnode"}
-    assert [group["prefix"] for group in config["keyed_groups"]] == ["ring", "site"]
