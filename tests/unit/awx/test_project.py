@@ -13,6 +13,7 @@ from typing import Any
 
 import yaml
 
+from ansible_collections.aks.flexnode.plugins.module_utils.controller.azure.settings import ENVIRONMENT
 from ansible_collections.aks.flexnode.plugins.module_utils.controller.inventory.machines import machine_of
 from ansible_collections.aks.flexnode.plugins.module_utils.controller.inventory.secrets import (
     OTHER_SECRETS,
@@ -83,6 +84,16 @@ def test_its_machines_have_documents_that_are_accepted() -> None:
         assert machine.source == "cluster"
         assert machine.cluster_id
         check_available(parse(merge(document, machine.document)))
+
+
+def test_what_the_azure_credential_of_awx_injects_is_read_and_passed_on() -> None:
+    """The variables that AWX's own type Microsoft Azure Resource Manager sets for a service principal."""
+    injected = {"AZURE_TENANT", "AZURE_CLIENT_ID", "AZURE_SECRET", "AZURE_SUBSCRIPTION_ID"}
+    assert injected <= {name for names in ENVIRONMENT.values() for name in names}
+    navigator = yaml.safe_load((PROJECT / "ansible-navigator.yml").read_text())["ansible-navigator"]
+    assert set(navigator["execution-environment"]["environment-variables"]["pass"]) == injected
+    page = (ROOT / "docs/awx.md").read_text()
+    assert all(f"`{name}`" in page for name in injected)
 
 
 def test_its_playbooks_find_the_collection(tmp_path: Path) -> None:

@@ -42,5 +42,6 @@ class MachinesNotNamed(Stopped, FlexNodeError):
             f"{removed}{counted(len(hosts), 'machine')}: {some}",
             # HOST, not the name of a machine: that would be pasted and run.
             fix=f"ansible-playbook -i INVENTORY aks.flexnode.{playbook} --limit HOST "
-            "(several: --limit HOST1,HOST2), or with -e flexnode_hosts=HOST,GROUP instead of --limit",
+            "(several: --limit HOST1,HOST2; in AWX: the limit of the job), "
+            "or with -e flexnode_hosts=HOST,GROUP instead of --limit",
         )
