@@ -19,8 +19,8 @@ def main() -> int:
     # The controller's packages are the same versions that the tests ran with.
     # The emulated Azure runs on Debian 12's Python.
     for name, python, *constraint in (
-        ["collections", "3.11", "--no-deps"],
         ["test", "3.10"],
+        ["collections", "3.11", "--no-deps"],
         ["runtime", "3.10", "--constraints=test.txt"],
         ["azure", "3.11", "--constraints=test.txt"],
     ):
