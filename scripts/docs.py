@@ -29,6 +29,10 @@ from ansible_collections.aks.flexnode.plugins.module_utils.controller.cluster.pr
 from ansible_collections.aks.flexnode.plugins.module_utils.controller.inventory import (  # noqa: E402
     errors as inventory_errors,
 )
+from ansible_collections.aks.flexnode.plugins.module_utils.controller.inventory.secrets import (  # noqa: E402
+    OTHER_SECRETS,
+    SECRETS,
+)
 from ansible_collections.aks.flexnode.plugins.module_utils.node.components.every import (  # noqa: E402
     COMPONENTS,
     resources_of,
@@ -475,6 +479,39 @@ def variables() -> str:
     return rows(lines, head=(OPTION_HEAD[0], "roles", *OPTION_HEAD[1:]))
 
 
+class _WithTemplates(yaml.SafeLoader):
+    """Reads the YAML of Ansible; what it marks as !unsafe is plain text."""
+
+
+def _plain_text(loader: yaml.SafeLoader, node: yaml.ScalarNode) -> str:
+    return str(loader.construct_scalar(node))
+
+
+_WithTemplates.add_constructor("!unsafe", _plain_text)
+
+
+def awx_data(name: str) -> Mapping[str, Any]:
+    """One file of awx/data."""
+    text = (ROOT / "awx" / "data" / f"{name}.yml").read_text(encoding="utf-8")
+    found: Mapping[str, Any] = yaml.load(text, Loader=_WithTemplates)  # noqa: S506 - a SafeLoader
+    return found
+
+
+def secrets() -> str:
+    """Every variable that holds a secret, and the credential type of `awx/` that injects it."""
+    injected_by = {
+        variable: one["name"]
+        for one in awx_data("credential_types")["awx_credential_types"]
+        for variable in one["injectors"]["extra_vars"]
+    }
+    lines = []
+    for name in (*SECRETS, *OTHER_SECRETS):
+        path = SECRETS.get(name, "")
+        refused = " (refused in this version)" if path and is_listed(path, UNSUPPORTED) else ""
+        lines.append((code(name), f"{code(path)}{refused}" if path else "-", injected_by[name]))
+    return rows(lines, head=("variable", "field of the document", "credential type"))
+
+
 # --- writing -----------------------------------------------------------------------------------------------
 
 BLOCKS: Mapping[str, Callable[[], str]] = {
@@ -482,6 +519,7 @@ BLOCKS: Mapping[str, Callable[[], str]] = {
     "errors": errors,
     "files": files,
     "variables": variables,
+    "secrets": secrets,
 }
 
 

@@ -20,6 +20,7 @@ def main() -> int:
     # The emulated Azure runs on Debian 12's Python.
     for name, python, *more in (
         ["test", "3.10"],
+        ["collections", "3.11", "--no-deps"],
         ["runtime", "3.10", "--constraints=test.txt"],
         ["azure", "3.11", "--constraints=test.txt"],
         ["preview", "3.10", "--no-deps"],  # what it needs is in .venv already

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
+from ansible.inventory.manager import split_host_pattern
 from ansible.utils.display import Display
 
 from ansible_collections.aks.flexnode.plugins.module_utils.controller.azure.arguments import AZURE, PREVIEW
@@ -133,9 +134,11 @@ class ActionModule(PoolModules):
     def _require_named(self) -> None:
         """A playbook that destroys acts only on machines that were named on the command line."""
         playbook = self._options["named"]
-        if not playbook or self._play.visible.get("flexnode_hosts") or self._vars.get("ansible_limit"):
+        typed = [self._play.visible.get("flexnode_hosts"), self._vars.get("ansible_limit")]
+        if not playbook or any(_names_machines(pattern) for pattern in typed if pattern):
             return
-        raise MachinesNotNamed(playbook, self._vars["ansible_play_hosts_all"])
+        excluding = next((str(pattern) for pattern in typed if pattern), "")
+        raise MachinesNotNamed(playbook, self._vars["ansible_play_hosts_all"], excluding)
 
     def _unseen(self, inventory: Inventory) -> Iterator[Finding]:
         """Variables of playbooks that stand in the inventory, where a play can't see them."""
@@ -322,6 +325,12 @@ class ActionModule(PoolModules):
             why=f"none of the {len(self._vars['ansible_play_batch'])} machines has it",
             fix="set flexnode_config_source in the inventory, or with -e",
         )
+
+
+def _names_machines(pattern: object) -> bool:
+    """Whether a pattern names machines. `!edge-1` alone does not: Ansible takes it as all the others."""
+    parts = split_host_pattern(pattern)
+    return any(part and not part.startswith("!") for part in parts)
 
 
 def _summary(found: Mapping[str, Mapping[str, Any]], machines: Iterable[Machine], purpose: str) -> Result:

@@ -398,6 +398,18 @@ def test_what_destroys_stops_without_named_machines_and_shows_the_line_to_type(
     assert f"this run would have removed {removed}: edge-1, edge-2, other-1" in said
 
 
+@pytest.mark.parametrize("named", [("--limit", "!edge-1"), ("-e", "flexnode_hosts=!edge-1:!edge-2")])
+def test_a_pattern_that_only_leaves_machines_out_names_none(stage: Stage, named: tuple[str, str]) -> None:
+    """Ansible takes it as all the others, which nobody typed."""
+    stage.answer(flexnode_reconcile=LEFT)
+    stage.play("aks.flexnode.unbootstrap", FLEET, *named)
+    assert stage.status != 0
+    assert stage.calls == []
+    said = " ".join(stage.output.replace("\\n", " ").split())
+    assert "FLEX-1108" in said
+    assert "only leaves machines out: with it this run would have removed" in said
+
+
 @pytest.mark.parametrize("named", [("--limit", "edge-1"), ("-e", "flexnode_hosts=edge-1")])
 def test_what_destroys_touches_only_the_named_machine(stage: Stage, named: tuple[str, str]) -> None:
     stage.answer(flexnode_reconcile=LEFT)
@@ -733,3 +745,23 @@ def test_an_inline_run_prints_only_what_it_does(stage: Stage) -> None:
     titles = re.findall(r"^TASK \[(.*?)\]", stage.output, re.MULTILINE)
     assert len(titles) <= 8, titles
     assert not any("Validating" in title or "aks.flexnode.arc" in title for title in titles)
+
+
+def test_secrets_of_variables_reach_the_machine_and_no_output(stage: Stage) -> None:
+    """As AWX passes them: extra variables in a file, and blank ones for fields that were left empty."""
+    secrets = {"flexnode_bootstrap_token": "abcdef.0123456789s3cret", "flexnode_client_secret": ""}
+    secrets["flexnode_proxy_https"] = "http://user:s3cret@proxy.example.com:3128"
+    file = stage.directory / "injected.json"
+    file.write_text(json.dumps({**secrets, "flexnode_preflight_skip": ""}))
+    stage.verbosity = 3
+    node = {"kubeletVersion": "1.34.4", "containerRuntime": "containerd 2.3.4"}
+    stage.answer(flexnode_reconcile={"changed": False, "summary": "unchanged", "node": node})
+    stage.play("aks.flexnode.bootstrap", {"a": OWN}, "-e", f"@{file}")
+    assert stage.status == 0, stage.output
+    (asked,) = (params for name, params in stage.calls if name == "flexnode_reconcile")
+    document = asked["document"] if isinstance(asked["document"], dict) else json.loads(asked["document"])
+    assert document["azure"]["bootstrapToken"]["token"] == secrets["flexnode_bootstrap_token"]
+    assert document["proxy"]["https"] == secrets["flexnode_proxy_https"]
+    assert "servicePrincipal" not in document["azure"]
+    assert asked["preflight_skip"] == []
+    assert "s3cret" not in stage.output

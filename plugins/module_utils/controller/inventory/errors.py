@@ -32,13 +32,16 @@ class NoTargets(Stopped, FlexNodeError):
 class MachinesNotNamed(Stopped, FlexNodeError):
     code, title = "FLEX-1108", "A playbook that removes machines needs their names on the command line"
 
-    def __init__(self, playbook: str, hosts: Sequence[str]) -> None:
+    def __init__(self, playbook: str, hosts: Sequence[str], pattern: str = "") -> None:
+        """pattern: what was typed, if it only leaves machines out."""
         removed = "the configuration of " if playbook == "config_delete" else ""
         some = ", ".join(hosts[:5]) + (", ..." if len(hosts) > 5 else "")
+        why = f"{pattern} only leaves machines out: with it" if pattern else "Without it"
         super().__init__(
-            f"{playbook} needs --limit or flexnode_hosts. Without it this run would have removed "
+            f"{playbook} needs --limit or flexnode_hosts. {why} this run would have removed "
             f"{removed}{counted(len(hosts), 'machine')}: {some}",
             # HOST, not the name of a machine: that would be pasted and run.
             fix=f"ansible-playbook -i INVENTORY aks.flexnode.{playbook} --limit HOST "
-            "(several: --limit HOST1,HOST2), or with -e flexnode_hosts=HOST,GROUP instead of --limit",
+            "(several: --limit HOST1,HOST2; in AWX: the limit of the job), "
+            "or with -e flexnode_hosts=HOST,GROUP instead of --limit",
         )

@@ -12,6 +12,7 @@ from typing import Any
 from ...node.config.choices import choices_of
 from ...node.config.document import merge, unwrap
 from ...node.config.types.values import ArmId
+from .secrets import secrets_document
 
 Document = Mapping[str, Any]
 # Sources that the controller asks for all machines at once. The others are read by the machine itself.
@@ -57,12 +58,13 @@ class Machine:
 
 
 def machine_of(host: str, variables: Mapping[str, Any], read_file: Callable[[str], Document]) -> Machine:
-    """One host: its file, the group's settings over it, the host's own over those."""
+    """One host: its file, the group's settings over it, the host's own over those, secrets over all."""
     source = str(variables.get("flexnode_config_source") or "inline")
     path = str(variables.get("flexnode_config_file") or "")
     document: Document = unwrap(read_file(path))[0] if path else {}
     for layer in ("flexnode_config", "flexnode_host_config"):
         document = combined(document, variables.get(layer) or {})
+    document = combined(document, secrets_document(variables))
     name = str(_section(document, "agent").get("nodeName") or "")
     pool = str(variables.get("flexnode_pool") or _section(document, "azure").get("targetAgentPoolName") or "")
     pool_api = str(variables.get("flexnode_machines_api_version") or "")

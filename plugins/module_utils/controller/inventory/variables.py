@@ -10,6 +10,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from .secrets import SECRETS
+
 PREFIX = "flexnode_"
 SOURCES = ("inline", "url", "rp", "cluster", "blob", "machines")
 MEANING = {
@@ -60,6 +62,7 @@ VARIABLES: Mapping[str, Variable] = {
     "flexnode_update_before": Variable("path"),
     "flexnode_update_secret": Variable(choices=("on_create", "always")),
     "flexnode_url_directory": Variable("path"),
+    **{name: Variable() for name in SECRETS},
     "flexnode_hosts": Variable(),
     "flexnode_max_fail_percentage": Variable("int"),
     "flexnode_proof": Variable("bool"),

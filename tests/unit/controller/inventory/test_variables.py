@@ -9,6 +9,7 @@ from typing import Any
 
 import yaml
 
+from ansible_collections.aks.flexnode.plugins.module_utils.controller.inventory.secrets import SECRETS
 from ansible_collections.aks.flexnode.plugins.module_utils.controller.inventory.variables import (
     VARIABLES,
     unknown_variables,
@@ -39,7 +40,8 @@ def test_the_table_has_the_types_of_the_argument_specs() -> None:
 
 
 def test_every_variable_that_is_used_is_in_the_table_and_the_other_way_round() -> None:
-    by_action = {"flexnode_config_source", "flexnode_config", "flexnode_host_config", "flexnode_config_file"}
+    by_action = set(SECRETS)
+    by_action |= {"flexnode_config_source", "flexnode_config", "flexnode_host_config", "flexnode_config_file"}
     by_action |= {f"flexnode_blob_{name}" for name in ("account_url", "account_key", "connection_string")}
     by_action |= {"flexnode_cluster_id", "flexnode_config_url", "flexnode_config_url_durable"}
     by_action |= {"flexnode_pool", "flexnode_machines_api_version"}
