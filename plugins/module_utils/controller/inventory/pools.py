@@ -111,14 +111,16 @@ def options_of(
     """How a machine gets its configuration: the bootstrap data, the cluster, its settings, its goal over all.
 
     A machine that has applied its goal has all of it stored. In check mode there is no bootstrap data.
+    The cluster is known in any case: Azure Arc needs its location, whatever the machine has stored.
     """
+    settings = merge(facts, machine.document)
     if is_current(answer, state):
-        return {"source": "stored", "document": machine.document}
-    if not data or not data.get("document"):
-        known = {"source": "stored", "document": goal_of(answer).over(machine.document)}
-        return known if state.joined else {"source": "pending", "document": machine.document}
-    document = merge(merge(data["document"], facts), machine.document)
+        return {"source": "stored", "document": settings}
     goal = goal_of(answer)
+    if not data or not data.get("document"):
+        known = {"source": "stored", "document": goal.over(settings)}
+        return known if state.joined else {"source": "pending", "document": settings}
+    document = merge(data["document"], settings)
     return {
         "source": "inline",
         "document": {"config": goal.over(document), "configVersion": goal.etag},

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from ansible_collections.aks.flexnode.plugins.module_utils.controller.azure.errors import PoolUnusable
+from ansible_collections.aks.flexnode.plugins.module_utils.controller.inventory.handover import handovers
 from ansible_collections.aks.flexnode.plugins.module_utils.controller.inventory.machines import (
     Machine,
     machine_of,
@@ -148,6 +149,21 @@ def test_what_needs_no_bootstrap_data() -> None:
     assert options_of(a_machine(), ANSWER, HostState(), {"document": {}}, {})["source"] == "pending"
     known = options_of(a_machine(), ANSWER, HostState(joined=True, version="e0"), {"document": {}}, {})
     assert (known["source"], known["document"]["node"]["labels"]) == ("stored", {"site": "azure"})
+
+
+@pytest.mark.parametrize("version", ["e1", "e0"], ids=["applied", "a new goal"])
+def test_azure_arc_knows_the_location_of_a_machine_that_has_joined(version: str) -> None:
+    """A machine is registered again where that is needed, also by a run that changes nothing else."""
+    config = {"azure": {"arc": {"enabled": True}}}
+    facts = {"azure": {"targetCluster": {"location": "westeurope"}}}
+    one = a_machine(flexnode_config=config)
+    options = options_of(one, ANSWER, HostState(joined=True, version=version), None, facts)
+    found = handovers([one], documents={}, pools={one.host: options})[one.host]
+    assert (found["source"], found["arc"]["enabled"], found["arc"]["location"]) == (
+        "stored",
+        True,
+        "westeurope",
+    )
 
 
 def test_what_is_known_before_anything_was_created() -> None:
