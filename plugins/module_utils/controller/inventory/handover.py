@@ -16,7 +16,6 @@ from .machines import RESOLVED, Machine
 Document = Mapping[str, Any]
 Answers = Iterable[Mapping[str, Any]]  # of a module: one per node, with its name
 NOTHING: Sequence[Mapping[str, Any]] = ()
-NO_POOLS: Mapping[str, Document] = {}
 
 
 def with_clusters(machines: Iterable[Machine], clusters: Answers, tokens: Answers) -> dict[str, Document]:
@@ -44,7 +43,7 @@ def handovers(
     configs: Answers = NOTHING,
     blobs: Answers = NOTHING,
     tokens: Answers = NOTHING,
-    pools: Mapping[str, Document] = NO_POOLS,
+    pools: Mapping[str, Document] | None = None,
 ) -> dict[str, dict[str, Any]]:
     """By host: the options of the modules that obtain the configuration on the machine, and of Azure Arc.
 
@@ -56,7 +55,7 @@ def handovers(
     for machine in machines:
         document = documents.get(machine.host, machine.document)
         config, blob = _about(machine, by_config), _about(machine, by_blob)
-        if machine.host in pools:
+        if pools and machine.host in pools:
             options = dict(pools[machine.host])
             document = unwrap(options["document"])[0]
         elif config is not None and machine.source == "rp":

@@ -109,7 +109,7 @@ class Idle:
                 if not is_busy(error):
                     raise
                 if self._clock.monotonic() >= deadline:
-                    raise self._late(error.why) from error
+                    raise self._late(error.why) from None
             self._clock.sleep(self._pause)
 
     def control_plane(self) -> str:
