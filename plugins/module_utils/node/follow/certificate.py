@@ -21,10 +21,13 @@ from ..operations.obtain import obtain
 from ..operations.reconcile import EVERYTHING, reconcile
 from ..procedures.pool.client import PoolClient
 from ..sources.bootstrap_data import document_from
+from ..sources.errors import MachineMissing
+from ..sources.flexnode_config import digest_for
 from ..sources.machines import cluster_and_pool
 from ..sources.source import Seen
 from ..sources.watched import Watched
-from .following import follows_again
+from ..status.publish import publish
+from .following import failed_with
 from .repair import applied_config
 
 Say = Callable[[str], None]
@@ -35,24 +38,35 @@ def renew_certificate(
 ) -> None:
     """Join again with a token of fresh bootstrap data. It is fetched first, before anything is stopped.
 
-    The cluster may have a new CA since; the goal of the machine stays as it was applied.
+    The cluster may have a new CA since; the goal of the machine stays as it was applied, and one that failed
+    stays blocked. A machine that was deleted meanwhile does not come back by itself.
     """
     config = parse(document, pollable=True)
     client = PoolClient.of(config, host, say)
-    client.role_seconds = 0.0  # the next poll tries again
+    client.patient = False  # the next poll tries again
     cluster, pool = cluster_and_pool(client.pool)
+    if client.machine(watched.resource.rpartition("/")[2]).status == 404:
+        raise MachineMissing(
+            "the machine of this node does not exist",
+            where=watched.resource,
+            why="it may have been deleted while this host was off",
+        )
     fresh, _notes = document_from(client.bootstrap_data(), cluster=cluster, pool=pool)
     kubelet = {key: fresh["node"]["kubelet"][key] for key in ("serverURL", "caCertData")}
     token = {"bootstrapToken": fresh["azure"]["bootstrapToken"]}
     renewed = merge(document, {"azure": token, "node": {"kubelet": kubelet}})
-    bundle = {"config": renewed, **({"configVersion": watched.version} if watched.version else {})}
-    obtained = obtain(host, Seen(bundle, replace(watched, settled=False)), {})
+    version = store.config_version()  # of this document; the last goal that was seen may have failed
+    bundle = {"config": renewed, **({"configVersion": version} if version else {})}
+    source = replace(watched, version=version, digest=digest_for(version), settled=False)
+    obtained = obtain(host, Seen(bundle, source), {})
     try:
         run = reconcile(obtained, EVERYTHING, progress=say)
     except FlexNodeError as error:
         note_failure(host, store.journal, error, f"{COMMAND} poll")
         raise
-    follows_again(host, store, watched)
+    blocked = watched.blocked
+    store.set_monitoring(failed_with(blocked, host) if blocked else {})
+    publish(host, store)
     say(f"the kubelet has a new certificate: {run.summary}")
 
 

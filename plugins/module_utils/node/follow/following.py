@@ -25,7 +25,7 @@ from ..operations.reconcile import EVERYTHING, reconcile
 from ..operations.refusal import TRANSIENT
 from ..procedures.arc.departure import leave_azure
 from ..sources.source import Seen, is_tombstone
-from ..sources.watched import LONGEST, Blocked, News, Watched, is_machine
+from ..sources.watched import LONGEST, REPLACED, Blocked, News, Watched, is_machine
 from ..status.publish import publish
 from .credential import with_secrets
 
@@ -62,7 +62,7 @@ def follow(host: Host, store: Store, watched: Watched, news: News, say: Say) -> 
         blocked = blocked_by(error, watched, host.clock.now())
         settled = blocked.retry_at is None
         store.set_source(replace(watched, settled=settled, blocked=blocked).as_dict())
-        store.set_monitoring(failed_with(error, blocked, host))
+        store.set_monitoring(failed_with(blocked, host))
         publish(host, store)
         say(f"{error}\nconfiguration {watched.version or 'without a version'} is not applied")
         return NOT_FOLLOWED
@@ -80,7 +80,7 @@ def finish(host: Host, store: Store, watched: Watched, say: Say) -> int:
     except FlexNodeError as error:
         blocked = blocked_by(error, watched, host.clock.now())
         store.set_source(replace(Watched.of(store.source()) or watched, blocked=blocked).as_dict())
-        store.set_monitoring(failed_with(error, blocked, host))
+        store.set_monitoring(failed_with(blocked, host))
         publish(host, store)
         say(str(error))
         return NOT_FOLLOWED
@@ -105,9 +105,9 @@ def heal(store: Store) -> None:
         store.set_current_config(document, store.state().get("appliedVersion"))
 
 
-def failed_with(error: FlexNodeError, blocked: Blocked, host: Host) -> dict[str, Any]:
+def failed_with(blocked: Blocked, host: Host) -> dict[str, Any]:
     """What the status says of monitoring."""
-    return {"ok": False, "code": error.code, "message": blocked.message, "since": stamp(host.clock)}
+    return {"ok": False, "code": blocked.code, "message": blocked.message, "since": stamp(host.clock)}
 
 
 def blocked_by(error: FlexNodeError, watched: Watched, now: float) -> Blocked:
@@ -138,7 +138,7 @@ def depart(host: Host, say: Say, reason: str = DELETED) -> int:
         host,
         drain_seconds=DRAIN_SECONDS,
         progress=say,
-        aks_deletes=bool(watched and watched.deleting),
+        aks_deletes=bool(watched and watched.deleting and watched.marked != REPLACED),
         in_azure=lambda config: leave_azure(host, config, say),
     )
     record_left(host, report.node, stamp(host.clock), report.complaints)

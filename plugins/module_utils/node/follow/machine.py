@@ -32,7 +32,7 @@ from ..sources.machine_answers import (
     why_it_stays,
 )
 from ..sources.machines import ROLE, Goal, goal_of_document, pool_of
-from ..sources.watched import News, Watched, pausing
+from ..sources.watched import REPLACED, News, Watched, pausing
 from .own_node import below, is_due, look, lost_certificate, note_asked
 from .report import is_unfinished, poll_failed, report, start_apply
 from .watch import watch_drift
@@ -119,11 +119,11 @@ def heal(
     except LeaseHeld:
         raise
     except FlexNodeError as error:
+        if isinstance(error, MachineMissing) and seen.deleting:
+            return None  # AKS deletes this node: the poll decides whether it leaves
         known = Watched.of(store.source()) or seen
         message = " ".join(f"{lost}; no new certificate: {error.what}: {error.why}".split())
-        poll_failed(
-            host, store, known, say, error.code, message, retry_after=HEAL_PAUSE, deleting=known.deleting
-        )
+        poll_failed(host, store, known, say, error.code, message, retry_after=HEAL_PAUSE)
         return 3
     return 0
 
@@ -139,14 +139,10 @@ def poll_machine(
     hand_over: bool,
 ) -> int | None:
     """Look at the Node, ask for the machine if it is time, and act; None: there is nothing to do."""
-    node, failure = look(host, seen, document)
-    watched = replace(
-        seen,
-        deleting=node is NodeIs.DELETING or (seen.deleting and node in (NodeIs.ABSENT, NodeIs.UNKNOWN)),
-    )
+    node, watched, failure = look(host, seen, document)
     failing = not seen.blocked and bool(store.monitoring())
     if not is_due(host, watched, node, failing=failing):
-        if watched.deleting != seen.deleting:
+        if watched != seen:
             said = store.monitoring()
             report(host, store, seen, watched, said.get("code", ""), said.get("message", ""))
         verbose(f"nothing new{f'; {failure}' if failure else ''}")
@@ -163,24 +159,27 @@ def poll_machine(
             f"{failed.url}: {failed.reason}",
             retry_after=failed.retry_after,
             answered=failed.status != 0,
-            deleting=watched.deleting,
+            watched=watched,
         )
         return None
     except FlexNodeError as error:
         message = " ".join(f"{error.what}: {error.why}".split())
         deleted = isinstance(error, MachineMissing) and error.deleted
         since = (seen.missing_since or host.clock.now()) if deleted else 0.0
-        poll_failed(
-            host, store, seen, say, error.code, message, missing_since=since, deleting=watched.deleting
-        )
+        poll_failed(host, store, seen, say, error.code, message, missing_since=since, watched=watched)
         return None
-    return act(host, store, seen, watched, found, say, verbose, hand_over=hand_over, failure=failure)
+    if watched.marked == REPLACED:  # the machine exists, and so does a Node: nothing is being deleted
+        watched = replace(watched, deleting=False, marked="")
+    return act(
+        host, store, seen, document, watched, found, say, verbose, hand_over=hand_over, failure=failure
+    )
 
 
 def act(
     host: Host,
     store: Store,
     seen: Watched,
+    document: Mapping[str, Any],
     watched: Watched,
     found: Found,
     say: Say,
@@ -198,8 +197,8 @@ def act(
         say(f"{what}: {APPLY_SERVICE} applies it")
         return start_apply(host)
     with held(host, new_operation(), f"{COMMAND} poll", patience=0):
-        if Watched.of(store.source()) != seen:  # changed since the request
-            return 0
+        if Watched.of(store.source()) != seen or store.remembered()[0] != document:
+            return 0  # changed since the request: the next poll goes on from there
         from .following import follow
 
         if found.news is not None:

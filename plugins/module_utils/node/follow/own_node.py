@@ -21,7 +21,7 @@ from ..machine.layout import RUN_DIR
 from ..net.answer import HttpFailure
 from ..net.short_request import short_get
 from ..net.tls import in_words, tls_context
-from ..sources.machine_answers import NodeIs, interval, node_is
+from ..sources.machine_answers import NodeIs, interval, marked, node_is
 from ..sources.machines import goal_of_document
 from ..sources.watched import Watched, pausing
 
@@ -96,13 +96,14 @@ def read_node(host: Host, document: Document, name: str) -> dict[str, Any] | Non
     return found
 
 
-def look(host: Host, watched: Watched, document: Mapping[str, Any]) -> tuple[NodeIs, str]:
-    """The Node of this machine; and why it is not known."""
+def look(host: Host, watched: Watched, document: Mapping[str, Any]) -> tuple[NodeIs, Watched, str]:
+    """The Node of this machine, what is known with it of a deletion by AKS, and why it is not known."""
     try:
         node = read_node(host, document, watched.resource.rpartition("/")[2])
     except FlexNodeError as error:
-        return NodeIs.UNKNOWN, f"{error.what}: {error.why}"
-    return node_is(node, goal_of_document(document)), ""
+        return NodeIs.UNKNOWN, watched, f"{error.what}: {error.why}"
+    found = node_is(node, goal_of_document(document))
+    return found, marked(watched, found, str(below(node or {}, "metadata").get("uid") or "")), ""
 
 
 def is_due(host: Host, watched: Watched, node: NodeIs, *, failing: bool) -> bool:

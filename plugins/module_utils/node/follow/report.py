@@ -47,11 +47,12 @@ def poll_failed(
     retry_after: float = 0.0,
     answered: bool = True,
     missing_since: float = 0.0,
-    deleting: bool = False,
+    watched: Watched | None = None,
 ) -> None:
     """Record and log a failed poll; the machine keeps its configuration.
 
     answered: a server said no. It is polled less often if it keeps doing so; a cut line is not its fault.
+    watched: `seen`, with what this poll has found out besides.
     """
     now, before = host.clock.now(), store.monitoring()
     pause = min(retry_after, LONGEST)
@@ -59,10 +60,9 @@ def poll_failed(
         age = now - moment(before.get("since", ""))
         pause = min(age / 4, SLOWEST) if age >= PATIENCE else 0.0
     later = replace(
-        seen,
+        watched or seen,
         missing_since=missing_since,
         not_before=now + pause if pause else seen.not_before,
-        deleting=deleting,
     )
     if report(host, store, seen, later, code, message):
         say(f"{code}: {message}; this machine keeps its stored configuration")

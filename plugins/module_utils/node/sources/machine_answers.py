@@ -8,11 +8,12 @@ from __future__ import annotations
 import enum
 import zlib
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from .flexnode_config import GAP, Reply, Verdict, digest_for, says_deleted
 from .machines import Goal, goal_of_document
-from .watched import Watched, pausing
+from .watched import REPLACED, Watched, pausing
 
 DELETING = "kubernetes.azure.com/flex-node-deleting"  # the taint by which AKS marks a Node that it deletes
 EVERY, SPREAD = 300, 301  # seconds between two requests; each machine has its own interval
@@ -59,6 +60,21 @@ def node_is(node: Mapping[str, Any] | None, goal: Goal) -> NodeIs:
     return NodeIs.PRESENT if same and wanted <= there else NodeIs.DIFFERENT
 
 
+def marked(watched: Watched, node: NodeIs, uid: str) -> Watched:
+    """What is known of a deletion by AKS: its mark at the Node, or that the Node with the mark is gone.
+
+    A kubelet that starts after that (a boot) registers another Node, which has no mark. A mark that was
+    removed from the Node itself is a deletion that was called off.
+    """
+    if node is NodeIs.DELETING:
+        return replace(watched, deleting=True, marked=uid)
+    if watched.deleting and node in (NodeIs.ABSENT, NodeIs.UNKNOWN):
+        return watched
+    if watched.deleting and uid and watched.marked not in ("", uid):
+        return replace(watched, marked=REPLACED)
+    return replace(watched, deleting=False, marked="")
+
+
 def replaces_node(current: Goal, goal: Goal) -> bool:
     """Whether a goal needs more than labels and taints: that is installed after AKS has deleted the Node."""
     pods = goal.max_pods is not None and goal.max_pods != current.max_pods
@@ -88,9 +104,9 @@ def step_for(
     """
     digest, blocked = digest_for(goal.etag), watched.blocked
     applied = watched.settled and watched.digest == digest
-    held = bool(
-        blocked and blocked.digest == digest and (blocked.retry_at is None or pausing(blocked.retry_at, now))
-    )
+    # It may have been installed before, and failed: then the Node was deleted for it, and is not once more.
+    tried = blocked if blocked and blocked.digest == digest else None
+    held = bool(tried and (tried.retry_at is None or pausing(tried.retry_at, now)))
     if node is NodeIs.DELETING or (node is NodeIs.ABSENT and watched.deleting):
         return Step.NOTHING  # it leaves when Azure says that the machine is deleted
     if node is NodeIs.ABSENT:
@@ -99,7 +115,9 @@ def step_for(
         return Step.NOTHING
     if node is NodeIs.UNKNOWN:
         return Step.ASK_LATER
-    return Step.WAIT if waits and replaces_node(goal_of_document(document), goal) else Step.APPLY
+    if waits and not tried and replaces_node(goal_of_document(document), goal):
+        return Step.WAIT
+    return Step.APPLY
 
 
 def lists_others(listing: Reply, machine: str) -> bool:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 MACHINES = "/machines/"  # in the id of a machine of a FlexNodes pool
+REPLACED = "replaced"
 LONGEST = 3600.0  # seconds: the longest pause, whatever Retry-After says and however often something failed
 
 
@@ -56,6 +57,7 @@ class Watched:
     found: bool = False  # the resource was there once: only then can it have been deleted
     missing_since: float = 0.0  # when Azure first said that it is deleted
     deleting: bool = False  # AKS marked the Node of this machine as being deleted; it removes the Node later
+    marked: str = ""  # the uid of that Node; REPLACED: a boot has registered another one since
     waiting: str = ""  # what is new and not applied yet, and what it waits for
 
     @classmethod
@@ -88,6 +90,7 @@ class Watched:
             found=stored.get("found", False),
             missing_since=stored.get("missingSince", 0.0),
             deleting=stored.get("deleting", False),
+            marked=stored.get("marked", ""),
             waiting=stored.get("waiting", ""),
         )
 
@@ -120,6 +123,7 @@ class Watched:
             ),
             # Only machines of a pool have these.
             **({"deleting": True} if self.deleting else {}),
+            **({"marked": self.marked} if self.marked else {}),
             **({"waiting": self.waiting} if self.waiting else {}),
         }
 

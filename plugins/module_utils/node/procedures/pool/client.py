@@ -47,6 +47,7 @@ class PoolClient:
     clock: Clock
     say: Progress = silent
     role_seconds: float = ROLE_SECONDS
+    patient: bool = True  # False: an answer that asks to wait is a failure; the caller tries again later
 
     @classmethod
     def of(cls, config: NodeConfig, host: Host, say: Progress = silent) -> PoolClient:
@@ -117,7 +118,7 @@ class PoolClient:
                 now = self.clock.monotonic()
                 failures += failure.status in TRANSIENT
                 limits = {429: THROTTLED_SECONDS, 409: BUSY_SECONDS, 403: self.role_seconds}
-                limit = limits.get(failure.status, 0.0)
+                limit = limits.get(failure.status, 0.0) if self.patient else 0.0
                 if failure.final and not limit:
                     raise
                 if (limit and now - began >= limit) or failures >= ATTEMPTS:
