@@ -58,6 +58,10 @@ options:
   delete_machines:
     description:
       - With O(state=absent), delete the machines of the pool first.
+      - A node that follows its machine leaves by itself only while the pool still lists its machines. So
+        unbootstrap the hosts before; or delete the machines with M(aks.flexnode.flexnode_machine), wait until
+        their Nodes are gone, and delete the pool then. Nodes whose pool is gone stay until they are
+        unbootstrapped.
     type: bool
     default: false
 seealso:

@@ -95,7 +95,7 @@ class Goal:
             )
         max_pods = kubernetes.get("maxPods")
         return cls(
-            _full(version.removeprefix("v"), str(kubernetes.get("currentOrchestratorVersion") or "")),
+            full_version(version.removeprefix("v"), str(kubernetes.get("currentOrchestratorVersion") or "")),
             max_pods if isinstance(max_pods, int) else None,
             own_labels(kubernetes.get("nodeLabels") or {}),
             own_taints(kubernetes.get("nodeTaints") or ()),
@@ -111,7 +111,7 @@ class Goal:
             "labels": dict(self.labels),
             "taints": list(self.taints),
         }
-        version = _full(self.version, installed)
+        version = full_version(self.version, installed)
         return {
             **document,
             "kubernetes": {**_below(document, "kubernetes"), "version": _newest(version)},
@@ -152,7 +152,7 @@ def changes(current: Goal, wanted: Goal) -> list[str]:
             why="Azure does not change maxPods of a machine",
         )
     found = []
-    if _full(current.version, wanted.version) != _full(wanted.version, current.version):
+    if full_version(current.version, wanted.version) != full_version(wanted.version, current.version):
         found.append(f"Kubernetes {current.version} -> {wanted.version}")
     found += (
         f"label {key}={value}" for key, value in wanted.labels.items() if current.labels.get(key) != value
@@ -166,7 +166,8 @@ def changes(current: Goal, wanted: Goal) -> list[str]:
 def own_labels(raw: object) -> dict[str, str]:
     """Labels without those that AKS sets itself."""
     labels = raw if isinstance(raw, Mapping) else {}
-    return {str(key): str(value) for key, value in sorted(labels.items()) if not str(key).startswith(OF_AKS)}
+    own = {str(key): value for key, value in labels.items() if not str(key).startswith(OF_AKS)}
+    return {key: str(value) for key, value in sorted(own.items()) if value is not None}
 
 
 def own_taints(raw: object) -> tuple[str, ...]:
@@ -196,7 +197,7 @@ def _text(taint: object) -> str:
     return str(taint).strip()
 
 
-def _full(version: str, known: str) -> str:
+def full_version(version: str, known: str) -> str:
     """A version x.y as the x.y.z that is known of it; otherwise unchanged."""
     return known if version.count(".") == 1 and known.startswith(f"{version}.") else version
 

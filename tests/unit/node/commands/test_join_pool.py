@@ -161,6 +161,17 @@ def test_a_put_that_takes_its_time_is_waited_for(edge: Edge) -> None:
     assert edge.arm.asked(GET) == 2
 
 
+def test_a_machine_that_azure_failed_to_write_is_written_again(edge: Edge, capsys: Captured) -> None:
+    etag = edge.arm.goal(orchestratorVersion="1.34.4", maxPods=75, nodeLabels={"site": "lab-1"})
+    edge.arm.state = "Failed"
+    failed = answer_json(edge.arm.shown("edge-1"))
+    edge.arm.state, edge.arm.next[GET] = "Succeeded", [failed]
+    assert edge.join() == 0
+    assert "update machine edge-1: its last change failed" in capsys.readouterr().out
+    (put,) = [one for one in edge.arm.server.requests if one.method == "PUT"]
+    assert put.headers["If-Match"] == f'"{etag}"'
+
+
 def test_throttling_is_obeyed(edge: Edge, capsys: Captured) -> None:
     busy = Answer(b"{}", 429, {"Retry-After": "17"})
     edge.arm.next = {LIST_DATA: [busy, busy], GET: [busy]}

@@ -24,6 +24,7 @@ from ansible_collections.aks.flexnode.plugins.module_utils.node.sources.machines
     is_machine,
     machine_id,
     machine_name,
+    own_labels,
     pool_id,
     pool_of,
 )
@@ -172,6 +173,10 @@ def test_an_empty_list_of_taints_is_not_sent() -> None:
     """Azure refuses it."""
     kubernetes = body_of(goal_of_document({"kubernetes": {"version": "1.35.7"}}))["properties"]["kubernetes"]
     assert kubernetes == {"orchestratorVersion": "1.35.7", "maxPods": 110, "nodeLabels": {}}
+
+
+def test_a_label_without_a_value_is_no_label() -> None:
+    assert own_labels({"site": None, "rack": "", "row": 7}) == {"rack": "", "row": "7"}
 
 
 def test_a_taint_that_is_none_names_its_field() -> None:

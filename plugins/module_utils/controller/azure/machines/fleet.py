@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from ....node.sources.machines import Goal, body_of, pool_id
@@ -96,7 +96,7 @@ def keep_present(
         if check or not action.changes:
             return _outcome(one, action, machine, machine)
         try:
-            return _outcome(one, action, machine, _written(pools, pool, machine, one, action))
+            return _written(pools, pool, machine, one, action)
         except ChangedMeanwhile:
             # Someone else changed it, or the answer to our own PUT was lost: what is there now decides.
             resource = pools.machine(pool, one.name if machine is None else machine.name)
@@ -104,7 +104,7 @@ def keep_present(
             again = decide(one, defaults, now, where)
             if not again.changes:
                 return _outcome(one, again, now, now)
-            return _outcome(one, again, now, _written(pools, pool, now, one, again))
+            return _written(pools, pool, now, one, again)
 
     return in_parallel(act, in_parallel(plan, wanted, lambda one: one.name), lambda pair: pair[0].name)
 
@@ -171,14 +171,14 @@ def add_line(cluster: str, pool: str) -> str:
     )
 
 
-def _written(pools: Pools, pool: str, machine: Machine | None, wanted: Wanted, action: Action) -> Machine:
-    """Write a machine, and return it as it is then: an operation may end without the resource."""
+def _written(pools: Pools, pool: str, machine: Machine | None, wanted: Wanted, action: Action) -> Outcome:
+    """Write a machine. Its goal is what Azure has then: it completes versions, and sets what was not sent."""
     name = machine.name if machine else wanted.name
     answer = Machine.of(pools.put_machine(pool, name, body_of(action.goal), machine.etag if machine else ""))
-    if not answer.etag or answer.state.lower() != "succeeded":
+    if not answer.etag or answer.state.lower() != "succeeded":  # an operation may end without the resource
         answer = Machine.of(pools.machine(pool, name) or {})
-    answer.goal()  # refuses an answer that can't be used: without an eTag, or not settled
-    return answer
+    goal = answer.goal()  # refuses an answer that can't be used: without an eTag, or not settled
+    return _outcome(wanted, replace(action, goal=goal), machine, answer)
 
 
 def _outcome(wanted: Wanted, action: Action, before: Machine | None, after: Machine | None) -> Outcome:

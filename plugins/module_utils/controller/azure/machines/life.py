@@ -42,13 +42,12 @@ def keep_present(pools: Pools, name: str, wanted: WantedPool, idle: Idle, *, che
     if found is not None:
         require_flexnodes(found, where)
     known = known_settings(found)
-    settings = wanted.over(known)
     properties = (found or {}).get("properties") or {}
-    reasons = ["it does not exist"]
-    if found is not None:
-        reasons = differences(known, settings, str(properties.get("currentOrchestratorVersion") or ""))
-        if str(properties.get("provisioningState")).lower() == "failed":
-            reasons.append("its last change failed")
+    settings, reasons = compared(found, wanted)
+    if found is None:
+        reasons = ["it does not exist"]
+    elif str(properties.get("provisioningState")).lower() == "failed":
+        reasons.append("its last change failed")
     if not reasons:
         return PoolChange(pool=described(found or {}, pools.cluster))
     if found is None or "version" in reasons:
@@ -58,14 +57,33 @@ def keep_present(pools: Pools, name: str, wanted: WantedPool, idle: Idle, *, che
         [f"{verb} pool {name} ({', '.join(reasons)})"],
         diff=_diff(name, {} if found is None else known, settings),
     )
-    body = properties_of(settings)
     if check:
+        body = properties_of(settings)
         done.pool = described({"name": name, "properties": body}, pools.cluster)
         return done
-    written = idle.retried(lambda: pools.put(name, body, str(properties.get("eTag") or "")))
+
+    def write() -> Json:
+        """The pool is read again: an operation that was waited for may have changed it, and its eTag."""
+        now = pools.get(name)
+        etag = str(((now or {}).get("properties") or {}).get("eTag") or "")
+        return pools.put(name, properties_of(compared(now, wanted)[0]), etag)
+
+    written = idle.retried(write)
     # An operation may end without the resource; what Azure has now is what counts.
     done.pool = described(pools.get(name) or written, pools.cluster)
     return done
+
+
+def compared(pool: Json | None, wanted: WantedPool) -> tuple[Json, list[str]]:
+    """The settings that a pool has to have, and those that differ.
+
+    A version such as 1.36 is any release of it: a write because of a label must not ask for another one.
+    """
+    known = known_settings(pool)
+    settings = wanted.over(known)
+    current = str(((pool or {}).get("properties") or {}).get("currentOrchestratorVersion") or "")
+    reasons = differences(known, settings, current)
+    return settings if "version" in reasons else {**settings, "version": known["version"]}, reasons
 
 
 def keep_absent(pools: Pools, name: str, idle: Idle, *, machines_too: bool, check: bool) -> PoolChange:

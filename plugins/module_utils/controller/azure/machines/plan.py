@@ -11,7 +11,14 @@ from typing import Any, Literal
 
 from ....node.errors import ConfigInvalid, Problem
 from ....node.sources.errors import MaxPodsFixed
-from ....node.sources.machines import Goal, changes, machine_name, own_labels, own_taints
+from ....node.sources.machines import (
+    Goal,
+    changes,
+    full_version,
+    machine_name,
+    own_labels,
+    own_taints,
+)
 
 Json = dict[str, Any]
 Kind = Literal["created", "updated", "unchanged", "deleted", "absent"]
@@ -32,7 +39,8 @@ class Wanted:
         """The whole goal. Explicit labels are set over those of the pool; explicit taints replace them."""
         base = machine or pool
         return Goal(
-            self.version or base.version,
+            # 1.36 is any release of it: a write because of a label must not ask for another one.
+            full_version(self.version or base.version, base.version),
             base.max_pods if self.max_pods is None else self.max_pods,
             base.labels if self.labels is None else {**pool.labels, **self.labels},
             base.taints if self.taints is None else self.taints,
@@ -147,7 +155,7 @@ def pool_goal(pool: Mapping[str, Any]) -> Goal:
     full = str(properties.get("currentOrchestratorVersion") or "")
     max_pods = properties.get("maxPods")
     return Goal(
-        full if version.count(".") == 1 and full.startswith(f"{version}.") else version,
+        full_version(version, full),
         max_pods if isinstance(max_pods, int) else None,
         own_labels(properties.get("nodeLabels") or {}),
         own_taints(properties.get("nodeTaints") or ()),

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -14,10 +15,11 @@ from ...errors import ConfigInvalid
 from ...sources.bootstrap_data import document_from
 from ...sources.errors import MachineChanged, MachineUnusable
 from ...sources.flexnode_config import Reply
-from ...sources.machines import Goal, body_of, changes, cluster_and_pool, goal_of_document
+from ...sources.machines import SETTLED, Goal, body_of, changes, cluster_and_pool, goal_of_document
 from ...sources.source import Fetched
 from .client import PoolClient
 
+FAILED = "failed"
 BUSY = ("accepted", "creating", "updating", "running", "inprogress", "scaling", "upgrading")
 BUSY_SECONDS, PAUSE = 300.0, 5.0  # Azure answers a PUT of a flex machine at once; the API allows it to wait
 
@@ -57,9 +59,9 @@ class Pool:
                 self.client.say(f"create machine {self.name}")
                 answer = self.client.put_machine(self.name, body_of(wanted), {"If-None-Match": "*"})
             else:
-                goal = self.settled(found)
+                goal, failed = self.known(found)
                 wanted = goal_of_document(merge(self.base(goal, document), self.over))
-                differs = changes(goal, wanted)
+                differs = changes(goal, wanted) + (["its last change failed"] if failed else [])
                 if self.dry or not differs:
                     return goal
                 self.client.say(f"update machine {self.name}: {', '.join(differs)}")
@@ -81,13 +83,28 @@ class Pool:
         own = goal if labels is None else replace(goal, labels=goal_of_document(document).labels)
         return own.over(document)
 
-    def settled(self, found: Reply) -> Goal:
-        """The goal of a machine; waits while Azure is still writing it."""
+    def known(self, found: Reply) -> tuple[Goal, bool]:
+        """The goal of a machine that exists, and whether Azure failed to write it: that is done again."""
+        found = self.waited(found)
+        if state_of(found) != FAILED:
+            return self.settled(found), False
+        properties = {**found.document["properties"], "provisioningState": SETTLED}
+        return self.settled(
+            Reply(200, json.dumps({**found.document, "properties": properties}).encode())
+        ), True
+
+    def waited(self, found: Reply) -> Reply:
+        """The machine, after Azure has written it; or still the same, after a long time."""
         clock = self.client.clock
         deadline = clock.monotonic() + BUSY_SECONDS
-        while is_busy(found) and clock.monotonic() < deadline:
+        while state_of(found) in BUSY and clock.monotonic() < deadline:
             clock.sleep(PAUSE)
             found = self.client.machine(self.name)
+        return found
+
+    def settled(self, found: Reply) -> Goal:
+        """The goal of a machine; waits while Azure is still writing it."""
+        found = self.waited(found)
         if found.status == 404 or not found.document:
             raise MachineUnusable(
                 "the answer is not the machine of this node",
@@ -104,8 +121,8 @@ class Pool:
             ) from error
 
 
-def is_busy(reply: Reply) -> bool:
-    """Whether Azure is still writing a machine."""
+def state_of(reply: Reply) -> str:
+    """How far Azure is with writing a machine."""
     properties = reply.document.get("properties")
     state = properties.get("provisioningState") if isinstance(properties, Mapping) else ""
-    return str(state).lower() in BUSY
+    return str(state).lower()

@@ -90,6 +90,28 @@ def test_only_four_fields_are_sent_and_no_empty_taints(azure: FakeAzure, pools: 
     assert azure.pools.bodies == [("edge-1", {"properties": {"kubernetes": goal}})]
 
 
+def test_what_azure_made_of_a_goal_is_the_goal(azure: FakeAzure, pools: Pools) -> None:
+    """It completes a version, and has its own maxPods where none was sent: the node gets the same."""
+    answer = {
+        "name": "edge-1",
+        "properties": {
+            "provisioningState": "Succeeded",
+            "eTag": "abc",
+            "kubernetes": {
+                "orchestratorVersion": "1.34",
+                "currentOrchestratorVersion": "1.34.3",
+                "maxPods": 30,
+                "nodeLabels": {"site": "lab"},
+            },
+        },
+    }
+    azure.faults = [Fault("PUT .*/machines/edge-1", answer_json(answer, 201))]
+    azure.pools.add("edge", orchestratorVersion="1.34", maxPods=None)
+    (done,) = keep_present(pools, "edge", [Wanted("edge-1")], check=False)
+    found = done.as_dict()
+    assert (found["version"], found["max_pods"], found["labels"]) == ("1.34.3", 30, {"site": "lab"})
+
+
 def test_check_mode_writes_nothing(azure: FakeAzure, pools: Pools) -> None:
     done = keep_present(pools, "edge", TEN, check=True)
     assert ({one.action.kind for one in done}, azure.asked("PUT")) == ({"created"}, 0)
@@ -257,6 +279,35 @@ def test_a_running_operation_is_waited_for(azure: FakeAzure, pools: Pools, idle:
     done = life.keep_present(pools, "edge", wanted_pool(labels={"site": "lab"}), idle, check=False)
     assert done.pool["labels"] == {"site": "lab"}
     assert azure.asked("PUT .*/agentPools/edge") == 2
+
+
+def test_what_the_operation_changed_that_was_waited_for_is_not_written_back(
+    azure: FakeAzure, pools: Pools, idle: Idle, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The pool is upgraded by someone else: it has another eTag and another version afterwards."""
+    azure.cluster = {"properties": {"provisioningState": "Succeeded"}}
+    wait = idle.wait
+
+    def upgraded() -> None:
+        wait()
+        azure.pools.add("edge", orchestratorVersion="1.34.5")
+
+    monkeypatch.setattr(idle, "wait", upgraded)
+    done = life.keep_present(pools, "edge", wanted_pool(labels={"site": "lab"}), idle, check=False)
+    assert (done.pool["labels"], done.pool["version"]) == ({"site": "lab"}, "1.34.5")
+
+
+def test_a_label_does_not_change_the_release_of_a_minor_version(
+    azure: FakeAzure, pools: Pools, idle: Idle
+) -> None:
+    azure.cluster = {"properties": {"provisioningState": "Succeeded"}}
+    wanted = wanted_pool(version="1.34", labels={"site": "lab"})
+    done = life.keep_present(pools, "edge", wanted, idle, check=False)
+    assert (done.actions, done.pool["version"]) == (["update pool edge (labels)"], "1.34.4")
+    azure.pools.add_machine("edge", "edge-1")
+    one = Wanted("edge-1", version="1.34", labels={"rack": "7"})
+    keep_present(pools, "edge", [one], check=False)
+    assert azure.pools.bodies[-1][1]["properties"]["kubernetes"]["orchestratorVersion"] == "1.34.4"
 
 
 def test_an_operation_that_does_not_end(azure: FakeAzure, pools: Pools, idle: Idle) -> None:
