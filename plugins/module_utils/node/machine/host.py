@@ -84,13 +84,15 @@ class Host:
 
     def stat(self, path: str) -> PathState:
         """What exists at `path`; links are not followed."""
+        target = ""
         try:
             seen = os.lstat(self.path(path))
-        except (FileNotFoundError, NotADirectoryError):
+            if stat.S_ISLNK(seen.st_mode):
+                target = os.readlink(self.path(path))
+        except (FileNotFoundError, NotADirectoryError):  # also a process that ended: its links lead nowhere
             return ABSENT
-        target = ""
         if stat.S_ISLNK(seen.st_mode):
-            is_, target = "link", os.readlink(self.path(path))
+            is_ = "link"
         elif stat.S_ISREG(seen.st_mode):
             is_ = "file"
         elif stat.S_ISDIR(seen.st_mode):
