@@ -93,7 +93,6 @@ def node(bed: Testbed, machines: MachineMaker, tmp_path_factory: pytest.TempPath
     bed.unpublish(f"{NAME}.json")
 
 
-@pytest.mark.smoke
 def test_killed_in_the_middle_of_a_change(node: Node) -> None:
     before = node.container
     for number, seconds in enumerate(MOMENTS):
@@ -108,6 +107,7 @@ def test_killed_in_the_middle_of_a_change(node: Node) -> None:
     assert node.container == before, "the pod was not restarted"
 
 
+@pytest.mark.smoke
 def test_a_full_disk(node: Node) -> None:
     """A file system that is as large as its content, in place of the state directory."""
     before, pids = node.container, fleet.main_pids(node.machine)
