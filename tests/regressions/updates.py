@@ -86,7 +86,7 @@ CASES = (
         "a poll does not complete what was held: the document is blocked, the node stays bad",
         (
             Edit(
-                f"{NODE}/follow/tick.py",
+                f"{NODE}/follow/report.py",
                 "    if store.transaction() is None:\n        return False\n    retry_at",
                 "    if True:\n        return False\n    retry_at",
             ),
