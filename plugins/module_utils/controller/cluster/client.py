@@ -10,6 +10,7 @@ AKS cluster through the Azure login (azure/aks/cluster.py). TLS is always verifi
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import json
 import os
 import ssl
@@ -66,6 +67,7 @@ class Client:
     def __init__(self, session: Session) -> None:
         self._session = session
         self._api: Any = _api_client(session.configuration)
+        self._certificate = session.configuration.cert_file
         # The generated methods have the same names in all releases of the package; their types differ.
         self._core: Any = client.CoreV1Api(self._api)
         self._rbac: Any = client.RbacAuthorizationV1Api(self._api)
@@ -88,6 +90,7 @@ class Client:
         """One answer, after retries; None where the status is one of `accepted`."""
         limits = (CONNECT_SECONDS, SECONDS)
         for attempt in range(1, attempts + 1):
+            self._use_renewed_certificate()
             try:
                 answer = method(*args, _preload_content=False, _request_timeout=limits, **options)
                 return self._json(answer.data)
@@ -105,6 +108,15 @@ class Client:
                     raise failure from error
                 self._session.clock.sleep(_pause(attempt, None))
         raise AssertionError("the last attempt returns or raises")
+
+    def _use_renewed_certificate(self) -> None:
+        """Ask an exec plugin for a new one where the last one is about to expire."""
+        configuration = self._session.configuration
+        if configuration.refresh_api_key_hook:
+            configuration.refresh_api_key_hook(configuration)
+        if self._certificate != configuration.cert_file:
+            self._certificate = configuration.cert_file
+            _use_tls(self._api, configuration)
 
     def _object(self, method: Callable[..., Any], *args: Any, **options: Any) -> Json:
         """An answer that must be there."""
@@ -210,7 +222,10 @@ def _use(configuration: Any, credentials: Credentials, folder: Path, access: Acc
     if credentials.token:
         configuration.api_key["authorization"] = f"Bearer {credentials.token.reveal()}"
     if credentials.certificate:
-        pem = _private(folder / "client.pem", f"{credentials.certificate}\n{credentials.key.reveal()}")
+        content = f"{credentials.certificate}\n{credentials.key.reveal()}"
+        # A renewed certificate gets a file of its own: connections that are being made read the old one.
+        name = hashlib.sha256(credentials.certificate.encode()).hexdigest()[:16]
+        pem = _private(folder / f"client-{name}.pem", content)
         try:
             ssl.create_default_context().load_cert_chain(pem)
         except (OSError, ssl.SSLError) as error:
@@ -226,9 +241,21 @@ def _use(configuration: Any, credentials: Credentials, folder: Path, access: Acc
 def _api_client(configuration: Any) -> Any:
     """Connections that trust what kubectl trusts: urllib3's own context is strict from Python 3.13 on."""
     api: Any = client.ApiClient(configuration)
-    pools = api.rest_client.pool_manager
-    pools.connection_pool_kw["ssl_context"] = tls_context(cafile=configuration.ssl_ca_cert or None)
+    _use_tls(api, configuration)
     return api
+
+
+def _use_tls(api: Any, configuration: Any) -> None:
+    """Give the connections a TLS context in which the CA and the client's certificate are loaded already.
+
+    urllib3 must not get the files: it would load them into the shared context at each connection, and
+    OpenSSL crashes or hangs if one thread does that while another one shakes hands.
+    """
+    context = tls_context(cafile=configuration.ssl_ca_cert or None)
+    if configuration.cert_file:
+        context.load_cert_chain(configuration.cert_file)
+    options = api.rest_client.pool_manager.connection_pool_kw
+    options.update(ssl_context=context, ca_certs=None, cert_file=None, key_file=None)
 
 
 def _trusted(folder: Path, access: Access) -> str:
