@@ -77,6 +77,14 @@ def comes_back(found: PoolMember, uid: str, version: str, seconds: float = 240) 
     fleet.eventually(f"{found.name} at {version}", back, seconds)
 
 
+def for_versions(site: Site, found: PoolMember, apply: str) -> None:
+    """Set azure.machines.apply of one machine."""
+    config = {"azure": {"machines": {"apply": apply}}}
+    inventory = site.inventory(apply, [found], flexnode_config=config)
+    fleet.succeeded(site.play("bootstrap", inventory))
+    assert following.state(found.machine, "current-config.json")["azure"]["machines"]["apply"] == apply
+
+
 class TestGoals:
     """Labels and taints, which AKS puts onto the Node."""
 
@@ -137,6 +145,15 @@ class TestVersions:
         bed.cluster.kubectl("delete", "node", one.name)
         comes_back(one, uid, OLDEST)
         one.follows(etag)
+
+    def test_at_once(self, site: Site, four: Sequence[PoolMember]) -> None:
+        """A site that does not wait for AKS says so: the same Node, drained and updated in place."""
+        one = four[3]
+        uid = one.uid()
+        for_versions(site, one, "at-once")
+        one.follows(one.set_goal(orchestratorVersion=OLD), 240)
+        assert (one.uid(), one.version(), one.is_node()) == (uid, OLD, True)
+        for_versions(site, one, "node-deleted")
 
     def test_of_the_pool(self, bed: Testbed, site: Site, four: Sequence[PoolMember]) -> None:
         """Four machines, one at a time: never two that are not Ready."""
