@@ -3,8 +3,8 @@
 
 from __future__ import annotations
 
+from testbed.basics.errors import CommandFailed, TestbedError
 from testbed.bed import Testbed
-from testbed.errors import CommandFailed, TestbedError
 from testbed.machine import Machine
 from testbed.mirror.faults import Fault
 

@@ -13,22 +13,26 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
-from testbed import blob, document, files, network, paths, plan, podman, site, ssh, versions
+from testbed import document
 from testbed.artifacts import store
-from testbed.azure import Azure, wheels
-from testbed.blob import Blob
+from testbed.azure import Azure
+from testbed.azure.serving import wheels
+from testbed.basics import files, paths, podman
+from testbed.basics.errors import TestbedError
+from testbed.basics.progress import step
 from testbed.cluster import Cluster, addons
 from testbed.cluster.credentials import Credentials
-from testbed.errors import TestbedError
 from testbed.host import cgroups, kernel, leftovers, packages
 from testbed.images import addons as addon_images
 from testbed.images import recipes, rootfs
+from testbed.layout import network, plan, site, ssh, versions
+from testbed.layout.site import Site
 from testbed.machine import Machine
 from testbed.mirror import Mirror
-from testbed.progress import step
-from testbed.registry import Registry
-from testbed.service import Service
-from testbed.site import Site
+from testbed.services import blob
+from testbed.services.blob import Blob
+from testbed.services.registry import Registry
+from testbed.services.service import Service
 
 DEFAULT_NAME = "flexnode"
 DEFAULT_PLATFORM = "debian12"

@@ -13,16 +13,18 @@ from collections.abc import Sequence
 
 import yaml
 
-from testbed import doctor, podman, versions
+from testbed import doctor
 from testbed.artifacts import store
 from testbed.azure.pools import command as pool_command
+from testbed.basics import podman
+from testbed.basics.errors import OutOfReach, TestbedError
+from testbed.basics.process import environment
+from testbed.basics.progress import say
 from testbed.bed import DEFAULT_NAME, DEFAULT_PLATFORM, SERVICES, Testbed
-from testbed.errors import OutOfReach, TestbedError
 from testbed.images.recipes import PLATFORMS
+from testbed.layout import versions
 from testbed.machine import Machine
 from testbed.playbooks import IN_AZURE, SOURCES, complete_inventory
-from testbed.process import environment
-from testbed.progress import say
 
 # Commands that become another program; it reads everything that follows.
 WRAPPED = {"kubectl": "kubectl as administrator", "ssh": "a shell or a command on a machine"}

@@ -13,12 +13,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from testbed import site
+from testbed.basics.errors import TestbedError
+from testbed.basics.progress import say
 from testbed.bed import Testbed
-from testbed.errors import TestbedError
+from testbed.layout import site
 from testbed.machine import Machine
 from testbed.playbooks import Play, join_document, play, write_inventory
-from testbed.progress import say
 
 NAME = "edge-1"
 POD = "hello"

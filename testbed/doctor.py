@@ -8,11 +8,12 @@ import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from testbed import paths, versions
 from testbed.artifacts import store, toolchain, upstream
-from testbed.errors import TestbedError
+from testbed.basics import paths
+from testbed.basics.errors import TestbedError
+from testbed.basics.progress import say
 from testbed.host import cgroups, packages
-from testbed.progress import say
+from testbed.layout import versions
 
 FREE_GIB = 15
 MEMORY_GIB = 4

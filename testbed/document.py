@@ -7,12 +7,12 @@ import base64
 from collections.abc import Iterable
 from typing import Any
 
-from testbed import versions
 from testbed.cluster import Cluster
-from testbed.identifiers import CLUSTER_ID, LOCATION, SUBSCRIPTION_ID, TENANT_ID
+from testbed.layout import versions
+from testbed.layout.identifiers import CLUSTER_ID, LOCATION, SUBSCRIPTION_ID, TENANT_ID
 from testbed.machine import Machine
 from testbed.mirror import Mirror
-from testbed.registry import Registry
+from testbed.services.registry import Registry
 
 # What differs between a testbed and a real site: where binaries and images come from.
 SITE = ("containerd", "runc", "cni", "mirror", "registryMirrors")

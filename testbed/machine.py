@@ -9,15 +9,16 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from testbed import podman, ssh
 from testbed.artifacts.archive import Entry, tar_bytes
-from testbed.clock import wait_for
-from testbed.errors import CommandFailed
+from testbed.basics import podman
+from testbed.basics.clock import wait_for
+from testbed.basics.errors import CommandFailed
+from testbed.basics.podman import Container
+from testbed.basics.process import Completed
 from testbed.host import cgroups
 from testbed.images import recipes
-from testbed.podman import Container
-from testbed.process import Completed
-from testbed.site import Site
+from testbed.layout import ssh
+from testbed.layout.site import Site
 
 BOOT_SECONDS = 60
 MODULES = Path("/lib/modules")

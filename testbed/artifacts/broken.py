@@ -15,10 +15,11 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
-from testbed import files, paths, versions
 from testbed.artifacts import archive, builder
 from testbed.artifacts.recipes import KUBERNETES, Artifact
-from testbed.errors import TestbedError
+from testbed.basics import files, paths
+from testbed.basics.errors import TestbedError
+from testbed.layout import versions
 
 SOURCES = Path(__file__).resolve().parent.parent / "builds" / "broken"
 

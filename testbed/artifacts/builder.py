@@ -8,11 +8,11 @@ import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 
-from testbed import paths
 from testbed.artifacts import archive, gomod, toolchain
 from testbed.artifacts.recipes import Artifact, Source
-from testbed.process import run
-from testbed.progress import step
+from testbed.basics import paths
+from testbed.basics.process import run
+from testbed.basics.progress import step
 
 BUILD_SECONDS = 3600
 

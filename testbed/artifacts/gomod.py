@@ -8,9 +8,9 @@ import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from testbed import files, paths
 from testbed.artifacts.recipes import Source
-from testbed.process import run
+from testbed.basics import files, paths
+from testbed.basics.process import run
 
 PINNED = Path(__file__).resolve().parent.parent / "builds"
 """go.mod and go.sum of the versions in versions.py, committed: those builds are pinned to the byte."""

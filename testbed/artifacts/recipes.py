@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from testbed.errors import TestbedError
+from testbed.basics.errors import TestbedError
 
 
 @dataclass(frozen=True)

@@ -11,10 +11,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from testbed import files, paths
 from testbed.artifacts import broken, builder, upstream
 from testbed.artifacts.recipes import ARTIFACTS, Artifact, Source, artifact
-from testbed.progress import step
+from testbed.basics import files, paths
+from testbed.basics.progress import step
 
 RECORD = "artifact.json"
 

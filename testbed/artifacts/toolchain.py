@@ -8,10 +8,10 @@ import shutil
 import sys
 from pathlib import Path
 
-from testbed import files, paths
-from testbed.errors import TestbedError
-from testbed.process import run
-from testbed.progress import step
+from testbed.basics import files, paths
+from testbed.basics.errors import TestbedError
+from testbed.basics.process import run
+from testbed.basics.progress import step
 
 OLDEST = (1, 25)
 """What containerd 2.2 needs."""

@@ -4,8 +4,8 @@
 from __future__ import annotations
 
 from testbed.azure.azure import Azure
-from testbed.azure.directory import Principal
-from testbed.azure.faults import Fault
-from testbed.azure.record import Request
+from testbed.azure.behaviour.faults import Fault
+from testbed.azure.behaviour.record import Request
+from testbed.azure.sign_in.directory import Principal
 
 __all__ = ["Azure", "Fault", "Principal", "Request"]

@@ -12,18 +12,17 @@ from urllib.parse import quote
 
 import requests
 
-from testbed import files
-from testbed.azure import place, wheels
-from testbed.azure.directory import Principal
-from testbed.azure.faults import Fault
+from testbed.azure.behaviour.faults import Fault
+from testbed.azure.behaviour.record import Request
 from testbed.azure.pools.client import ACT, Act, PoolOperator
-from testbed.azure.record import Request
-from testbed.blob import Blob
-from testbed.clock import wait_for
+from testbed.azure.serving import place, wheels
+from testbed.azure.sign_in.directory import Principal
+from testbed.basics import files
+from testbed.basics.clock import wait_for
+from testbed.basics.errors import TestbedError
 from testbed.cluster import Cluster
 from testbed.cluster.credentials import Credentials
-from testbed.errors import TestbedError
-from testbed.identifiers import (
+from testbed.layout.identifiers import (
     AKS_SERVER,
     CLUSTER_ID,
     LOCATION,
@@ -31,8 +30,9 @@ from testbed.identifiers import (
     SUBSCRIPTION_ID,
     TENANT_ID,
 )
-from testbed.service import Service
-from testbed.site import Site
+from testbed.layout.site import Site
+from testbed.services.blob import Blob
+from testbed.services.service import Service
 
 PORT = 443
 INSIDE = "/srv/azure"
@@ -160,7 +160,7 @@ class Azure:
         return Service(
             name="azure",
             # -P: the directory of the program holds an azure.py, which must not stand for the SDK.
-            argv=("/usr/bin/python3", "-P", "/opt/testbed/azure/start.py", INSIDE, str(PORT)),
+            argv=("/usr/bin/python3", "-P", "/opt/testbed/azure/serving/start.py", INSIDE, str(PORT)),
             port=PORT,
             mounts=(
                 (self._directory, INSIDE, True),

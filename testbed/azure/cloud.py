@@ -5,13 +5,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from testbed.azure.authorization.grants import Grants
 from testbed.azure.database import Database
-from testbed.azure.directory import Directory
-from testbed.azure.grants import Grants
-from testbed.azure.place import Place
 from testbed.azure.pools.service import Service
 from testbed.azure.provider.provider import Provider
-from testbed.azure.tokens import Authority
+from testbed.azure.serving.place import Place
+from testbed.azure.sign_in.directory import Directory
+from testbed.azure.sign_in.tokens import Authority
 
 
 @dataclass(frozen=True)

@@ -6,11 +6,11 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from testbed import plan
 from testbed.cluster.api import Api
 from testbed.cluster.rbac import BASE as RBAC
 from testbed.cluster.rbac import GROUP
-from testbed.registry import Registry
+from testbed.layout import plan
+from testbed.services.registry import Registry
 
 CORE = "/api/v1/namespaces/kube-system"
 APPS = "/apis/apps/v1/namespaces/kube-system"

@@ -8,8 +8,8 @@ from typing import Any
 
 import requests
 
-from testbed.errors import TestbedError
-from testbed.pki import Pair
+from testbed.basics.errors import TestbedError
+from testbed.layout.pki import Pair
 
 SECONDS = 30
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from testbed.identifiers import AKS_SERVER
+from testbed.layout.identifiers import AKS_SERVER
 
 
 def document(origin: str, tenant_id: str, ca_pem: str) -> dict[str, Any]:

@@ -8,16 +8,17 @@ from pathlib import Path
 
 import requests
 
-from testbed import plan, podman, versions
 from testbed.artifacts import store
-from testbed.clock import wait_for
+from testbed.basics import podman
+from testbed.basics.clock import wait_for
+from testbed.basics.errors import TestbedError
+from testbed.basics.process import run
 from testbed.cluster import components, rbac, token
 from testbed.cluster.api import Api, ApiError
 from testbed.cluster.credentials import Credentials
-from testbed.errors import TestbedError
-from testbed.process import run
-from testbed.service import Service
-from testbed.site import Site
+from testbed.layout import plan, versions
+from testbed.layout.site import Site
+from testbed.services.service import Service
 
 SIGNING_DURATION = "1h"
 READY_SECONDS = 90

@@ -5,13 +5,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from testbed import plan
 from testbed.artifacts import store
+from testbed.basics.errors import TestbedError
 from testbed.cluster.credentials import API_PORT, Credentials
-from testbed.errors import TestbedError
-from testbed.plan import Plan
-from testbed.service import Service
-from testbed.site import Site
+from testbed.layout import plan
+from testbed.layout.plan import Plan
+from testbed.layout.site import Site
+from testbed.services.service import Service
 
 INSIDE = "/etc/testbed"
 ETCD_DATA = "/var/lib/etcd"

@@ -8,11 +8,12 @@ import hashlib
 import json
 from pathlib import Path
 
-from testbed import files, plan
+from testbed.basics import files
 from testbed.cluster import authentication
-from testbed.identifiers import TENANT_ID
-from testbed.pki import Authority, Pair, ensure_key
-from testbed.site import Site
+from testbed.layout import plan
+from testbed.layout.identifiers import TENANT_ID
+from testbed.layout.pki import Authority, Pair, ensure_key
+from testbed.layout.site import Site
 
 API_PORT = 6443
 FIRST_SERVICE_IP = str(plan.SERVICE_CIDR[1])

@@ -6,8 +6,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from testbed import files
-from testbed.process import run
+from testbed.basics import files
+from testbed.basics.process import run
 
 ROOT = Path("/sys/fs/cgroup")
 # What container runtimes and the kubelet look for on v1 besides the controllers that are always there.

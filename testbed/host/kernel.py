@@ -11,8 +11,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from testbed import files
-from testbed.progress import say
+from testbed.basics import files
+from testbed.basics.progress import say
 
 SHARED = {
     "kernel.keys.root_maxbytes": "25000000",

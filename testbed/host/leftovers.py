@@ -9,7 +9,7 @@ import signal
 from dataclasses import dataclass
 from pathlib import Path
 
-from testbed.process import run
+from testbed.basics.process import run
 
 
 @dataclass(frozen=True)

@@ -7,10 +7,10 @@ import os
 import shutil
 from pathlib import Path
 
-from testbed import files, paths
-from testbed.errors import TestbedError
-from testbed.process import environment, run
-from testbed.progress import step
+from testbed.basics import files, paths
+from testbed.basics.errors import TestbedError
+from testbed.basics.process import environment, run
+from testbed.basics.progress import step
 
 PROGRAMS = {
     "podman": "podman",

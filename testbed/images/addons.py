@@ -6,14 +6,14 @@ from __future__ import annotations
 import io
 import tarfile
 
-from testbed import versions
 from testbed.artifacts import store
 from testbed.artifacts.archive import Entry, tar_bytes
 from testbed.artifacts.store import Stored
-from testbed.errors import TestbedError
+from testbed.basics.errors import TestbedError
 from testbed.images import recipes, rootfs
 from testbed.images.oci import Image
 from testbed.images.packed import Packed, packed
+from testbed.layout import versions
 
 KUBE_PROXY = ("kube-proxy", f"v{versions.KUBERNETES}")
 COREDNS = ("coredns", versions.COREDNS)

@@ -14,8 +14,8 @@ from typing import Protocol
 
 import requests
 
-from testbed import paths
-from testbed.errors import TestbedError
+from testbed.basics import paths
+from testbed.basics.errors import TestbedError
 
 MANIFEST = "application/vnd.oci.image.manifest.v1+json"
 CONFIG = "application/vnd.oci.image.config.v1+json"

@@ -12,9 +12,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from testbed import files, paths
+from testbed.basics import files, paths
+from testbed.basics.progress import step
 from testbed.images.oci import Image
-from testbed.progress import step
 
 CONFIG, LAYER, MANIFEST = "config.json", "layer.tar.gz", "manifest.json"
 

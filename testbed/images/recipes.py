@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from testbed.artifacts.archive import Entry
-from testbed.errors import TestbedError
+from testbed.basics.errors import TestbedError
 from testbed.images.rootfs import Recipe
 
 SSH_USER = "flex"

@@ -13,12 +13,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from testbed import files, paths
 from testbed.artifacts.archive import Entry, tar_bytes
-from testbed.errors import CommandFailed, OutOfReach, TestbedError
-from testbed.podman import podman
-from testbed.process import run
-from testbed.progress import step
+from testbed.basics import files, paths
+from testbed.basics.errors import CommandFailed, OutOfReach, TestbedError
+from testbed.basics.podman import podman
+from testbed.basics.process import run
+from testbed.basics.progress import step
 
 REPOSITORY = "localhost/aks-flexnode-testbed"
 BUILD_SECONDS = 1200

@@ -7,11 +7,11 @@ import hashlib
 import tempfile
 from pathlib import Path
 
-from testbed import files, paths
 from testbed.artifacts.archive import Entry, tar_bytes
+from testbed.basics import files, paths
+from testbed.basics.process import run
 from testbed.images import recipes, rootfs
 from testbed.images.oci import Image
-from testbed.process import run
 
 PAUSE_SOURCE = Path(__file__).resolve().parent.parent / "builds" / "pause" / "pause.c"
 APPLETS = (

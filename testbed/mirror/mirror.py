@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from testbed import files, paths
 from testbed.artifacts import store
 from testbed.artifacts.recipes import artifact
+from testbed.basics import files, paths
+from testbed.layout.site import Site
 from testbed.mirror.faults import Fault
-from testbed.service import Service
-from testbed.site import Site
+from testbed.services.service import Service
 
 PORT = 443
 INSIDE = "/srv/mirror"

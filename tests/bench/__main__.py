@@ -12,8 +12,8 @@ from collections.abc import Collection
 from pathlib import Path
 
 from testbed import Testbed
-from testbed.errors import TestbedError
-from testbed.progress import say
+from testbed.basics.errors import TestbedError
+from testbed.basics.progress import say
 from tests.bench import cases, report
 from tests.bench.cases import Sample
 from tests.bench.lab import Lab, set_up, torn_down

@@ -13,7 +13,7 @@ from typing import Any
 
 import yaml
 
-from testbed.errors import TestbedError
+from testbed.basics.errors import TestbedError
 from testbed.playbooks import ROOT, play
 
 HOSTS = 200

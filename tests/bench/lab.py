@@ -13,15 +13,17 @@ from pathlib import Path
 from typing import Any
 
 from scripts import build_agent
-from testbed import Testbed, podman, versions
+from testbed import Testbed
 from testbed.artifacts import store
 from testbed.artifacts.store import Stored
-from testbed.clock import wait_for
+from testbed.basics import podman
+from testbed.basics.clock import wait_for
+from testbed.basics.errors import TestbedError
+from testbed.basics.process import Completed, run
 from testbed.cluster.api import Api, ApiError
-from testbed.errors import TestbedError
+from testbed.layout import versions
 from testbed.machine import Machine
 from testbed.playbooks import Play, join_document, play, write_inventory
-from testbed.process import Completed, run
 
 FLOOR = Path(__file__).with_name("floor.sh")
 PLATFORM = "debian12"

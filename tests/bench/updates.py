@@ -9,10 +9,10 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
-from testbed import versions
+from testbed.basics.process import Completed
+from testbed.layout import versions
 from testbed.machine import Machine
 from testbed.playbooks import join_document
-from testbed.process import Completed
 from tests.bench import report
 from tests.bench.lab import CONFIG, PROGRAM, Lab, Unwell
 from tests.bench.watch import at_version

@@ -10,8 +10,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
+from testbed.basics.errors import TookTooLong
 from testbed.cluster.api import Api
-from testbed.errors import TookTooLong
 
 LOOK_EVERY = 0.05
 LIMIT_SECONDS = 120

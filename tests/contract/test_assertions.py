@@ -32,8 +32,8 @@ from ansible_collections.aks.flexnode.plugins.module_utils.node.machine.host imp
 from ansible_collections.aks.flexnode.plugins.module_utils.node.net.http_client import HttpClient
 from testbed import Testbed
 from testbed.azure import Azure, Principal
-from testbed.errors import TestbedError
-from testbed.identifiers import AKS_SERVER
+from testbed.basics.errors import TestbedError
+from testbed.layout.identifiers import AKS_SERVER
 from tests.contract.sdk import SCOPE
 
 DAY = datetime.timedelta(days=1)

@@ -13,7 +13,7 @@ from azure.core.exceptions import ClientAuthenticationError
 
 from testbed import Testbed
 from testbed.azure import Azure, Fault, Principal
-from testbed.identifiers import AKS_SERVER
+from testbed.layout.identifiers import AKS_SERVER
 from tests.contract.conftest import Worker
 from tests.contract.sdk import SCOPE, Sdk
 

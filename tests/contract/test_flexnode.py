@@ -13,7 +13,7 @@ from azure.core.exceptions import HttpResponseError
 
 from testbed import Testbed
 from testbed.azure import Azure
-from testbed.clock import wait_for
+from testbed.basics.clock import wait_for
 from tests.contract.conftest import Worker
 from tests.contract.sdk import Sdk, code
 

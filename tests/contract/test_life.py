@@ -18,9 +18,9 @@ from cryptography.x509.oid import NameOID
 
 from testbed import Testbed
 from testbed.azure import Azure
-from testbed.clock import wait_for
+from testbed.basics.clock import wait_for
 from testbed.cluster.api import Api
-from testbed.pki import Pair, private_key_pem
+from testbed.layout.pki import Pair, private_key_pem
 from tests.contract.conftest import Worker
 from tests.contract.sdk import Sdk
 from tests.contract.test_flexnode import PROPERTIES, fetch, token_of, tokens

@@ -11,7 +11,7 @@ from azure.mgmt.containerservice import models
 
 from testbed import Testbed
 from testbed.azure import Azure
-from testbed.identifiers import AKS_SERVER, NODE_RESOURCE_GROUP
+from testbed.layout.identifiers import AKS_SERVER, NODE_RESOURCE_GROUP
 from tests.contract.conftest import Worker
 from tests.contract.sdk import code
 

@@ -13,8 +13,8 @@ from azure.mgmt.authorization.v2022_04_01 import models
 
 from testbed import Testbed
 from testbed.azure import Azure, Principal
-from testbed.clock import wait_for
-from testbed.identifiers import AKS_SERVER
+from testbed.basics.clock import wait_for
+from testbed.layout.identifiers import AKS_SERVER
 from tests.contract.conftest import Worker
 from tests.contract.sdk import Sdk, code
 

@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from testbed import Testbed, files, podman
+from testbed import Testbed
+from testbed.basics import files, podman
 from testbed.cluster.components import INSIDE
 from testbed.cluster.credentials import Credentials
 

@@ -13,11 +13,12 @@ from typing import Any
 
 import requests
 
-from testbed import Testbed, arc, imds
-from testbed.azure.directory import Principal
+from testbed import Testbed, arc
+from testbed.azure.sign_in.directory import Principal
 from testbed.document import SITE
 from testbed.machine import Machine
 from testbed.playbooks import Play, play, write_inventory
+from testbed.services import imds
 from tests.e2e import fleet
 from tests.e2e.identities import ARM, Member, Method
 

@@ -11,10 +11,11 @@ from typing import Any, Literal
 import requests
 import yaml
 
-from testbed import Testbed, arc, imds
-from testbed.azure.directory import Principal
+from testbed import Testbed, arc
+from testbed.azure.sign_in.directory import Principal
 from testbed.machine import Machine
 from testbed.playbooks import ROOT, Play, play, write_inventory
+from testbed.services import imds
 
 Method = Literal["bootstrapToken", "servicePrincipal", "managedIdentity", "arc"]
 Profile = Literal["certificate", "token"]

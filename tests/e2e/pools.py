@@ -11,11 +11,12 @@ from pathlib import Path
 from typing import Any
 
 from scripts import build_agent
-from testbed import Testbed, arc, versions
-from testbed.azure.directory import Principal
+from testbed import Testbed, arc
+from testbed.azure.behaviour.record import Request
 from testbed.azure.pools.client import PRINCIPAL as ADMINISTRATOR
-from testbed.azure.record import Request
+from testbed.azure.sign_in.directory import Principal
 from testbed.document import SITE
+from testbed.layout import versions
 from testbed.machine import Machine
 from testbed.playbooks import Play, play, write_inventory
 from tests.e2e import fleet, following, updating

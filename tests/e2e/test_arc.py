@@ -20,8 +20,9 @@ import requests
 import yaml
 
 from ansible_collections.aks.flexnode.plugins.module_utils.node.procedures.assignments import name_of
-from testbed import Testbed, arc, podman
-from testbed.azure.directory import Principal
+from testbed import Testbed, arc
+from testbed.azure.sign_in.directory import Principal
+from testbed.basics import podman
 from testbed.machine import Machine
 from testbed.playbooks import Play, play, write_inventory
 from tests.e2e import cloud, fleet, test_secrets

@@ -27,7 +27,8 @@ from cryptography.x509.oid import NameOID
 
 from ansible_collections.aks.flexnode.plugins.module_utils.node.net.download import ATTEMPTS
 from scripts import build_agent
-from testbed import Fault, Testbed, podman
+from testbed import Fault, Testbed
+from testbed.basics import podman
 from testbed.machine import Machine
 from tests.e2e import fleet
 from tests.e2e.conftest import MachineMaker

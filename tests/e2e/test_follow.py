@@ -14,10 +14,11 @@ from typing import Any
 import pytest
 import requests
 
-from testbed import Testbed, versions
+from testbed import Testbed
 from testbed.azure import Fault
-from testbed.azure.directory import Principal
+from testbed.azure.sign_in.directory import Principal
 from testbed.document import SITE
+from testbed.layout import versions
 from testbed.machine import Machine
 from tests.e2e import cloud, fleet, following, updating
 from tests.e2e.conftest import MachineMaker

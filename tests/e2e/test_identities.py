@@ -24,13 +24,13 @@ import yaml
 from cryptography import x509
 
 from testbed import Testbed
-from testbed.azure.directory import Principal
+from testbed.azure.sign_in.directory import Principal
+from testbed.basics.process import Completed
 from testbed.cluster.api import Api
 from testbed.cluster.credentials import Credentials
-from testbed.identifiers import AKS_SERVER
+from testbed.layout.identifiers import AKS_SERVER
 from testbed.machine import Machine
 from testbed.playbooks import Play, play
-from testbed.process import Completed
 from tests.e2e import fleet
 from tests.e2e.conftest import MachineMaker
 from tests.e2e.identities import Member, Method, Profile, inventory_of, registrar

@@ -18,12 +18,13 @@ from typing import Any
 
 import pytest
 
-from testbed import Testbed, arc, imds
+from testbed import Testbed, arc
 from testbed.azure import Fault
+from testbed.basics.errors import CommandFailed
 from testbed.cluster.api import ApiError
-from testbed.errors import CommandFailed
 from testbed.machine import Machine
 from testbed.playbooks import Play, play, write_inventory
+from testbed.services import imds
 from tests.e2e import fleet
 from tests.e2e.conftest import MachineMaker
 from tests.e2e.identities import GRANTOR_ROLES, OWN_PARTS, Member, Method, Profile, registrar

@@ -18,7 +18,8 @@ from cryptography import x509
 from cryptography.x509.oid import NameOID
 
 from scripts import build_collection
-from testbed import Testbed, versions
+from testbed import Testbed
+from testbed.layout import versions
 from testbed.machine import Machine
 from testbed.playbooks import Play
 from tests.e2e import fleet

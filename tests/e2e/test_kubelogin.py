@@ -15,10 +15,11 @@ from typing import Any
 import pytest
 import yaml
 
-from testbed import Testbed, kubelogin
-from testbed.azure.directory import Principal
-from testbed.identifiers import AKS_SERVER
+from testbed import Testbed
+from testbed.azure.sign_in.directory import Principal
+from testbed.layout.identifiers import AKS_SERVER
 from testbed.playbooks import Play, play
+from testbed.services import kubelogin
 from tests.e2e import cloud, fleet
 from tests.e2e.conftest import MachineMaker
 

@@ -13,8 +13,8 @@ import pytest
 
 from testbed import Testbed
 from testbed.azure import Fault
-from testbed.azure.directory import Principal
 from testbed.azure.pools.bootstrap import UNKNOWN_KEYS
+from testbed.azure.sign_in.directory import Principal
 from tests.e2e import cloud, fleet, following, pools
 from tests.e2e.conftest import MachineMaker
 from tests.e2e.identities import GRANTOR_ROLES, Method

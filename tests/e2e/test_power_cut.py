@@ -14,7 +14,8 @@ from functools import partial
 
 import pytest
 
-from testbed import Fault, Testbed, versions
+from testbed import Fault, Testbed
+from testbed.layout import versions
 from testbed.machine import Machine
 from testbed.playbooks import Play
 from tests.e2e import fleet, updating

@@ -17,7 +17,8 @@ from typing import Any
 import pytest
 import yaml
 
-from testbed import Testbed, versions
+from testbed import Testbed
+from testbed.layout import versions
 from testbed.machine import Machine
 from testbed.playbooks import ROOT, Play
 from tests.e2e import fleet

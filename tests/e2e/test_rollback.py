@@ -13,7 +13,9 @@ from dataclasses import dataclass
 
 import pytest
 
-from testbed import Testbed, podman, versions
+from testbed import Testbed
+from testbed.basics import podman
+from testbed.layout import versions
 from testbed.machine import Machine
 from testbed.playbooks import Play
 from tests.e2e import fleet, updating

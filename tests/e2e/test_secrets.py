@@ -27,7 +27,8 @@ from urllib.parse import parse_qs, quote, urlsplit
 import pytest
 import yaml
 
-from testbed import Testbed, podman
+from testbed import Testbed
+from testbed.basics import podman
 from testbed.machine import Machine
 from testbed.playbooks import Play
 from tests.e2e import cloud, fleet

@@ -22,7 +22,8 @@ import pytest
 import requests
 
 from scripts import build_agent
-from testbed import Testbed, files
+from testbed import Testbed
+from testbed.basics import files
 from testbed.machine import Machine
 from testbed.playbooks import Play
 from tests.e2e import cloud, fleet

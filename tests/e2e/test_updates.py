@@ -13,7 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from testbed import Testbed, versions
+from testbed import Testbed
+from testbed.layout import versions
 from testbed.machine import Machine
 from testbed.playbooks import Play
 from tests.e2e import fleet, updating

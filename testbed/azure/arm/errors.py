@@ -8,7 +8,7 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from testbed.azure.tokens import RESOURCE_MANAGER, BadToken
+from testbed.azure.sign_in.tokens import RESOURCE_MANAGER, BadToken
 
 USUAL_CODES = {
     400: "BadRequest",

@@ -24,12 +24,12 @@ from testbed.azure.arm import (
 from testbed.azure.arm.errors import ArmError
 from testbed.azure.arm.operation import Answer, Call, Operation
 from testbed.azure.arm.throttle import Throttle
+from testbed.azure.behaviour.faults import Fault
 from testbed.azure.cloud import Cloud
-from testbed.azure.directory import Principal
-from testbed.azure.faults import Fault
 from testbed.azure.pools import machine_calls, pool_calls
-from testbed.azure.tokens import RESOURCE_MANAGER, BadToken
-from testbed.errors import TestbedError
+from testbed.azure.sign_in.directory import Principal
+from testbed.azure.sign_in.tokens import RESOURCE_MANAGER, BadToken
+from testbed.basics.errors import TestbedError
 
 LOG = logging.getLogger("testbed.azure")
 

@@ -16,7 +16,7 @@ from testbed.azure.arm.operation import Answer, Call, Operation, page
 from testbed.azure.arm.subscriptions import SUBSCRIPTION, require_group
 from testbed.azure.cloud import Cloud
 from testbed.azure.database import Database
-from testbed.azure.directory import Principal
+from testbed.azure.sign_in.directory import Principal
 
 KIND = "Microsoft.HybridCompute/machines"
 LONG_RUNNING = "2026"  # from then on removal is a long-running operation, however short

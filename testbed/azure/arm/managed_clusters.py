@@ -11,8 +11,8 @@ from typing import Any
 from testbed.azure.arm import errors
 from testbed.azure.arm.operation import Answer, Call, Operation, page
 from testbed.azure.arm.subscriptions import SUBSCRIPTION, require_group
-from testbed.azure.place import Place
-from testbed.identifiers import AKS_SERVER
+from testbed.azure.serving.place import Place
+from testbed.layout.identifiers import AKS_SERVER
 
 KIND = "Microsoft.ContainerService/managedClusters"
 GROUP = f"{SUBSCRIPTION}/resourceGroups/{{group}}"

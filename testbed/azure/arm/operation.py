@@ -11,9 +11,9 @@ from functools import cached_property
 from typing import Any
 
 from testbed.azure.arm import errors
+from testbed.azure.behaviour.faults import Fault
 from testbed.azure.cloud import Cloud
-from testbed.azure.directory import Principal
-from testbed.azure.faults import Fault
+from testbed.azure.sign_in.directory import Principal
 
 ANY_VERSION = re.compile(r"\d{4}-\d{2}-\d{2}(-\w+)?")
 

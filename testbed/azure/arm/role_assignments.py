@@ -10,8 +10,16 @@ from typing import Any
 from testbed.azure.arm import errors
 from testbed.azure.arm.errors import ArmError
 from testbed.azure.arm.operation import Answer, Call, Operation, page
-from testbed.azure.grants import Assignment
-from testbed.azure.roles import DEFINITIONS, FLEX_NODE_AGENT, ROLES, Role, covers, filtered, role
+from testbed.azure.authorization.grants import Assignment
+from testbed.azure.authorization.roles import (
+    DEFINITIONS,
+    FLEX_NODE_AGENT,
+    ROLES,
+    Role,
+    covers,
+    filtered,
+    role,
+)
 
 KIND = "Microsoft.Authorization/roleAssignments"
 AUTHORIZATION = "{scope*}/providers/Microsoft.Authorization"

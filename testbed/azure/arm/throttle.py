@@ -8,7 +8,7 @@ import threading
 import time
 from collections.abc import Callable
 
-from testbed.azure.settings import Settings
+from testbed.azure.behaviour.settings import Settings
 
 KINDS = {"GET": "read", "HEAD": "read", "DELETE": "delete"}
 

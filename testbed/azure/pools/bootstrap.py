@@ -8,10 +8,10 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
-from testbed import versions
-from testbed.azure.place import Place
 from testbed.azure.pools.store import Pool
-from testbed.identifiers import TENANT_ID
+from testbed.azure.serving.place import Place
+from testbed.layout import versions
+from testbed.layout.identifiers import TENANT_ID
 
 # Values of the setting bootstrap_data_patch, for what real answers were seen with, or may have one day.
 OLD_AZURE = {"azure": {"resourceManagerEndpoint": None, "tenantId": TENANT_ID, "cloud": "AzurePublicCloud"}}

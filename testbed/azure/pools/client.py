@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import requests
 
-from testbed.errors import TestbedError
+from testbed.basics.errors import TestbedError
 
 if TYPE_CHECKING:
     from testbed.azure.azure import Azure

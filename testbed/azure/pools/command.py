@@ -7,7 +7,7 @@ import argparse
 from typing import Any
 
 from testbed.azure.pools.client import POOL, PoolOperator
-from testbed.progress import say
+from testbed.basics.progress import say
 
 
 def add_to(commands: Any) -> None:

@@ -7,8 +7,8 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from testbed import versions
 from testbed.azure.pools.refusals import refuse
+from testbed.layout import versions
 
 FLEX = "FlexNodes"
 SCALE_SET = "VirtualMachineScaleSets"

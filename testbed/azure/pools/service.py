@@ -15,7 +15,6 @@ import requests
 
 from testbed.azure.arm.throttle import Throttle
 from testbed.azure.database import Database
-from testbed.azure.place import Place
 from testbed.azure.pools import acts, bootstrap
 from testbed.azure.pools.acts import Act
 from testbed.azure.pools.budget import at_once, one_by_one
@@ -23,7 +22,8 @@ from testbed.azure.pools.nodes import Nodes
 from testbed.azure.pools.rules import full_version
 from testbed.azure.pools.store import Machine, Machines, Pool, Pools, end_operation
 from testbed.azure.provider.cluster import Cluster
-from testbed.errors import TestbedError
+from testbed.azure.serving.place import Place
+from testbed.basics.errors import TestbedError
 
 LOG = logging.getLogger("testbed.azure")
 JOIN_SECONDS = 5

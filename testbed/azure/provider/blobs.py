@@ -20,7 +20,7 @@ from azure.storage.blob import (
     generate_blob_sas,
 )
 
-from testbed.azure.place import BlobAccount
+from testbed.azure.serving.place import BlobAccount
 
 BLOB = "config.json"
 SECONDS = 15

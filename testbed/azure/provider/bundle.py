@@ -8,7 +8,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from testbed.azure.place import Place
+from testbed.azure.serving.place import Place
 
 AZURE_METHODS = ("servicePrincipal", "managedIdentity", "arc")
 VERSIONED = ("kubernetes", "containerd", "runc", "cni", "npd")

@@ -11,10 +11,10 @@ from typing import Any
 
 import requests
 
-from testbed.azure.grants import Assignment
+from testbed.azure.authorization.grants import Assignment
 from testbed.cluster import rbac, token
 from testbed.cluster.api import Api, ApiError
-from testbed.pki import Pair
+from testbed.layout.pki import Pair
 
 SECRETS = "/api/v1/namespaces/kube-system/secrets"
 REQUESTS = "/apis/certificates.k8s.io/v1/certificatesigningrequests"

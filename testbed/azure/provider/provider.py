@@ -12,12 +12,12 @@ from pathlib import Path
 from typing import Any
 
 from testbed.azure.database import Database
-from testbed.azure.place import Place
 from testbed.azure.provider import bundle, status
 from testbed.azure.provider.blobs import Blobs
 from testbed.azure.provider.cluster import Cluster
 from testbed.azure.provider.life import Invitation
 from testbed.azure.provider.nodes import Node, Nodes
+from testbed.azure.serving.place import Place
 
 
 @dataclass(frozen=True)

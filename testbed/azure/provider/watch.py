@@ -13,12 +13,12 @@ from typing import Any
 import requests
 from azure.core.exceptions import AzureError
 
+from testbed.azure.authorization.grants import Grants
+from testbed.azure.authorization.roles import covers
 from testbed.azure.database import Database
-from testbed.azure.grants import Grants
 from testbed.azure.provider.life import Invitation, Seen, Step, step
 from testbed.azure.provider.provider import Provider
-from testbed.azure.roles import covers
-from testbed.errors import TestbedError
+from testbed.basics.errors import TestbedError
 
 INTERVAL = 0.5
 """Seconds between two looks while there is something to wait for."""

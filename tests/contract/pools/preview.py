@@ -12,7 +12,8 @@ from typing import Any
 
 from azure.core.exceptions import HttpResponseError
 
-from testbed.azure import Azure, wheels
+from testbed.azure import Azure
+from testbed.azure.serving import wheels
 from tests.contract.sdk import Sdk, code
 
 LOCK = Path(__file__).resolve().parents[3] / "requirements" / "preview.txt"

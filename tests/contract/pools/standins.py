@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from testbed.clock import wait_for
+from testbed.basics.clock import wait_for
 from testbed.cluster.api import Api, ApiError
 
 NODES = "/api/v1/nodes"

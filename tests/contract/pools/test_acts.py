@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from azure.core.exceptions import HttpResponseError
 
-from testbed import versions
 from testbed.azure import Azure
+from testbed.layout import versions
 from tests.contract.pools.preview import POOL, Calls, refused
 from tests.contract.pools.standins import StandIns
 

@@ -9,8 +9,8 @@ import pytest
 from azure.core import MatchConditions
 from azure.core.exceptions import HttpResponseError, ResourceModifiedError, ResourceNotFoundError
 
-from testbed import versions
 from testbed.azure import Azure
+from testbed.layout import versions
 from tests.contract.conftest import Worker
 from tests.contract.pools.preview import POOL, Calls, plain, refused
 

@@ -11,10 +11,11 @@ import pytest
 from azure.core import MatchConditions
 from azure.core.exceptions import HttpResponseError, ResourceModifiedError, ResourceNotFoundError
 
-from testbed import Testbed, versions
+from testbed import Testbed
 from testbed.azure import Azure
 from testbed.azure.pools import bootstrap
 from testbed.cluster.rbac import POOL_GROUP
+from testbed.layout import versions
 from tests.contract.conftest import Worker
 from tests.contract.pools.preview import POOL, WHERE, Calls, plain, refused, unknown
 

@@ -11,11 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from testbed import paths, versions
 from testbed.artifacts import broken, gomod, store
 from testbed.artifacts.archive import Entry, tar_bytes, tar_gz
 from testbed.artifacts.recipes import CONTAINERD, KUBERNETES, RUNC, artifact
-from testbed.errors import TestbedError
+from testbed.basics import paths
+from testbed.basics.errors import TestbedError
+from testbed.layout import versions
 
 LAYOUT = [
     ("kubelet", "1.34.4", "dl.k8s.io/release/v1.34.4/bin/linux/amd64/kubelet"),

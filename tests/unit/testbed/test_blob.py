@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from testbed import blob
-from testbed.blob import Blob, BlobRequest
-from testbed.plan import Plan
-from testbed.site import Site
+from testbed.layout.plan import Plan
+from testbed.layout.site import Site
+from testbed.services import blob
+from testbed.services.blob import Blob, BlobRequest
 
 LINE = (
     '10.213.7.1 - - [15/Nov/2026:07:14:27 +0000] "GET /flexnodeblobs/flexnode-edge-1/config.json'

@@ -10,13 +10,15 @@ from pathlib import Path
 
 import pytest
 
-from testbed import cli, files, paths, versions
+from testbed import cli
 from testbed.artifacts import broken, store, upstream
 from testbed.artifacts.archive import tar_gz
 from testbed.artifacts.recipes import artifact
+from testbed.basics import files, paths
+from testbed.layout import versions
+from testbed.layout.plan import Plan
+from testbed.layout.site import Site
 from testbed.mirror import Mirror
-from testbed.plan import Plan
-from testbed.site import Site
 
 REAL = {"kubelet": versions.KUBERNETES, "kubectl": versions.KUBERNETES, "kubeadm": versions.KUBERNETES}
 

@@ -16,10 +16,10 @@ import pytest
 import yaml
 
 from testbed import cli, document
+from testbed.layout.plan import Plan
+from testbed.layout.site import Site
 from testbed.machine import Machine
-from testbed.plan import Plan
 from testbed.playbooks import IN_AZURE, SOURCES, complete_inventory
-from testbed.site import Site
 
 ROOT = Path(__file__).resolve().parents[3]
 

@@ -13,8 +13,9 @@ from urllib.parse import parse_qs
 
 import pytest
 
-from testbed import Testbed, kubelogin
-from testbed.azure.directory import Principal
+from testbed import Testbed
+from testbed.azure.sign_in.directory import Principal
+from testbed.services import kubelogin
 from tests.unit.node.servers import Answer, Pki, Request, answer_json, serving
 
 PRINCIPAL = Principal("me", "object", "client", "s3cret")

@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 import requests
 
-from testbed.clock import wait_for
+from testbed.basics.clock import wait_for
+from testbed.layout.pki import Authority
 from testbed.mirror.faults import Fault
 from testbed.mirror.server import Server, byte_range
-from testbed.pki import Authority
 
 DATA = bytes(range(256)) * 20
 

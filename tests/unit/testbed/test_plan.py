@@ -7,8 +7,8 @@ from ipaddress import IPv4Network
 
 import pytest
 
-from testbed.errors import TestbedError
-from testbed.plan import FIRST_NODE, LAST_NODE, POOL, SERVICES, Plan, free_index, free_subnet
+from testbed.basics.errors import TestbedError
+from testbed.layout.plan import FIRST_NODE, LAST_NODE, POOL, SERVICES, Plan, free_index, free_subnet
 
 PLAN = Plan(IPv4Network("10.213.7.0/24"))
 

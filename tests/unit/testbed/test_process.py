@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from testbed import files
-from testbed.clock import wait_for
-from testbed.errors import CommandFailed, TestbedError, TookTooLong
+from testbed.basics import files
+from testbed.basics.clock import wait_for
+from testbed.basics.errors import CommandFailed, TestbedError, TookTooLong
+from testbed.basics.process import run
 from testbed.host import leftovers
-from testbed.process import run
 
 
 def test_a_failing_program_says_how_it_failed() -> None:

@@ -12,18 +12,19 @@ from pathlib import Path
 import pytest
 from cryptography import x509
 
-from testbed import Testbed, document, ssh
+from testbed import Testbed, document
+from testbed.basics.errors import TestbedError
+from testbed.basics.podman import Container, containers_conf
 from testbed.cluster import components, rbac, token
 from testbed.cluster.credentials import Credentials
-from testbed.errors import TestbedError
 from testbed.host import cgroups
 from testbed.images import recipes
 from testbed.images.oci import Image, digest
+from testbed.layout import ssh
+from testbed.layout.pki import Authority
+from testbed.layout.plan import Plan
+from testbed.layout.site import Site
 from testbed.machine import Machine, machine_options
-from testbed.pki import Authority
-from testbed.plan import Plan
-from testbed.podman import Container, containers_conf
-from testbed.site import Site
 
 PLAN = Plan(IPv4Network("10.213.7.0/24"))
 

@@ -10,11 +10,11 @@ import pytest
 
 from ansible_collections.aks.flexnode.plugins.module_utils.node.config.document import loads, unwrap
 from ansible_collections.aks.flexnode.plugins.module_utils.node.config.parse import parse
-from testbed.azure.place import BlobAccount, Kubernetes, Place
 from testbed.azure.provider import bundle
 from testbed.azure.provider.bundle import Invalid
-from testbed.identifiers import CLUSTER_ID, LOCATION, NODE_RESOURCE_GROUP, SUBSCRIPTION_ID, TENANT_ID
-from testbed.pki import Authority
+from testbed.azure.serving.place import BlobAccount, Kubernetes, Place
+from testbed.layout.identifiers import CLUSTER_ID, LOCATION, NODE_RESOURCE_GROUP, SUBSCRIPTION_ID, TENANT_ID
+from testbed.layout.pki import Authority
 
 TOKEN = "abcdef.0123456789abcdef"
 PRINCIPAL = {"clientId": TENANT_ID, "clientSecret": "hidden", "clientTenant": TENANT_ID}

@@ -12,9 +12,9 @@ from testbed.azure.arm.flexnode import OPERATIONS
 from testbed.azure.arm.gateway import TABLE
 from testbed.azure.arm.operation import Answer, Operation
 from testbed.azure.arm.throttle import Throttle
-from testbed.azure.faults import Fault, Faults
-from testbed.azure.settings import Settings
-from testbed.identifiers import CLUSTER_ID
+from testbed.azure.behaviour.faults import Fault, Faults
+from testbed.azure.behaviour.settings import Settings
+from testbed.layout.identifiers import CLUSTER_ID
 
 
 def find(method: str, path: str) -> tuple[str, dict[str, str]]:

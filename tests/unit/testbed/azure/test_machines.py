@@ -15,8 +15,8 @@ from testbed.azure.arm import hybrid_compute
 from testbed.azure.arm.errors import ArmError
 from testbed.azure.arm.operation import Call
 from testbed.azure.database import Database
-from testbed.azure.directory import Directory
-from testbed.identifiers import SUBSCRIPTION_ID, TENANT_ID
+from testbed.azure.sign_in.directory import Directory
+from testbed.layout.identifiers import SUBSCRIPTION_ID, TENANT_ID
 
 GROUP = f"/subscriptions/{SUBSCRIPTION_ID}/resourceGroups/testbed"
 ID = f"{GROUP}/providers/Microsoft.HybridCompute/machines/edge-1"

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from testbed.azure.arm.throttle import Throttle
+from testbed.azure.behaviour.settings import Settings
 from testbed.azure.pools import bootstrap, nodes, rules
 from testbed.azure.pools.budget import at_once, one_by_one
 from testbed.azure.pools.refusals import TABLE
 from testbed.azure.pools.store import Machine
-from testbed.azure.settings import Settings
 
 CONTROL_PLANE = "1.34.4"
 

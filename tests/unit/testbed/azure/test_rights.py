@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
+from testbed.azure.authorization.grants import Grants
+from testbed.azure.authorization.roles import covers, filtered, role
+from testbed.azure.behaviour.settings import Settings
 from testbed.azure.database import Database
-from testbed.azure.directory import Directory, Principal
-from testbed.azure.grants import Grants
-from testbed.azure.roles import covers, filtered, role
-from testbed.azure.settings import Settings
-from testbed.azure.tokens import Authority, BadToken, ensure_key
-from testbed.identifiers import AKS_SERVER, CLUSTER_ID, SUBSCRIPTION_ID, TENANT_ID
+from testbed.azure.sign_in.directory import Directory, Principal
+from testbed.azure.sign_in.tokens import Authority, BadToken, ensure_key
+from testbed.layout.identifiers import AKS_SERVER, CLUSTER_ID, SUBSCRIPTION_ID, TENANT_ID
 
 CLUSTERS = "Microsoft.ContainerService/managedClusters"
 SUBSCRIPTION = f"/subscriptions/{SUBSCRIPTION_ID}"

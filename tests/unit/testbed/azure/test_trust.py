@@ -9,9 +9,9 @@ from pathlib import Path
 
 from testbed.cluster import authentication
 from testbed.cluster.credentials import Credentials
-from testbed.identifiers import AKS_SERVER, TENANT_ID
-from testbed.plan import Plan
-from testbed.site import Site
+from testbed.layout.identifiers import AKS_SERVER, TENANT_ID
+from testbed.layout.plan import Plan
+from testbed.layout.site import Site
 
 ORIGIN = "https://10.213.7.8"
 

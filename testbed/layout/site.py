@@ -11,10 +11,10 @@ from ipaddress import IPv4Network
 from pathlib import Path
 from typing import Any
 
-from testbed import files, paths
-from testbed.errors import TestbedError
-from testbed.pki import Authority
-from testbed.plan import Plan, free_subnet
+from testbed.basics import files, paths
+from testbed.basics.errors import TestbedError
+from testbed.layout.pki import Authority
+from testbed.layout.plan import Plan, free_subnet
 
 PREFIX = "tb"
 

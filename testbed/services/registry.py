@@ -5,10 +5,10 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 
-from testbed import files
+from testbed.basics import files
 from testbed.images import addons, oci, workload
-from testbed.service import Service
-from testbed.site import Site
+from testbed.layout.site import Site
+from testbed.services.service import Service
 
 PORT = 5000
 INSIDE = "/srv/registry"

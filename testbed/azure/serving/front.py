@@ -11,8 +11,8 @@ from typing import Any
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from testbed.azure.arm.errors import USUAL_CODES
-from testbed.azure.faults import Fault, Faults
-from testbed.azure.record import Record, Request
+from testbed.azure.behaviour.faults import Fault, Faults
+from testbed.azure.behaviour.record import Record, Request
 
 CONTROL = "/_testbed/"
 

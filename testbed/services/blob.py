@@ -15,17 +15,17 @@ import tempfile
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from testbed import files, paths, podman
+from testbed.basics import files, paths, podman
+from testbed.basics.process import run
+from testbed.basics.progress import step
 from testbed.images import recipes
-from testbed.process import run
-from testbed.progress import step
-from testbed.service import Service
-from testbed.site import Site
+from testbed.layout.site import Site
+from testbed.services.service import Service
 
 PORT = 10000
 INSIDE = "/srv/azurite"
 PROGRAM = "/opt/azurite/node_modules/azurite/dist/src/blob/main.js"
-BUILD = Path(__file__).resolve().parent / "builds" / "azurite"
+BUILD = Path(__file__).resolve().parents[1] / "builds" / "azurite"
 ACCOUNT = "flexnodeblobs"
 PROVIDER_ACCOUNT = "aksconfigs"
 """The resource provider's own, apart from what users write."""

@@ -12,11 +12,11 @@ from urllib.parse import parse_qs
 from fastapi import APIRouter, Request
 from fastapi.responses import JSONResponse
 
-from testbed.azure import assertion
 from testbed.azure.cloud import Cloud
-from testbed.azure.directory import Principal
-from testbed.azure.tokens import RESOURCE_MANAGER
-from testbed.identifiers import AKS_SERVER
+from testbed.azure.sign_in import assertion
+from testbed.azure.sign_in.directory import Principal
+from testbed.azure.sign_in.tokens import RESOURCE_MANAGER
+from testbed.layout.identifiers import AKS_SERVER
 
 OTHER_RESOURCES = ("https://graph.microsoft.com", "https://storage.azure.com", "https://vault.azure.net")
 

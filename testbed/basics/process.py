@@ -8,7 +8,7 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from testbed.errors import CommandFailed, TestbedError
+from testbed.basics.errors import CommandFailed, TestbedError
 
 # Where Debian puts administration tools; a user's PATH often lacks it.
 ADMIN_PATH = "/usr/local/sbin:/usr/sbin:/sbin"

@@ -12,10 +12,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from testbed import files, paths
-from testbed.clock import wait_for
-from testbed.errors import CommandFailed, TestbedError, TookTooLong
-from testbed.process import Completed, run
+from testbed.basics import files, paths
+from testbed.basics.clock import wait_for
+from testbed.basics.errors import CommandFailed, TestbedError, TookTooLong
+from testbed.basics.process import Completed, run
 
 LABEL = "aks-flexnode-testbed"
 UNFINISHED = ("configured", "created", "initialized", "removing")

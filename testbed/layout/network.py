@@ -7,9 +7,9 @@ import json
 from ipaddress import IPv4Network
 from typing import Any
 
-from testbed.podman import LABEL, podman
-from testbed.process import run
-from testbed.site import Site
+from testbed.basics.podman import LABEL, podman
+from testbed.basics.process import run
+from testbed.layout.site import Site
 
 
 def ensure(site: Site) -> None:

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from testbed.arc.agent_package import library
 from testbed.arc.machine import Place, put
 from testbed.artifacts.archive import Entry
-from testbed.azure.directory import Principal
+from testbed.azure.sign_in.directory import Principal
 from testbed.machine import Machine
 
 UNIT = "testbed-imds.service"

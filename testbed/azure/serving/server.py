@@ -19,25 +19,27 @@ from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import JSONResponse, Response
 from starlette.types import ASGIApp
 
-from testbed.azure import control, entra, machines
+from testbed.azure import machines
 from testbed.azure.arm.gateway import Gateway
+from testbed.azure.authorization.grants import Grants
+from testbed.azure.behaviour import control
+from testbed.azure.behaviour.faults import Faults
+from testbed.azure.behaviour.record import Record
 from testbed.azure.cloud import Cloud
 from testbed.azure.database import Database
-from testbed.azure.directory import Directory
-from testbed.azure.faults import Faults
-from testbed.azure.front import Front
-from testbed.azure.grants import Grants
-from testbed.azure.place import Place
 from testbed.azure.pools.nodes import Nodes
 from testbed.azure.pools.service import Service
 from testbed.azure.provider.blobs import Blobs
 from testbed.azure.provider.cluster import Cluster
 from testbed.azure.provider.provider import Provider
 from testbed.azure.provider.watch import Watch
-from testbed.azure.record import Record
-from testbed.azure.tokens import Authority, ensure_key
+from testbed.azure.serving.front import Front
+from testbed.azure.serving.place import Place
+from testbed.azure.sign_in import entra
+from testbed.azure.sign_in.directory import Directory
+from testbed.azure.sign_in.tokens import Authority, ensure_key
 from testbed.cluster.api import Api
-from testbed.pki import Pair
+from testbed.layout.pki import Pair
 
 METHODS = ["GET", "HEAD", "PUT", "POST", "PATCH", "DELETE"]
 

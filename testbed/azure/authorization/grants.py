@@ -7,8 +7,8 @@ import time
 import uuid
 from dataclasses import asdict, dataclass
 
+from testbed.azure.authorization.roles import Role, covers, role
 from testbed.azure.database import Database
-from testbed.azure.roles import Role, covers, role
 
 
 @dataclass(frozen=True)

@@ -14,8 +14,8 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from testbed import files
-from testbed.errors import TestbedError
+from testbed.basics import files
+from testbed.basics.errors import TestbedError
 
 VALID = datetime.timedelta(days=730)
 BACKDATED = datetime.timedelta(hours=1)

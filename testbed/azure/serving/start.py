@@ -11,6 +11,6 @@ import sys
 if __name__ == "__main__":
     listener = socket.create_server(("", int(sys.argv[2])), backlog=1024)
 
-    from testbed.azure.server import serve
+    from testbed.azure.serving.server import serve
 
     serve(sys.argv[1], listener)

@@ -11,11 +11,11 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from testbed import files, paths
-from testbed.process import run
-from testbed.progress import step
+from testbed.basics import files, paths
+from testbed.basics.process import run
+from testbed.basics.progress import step
 
-LOCK = Path(__file__).resolve().parents[2] / "requirements" / "azure.txt"
+LOCK = Path(__file__).resolve().parents[3] / "requirements" / "azure.txt"
 PYTHON = "3.11"
 GLIBC = "manylinux_2_36"
 """Debian 12's."""

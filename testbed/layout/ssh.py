@@ -8,7 +8,7 @@ from pathlib import Path
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ed25519
 
-from testbed import files
+from testbed.basics import files
 
 
 def ensure_key(path: Path, comment: str) -> str:

@@ -6,7 +6,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from testbed.errors import TookTooLong
+from testbed.basics.errors import TookTooLong
 
 
 def wait_for(what: str, check: Callable[[], bool], seconds: float, interval: float = 0.1) -> None:

@@ -7,12 +7,12 @@ import socket
 from dataclasses import dataclass
 from pathlib import Path
 
-from testbed import podman
-from testbed.clock import wait_for
+from testbed.basics import podman
+from testbed.basics.clock import wait_for
+from testbed.basics.podman import Container
 from testbed.images import recipes
 from testbed.images.rootfs import Recipe
-from testbed.podman import Container
-from testbed.site import Site
+from testbed.layout.site import Site
 
 READY_SECONDS = 60
 

@@ -7,7 +7,7 @@ import os
 import platform
 from pathlib import Path
 
-from testbed.errors import TestbedError
+from testbed.basics.errors import TestbedError
 
 ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
 

@@ -9,11 +9,11 @@ from typing import Any
 
 from fastapi import APIRouter, Body, Depends, Header, HTTPException
 
-from testbed.azure.assertion import certificate
+from testbed.azure.authorization.roles import role
+from testbed.azure.behaviour.faults import Fault, Faults
+from testbed.azure.behaviour.record import Record
 from testbed.azure.cloud import Cloud
-from testbed.azure.faults import Fault, Faults
-from testbed.azure.record import Record
-from testbed.azure.roles import role
+from testbed.azure.sign_in.assertion import certificate
 
 BODY = Body(...)
 NOTHING = Body(None)

@@ -15,8 +15,8 @@ import jwt
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 
-from testbed import files
-from testbed.azure.directory import Principal
+from testbed.azure.sign_in.directory import Principal
+from testbed.basics import files
 
 RESOURCE_MANAGER = ("https://management.core.windows.net", "https://management.azure.com")
 BACKDATED = 300

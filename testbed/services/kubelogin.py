@@ -8,10 +8,10 @@ import json
 import sys
 from pathlib import Path
 
-from testbed import files
-from testbed.azure.directory import Principal
+from testbed.azure.sign_in.directory import Principal
+from testbed.basics import files
 from testbed.bed import Testbed
-from testbed.identifiers import AKS_SERVER
+from testbed.layout.identifiers import AKS_SERVER
 
 API_VERSION = "client.authentication.k8s.io/v1beta1"
 COMMAND = "kubelogin"

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv4Network
 
-from testbed.errors import TestbedError
+from testbed.basics.errors import TestbedError
 
 POOL = IPv4Network("10.213.0.0/16")
 SERVICE_CIDR = IPv4Network("10.0.0.0/16")

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from testbed.progress import say
+from testbed.basics.progress import say
 
 
 def write(path: Path, content: str | bytes, mode: int = 0o644) -> bool:
