@@ -86,8 +86,11 @@ class PoolModules(SourceModules):
         for place, group in by_place(machines).items():
             facts = infos[place]["cluster"]["document"]
             states = {one.host: self._state(one.host) for one in group}
-            # Known before anything is written: whoever has not joined needs it, and may be refused it.
-            if data and not all(state.joined for state in states.values()):
+            # Known before anything is written: whoever has not joined needs it, and may be refused it. A
+            # login that may not read the pool learns the pool's labels from it.
+            hidden = any(pool.get("readable") is False for pool in infos[place]["pools"])
+            labelled = hidden and any("labels" in wanted(one) for one in group)
+            if data and (labelled or not all(state.joined for state in states.values())):
                 self._bootstrap_data(place)
             answers = self._write_machines(place, group)
             if data and not all(is_current(answers[one.node], states[one.host]) for one in group):

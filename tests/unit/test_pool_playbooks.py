@@ -124,6 +124,20 @@ def test_joined_machines_without_a_difference_need_no_bootstrap_data(pools: Stag
     assert given["source"] == "stored"
 
 
+def test_labels_are_set_over_those_of_a_pool_that_the_login_may_not_read(pools: Stage) -> None:
+    """Bootstrap data names the labels of the pool; without explicit labels it is not needed."""
+    pools.answer(
+        flexnode_pool_info={**INFO, "pools": [{**POOL, "readable": False, "type": ""}]},
+        flexnode_preflight_info={"ok": True, "joined": True, "config_version": "e1", "table": []},
+        flexnode_machine={"changed": False, "machines": [machine("a", "unchanged")]},
+    )
+    pools.play("aks.flexnode.bootstrap", hosts("a"))
+    assert asked(pools, "flexnode_bootstrap_data") == []
+    pools.play("aks.flexnode.bootstrap", hosts("a", flexnode_config={"node": {"labels": {"site": "lab"}}}))
+    assert len(asked(pools, "flexnode_bootstrap_data")) == 1
+    assert asked(pools, "flexnode_machine")[-1]["defaults"]["labels"] == {"pool": "edge"}
+
+
 def test_a_goal_that_was_changed_in_azure_is_applied(pools: Stage) -> None:
     pools.answer(
         flexnode_preflight_info={"ok": True, "joined": True, "config_version": "e1", "table": []},

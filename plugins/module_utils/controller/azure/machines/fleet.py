@@ -84,11 +84,16 @@ def keep_present(
     known: the values of the pool, for a login that may not read it.
     """
     where = pool_id(pools.cluster, pool)
-    defaults = defaults_in(pools, pool, known)
+    defaults, unreadable = defaults_in(pools, pool, known)
     machines = by_node(pools.machines(pool))
 
+    def decided(one: Wanted, machine: Machine | None) -> Action:
+        if unreadable and one.needs_pool(machine):
+            raise unreadable
+        return decide(one, defaults, machine, where)
+
     def plan(one: Wanted) -> tuple[Wanted, Action]:
-        return one, decide(one, defaults, machines.get(one.name), where)
+        return one, decided(one, machines.get(one.name))
 
     def act(planned: tuple[Wanted, Action]) -> Outcome:
         one, action = planned
@@ -101,7 +106,7 @@ def keep_present(
             # Someone else changed it, or the answer to our own PUT was lost: what is there now decides.
             resource = pools.machine(pool, one.name if machine is None else machine.name)
             now = Machine.of(resource) if resource else None
-            again = decide(one, defaults, now, where)
+            again = decided(one, now)
             if not again.changes:
                 return _outcome(one, again, now, now)
             return _written(pools, pool, now, one, again)
@@ -141,18 +146,20 @@ def delete(pools: Pools, pool: str, names: Sequence[str]) -> None:
         )
 
 
-def defaults_in(pools: Pools, pool: str, known: Goal | None) -> Goal:
-    """The values of the pool for new machines; an error where there is no such pool of this type."""
+def defaults_in(pools: Pools, pool: str, known: Goal | None) -> tuple[Goal, PermissionMissing | None]:
+    """The values of the pool for new machines; an error where there is no such pool of this type.
+
+    With them, why they are not known: the role of FlexNodes pools may use a pool, but not read it. That is
+    enough for machines that exist.
+    """
     try:
         found = pools.get(pool)
-    except PermissionMissing:
-        if known is None:
-            raise
-        return known  # the role of FlexNodes pools may use a pool, but not read it
+    except PermissionMissing as error:
+        return (known, None) if known else (Goal(""), error)
     if found is None:
         raise missing_pool(pools.cluster, pool)
     require_flexnodes(found, pool_id(pools.cluster, pool))
-    return pool_goal(found)
+    return pool_goal(found), None
 
 
 def missing_pool(cluster: str, pool: str) -> NotInAzure:

@@ -35,6 +35,10 @@ class Wanted:
     labels: Mapping[str, str] | None = None
     taints: tuple[str, ...] | None = None
 
+    def needs_pool(self, machine: Machine | None) -> bool:
+        """Whether the values of the pool decide about its goal."""
+        return machine is None or self.labels is not None
+
     def goal(self, pool: Goal, machine: Goal | None) -> Goal:
         """The whole goal. Explicit labels are set over those of the pool; explicit taints replace them."""
         base = machine or pool

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -200,6 +201,13 @@ def test_a_login_that_may_use_the_pool_but_not_read_it(azure: FakeAzure, pools: 
         keep_present(pools, "edge", TEN[:1], check=False)
     (done,) = keep_present(pools, "edge", TEN[:1], Goal("1.34.4", 75), check=False)
     assert done.action.kind == "created"
+    # Of a machine that exists the pool decides nothing, unless labels are set over those of the pool.
+    (again,) = keep_present(pools, "edge", TEN[:1], check=False)
+    assert again.action.kind == "unchanged"
+    (newer,) = keep_present(pools, "edge", [replace(TEN[0], version="1.34.5")], check=False)
+    assert (newer.action.kind, newer.action.goal.max_pods) == ("updated", 75)
+    with pytest.raises(PermissionMissing):
+        keep_present(pools, "edge", [replace(TEN[0], labels={"site": "lab"})], check=False)
 
 
 def test_a_missing_right_names_the_pool_and_its_role(azure: FakeAzure, pools: Pools) -> None:
