@@ -38,7 +38,6 @@ from ansible_collections.aks.flexnode.plugins.module_utils.controller.inventory.
     find_file,
     read_inventory,
 )
-from ansible_collections.aks.flexnode.plugins.module_utils.controller.inventory.variables import described
 from ansible_collections.aks.flexnode.plugins.module_utils.controller.inventory.versions import (
     require_versions,
 )
@@ -149,8 +148,11 @@ class ActionModule(PoolModules):
             yield Finding(("all",), what, fix, severity)
         for name in sorted(WHOLE & set(self._play.extra_vars)):
             if replaced := [one.host for one in inventory.machines if self._play.replaces(name, one.host)]:
-                what = f"-e {name} replaces the inventory's whole value, it is not merged with it"
-                fix = "If that is not what you want: change the inventory instead"
+                what = (
+                    f"-e {name} replaces {name} of the inventory completely: settings that are only in the "
+                    "inventory are ignored in this run"
+                )
+                fix = "To change single settings, edit the inventory"
                 yield Finding(tuple(replaced), what, fix, "warning")
 
     def _missing_hooks(self, inventory: Inventory) -> Iterator[Finding]:
@@ -319,7 +321,7 @@ class ActionModule(PoolModules):
         return url_files.prepared(path, check=self._task.check_mode)
 
     def _no_targets(self, sources: Iterable[str], more: str = "") -> NoTargets:
-        names = " or ".join(map(described, sources))
+        names = " or ".join(sources)
         return NoTargets(
             f"this needs machines with flexnode_config_source {names}{' ' if more else ''}{more}",
             why=f"none of the {len(self._vars['ansible_play_batch'])} machines has it",

@@ -29,7 +29,7 @@ options:
 EXAMPLES = r"""
 - name: Show all nodes of a cluster
   ansible.builtin.debug:
-    msg: "{{ found.nodes | aks.flexnode.table }}"
+    msg: "{{ found.nodes | aks.flexnode.table | aks.flexnode.message }}"
 """
 
 RETURN = r"""

@@ -60,10 +60,10 @@ STORED_AT_ONCE = (
     ),
 )
 
-REMOVED = """{{ 'removed from the cluster, '
-      ~ __node_left.actions | default([]) | length ~ ' changes undone' if __node_left is changed
-      else 'not a node of a cluster, nothing to do' }}
-"""
+REMOVED = (
+    "('removed from the cluster, ' ~ __node_left.actions | default([]) | length ~ ' changes undone' "
+    "if __node_left is changed else 'not a node of a cluster, nothing to do')]"
+)
 
 CASES = (
     Case(
@@ -279,7 +279,7 @@ CASES = (
     Case(
         "13e",
         "uninstalling says `removed` also of a machine that never joined, and in check mode",
-        (Edit(LEFT, "{{ __node_left_result }}\n", REMOVED),),
+        (Edit(LEFT, "__node_left_result]", REMOVED),),
         (f"{LEAVING}[done]", f"{LEAVING}[never joined]", f"{LEAVING}[check mode]"),
     ),
 )

@@ -123,9 +123,9 @@ class ConfigInvalid(FlexNodeError):
     code, title = "FLEX-1101", "The configuration is not valid"
     # True: a document is checked before anything is changed.
     remedy = (
-        "correct these settings in flexnode_config or flexnode_host_config (or in the file or URL that the "
-        "document came from), then run this again; docs/configuration.md lists every field. "
-        "Nothing was changed on the machine"
+        "correct this where it is set: flexnode_config or flexnode_host_config in the inventory (-e replaces "
+        "the whole variable), or the file or URL of the configuration. Then run this again. All settings: "
+        "docs/configuration.md of the collection. Nothing was changed on the machine"
     )
 
     def __init__(self, problems: Iterable[Problem], *, where: str = "", fix: str = "") -> None:

@@ -29,8 +29,8 @@ class PermissionMissing(FlexNodeError):
 class NotInAzure(FlexNodeError):
     code, title = "FLEX-1703", "What is named was not found in Azure"
     remedy = (
-        "correct the id or name, then run this again; for flexnode_cluster_id: "
-        'az aks list --query "[].id" -o tsv shows the ids of your clusters'
+        "correct it, then run this again. Clusters of a subscription: "
+        'az aks list --subscription SUBSCRIPTION --query "[].id" -o tsv'
     )
 
 
@@ -112,7 +112,9 @@ class Refusal:
         # The credentials of a cluster are always there; the parent of something in a cluster is the cluster.
         itself = re.fullmatch(r"(?i)(/list\w+)?", self.path[len(cluster) :])
         parent = self.code in ("ParentResourceNotFound", "ResourceGroupNotFound", "SubscriptionNotFound")
-        return "the cluster of flexnode_cluster_id" if of_cluster and (itself or parent) else "this resource"
+        return (
+            "the cluster set in flexnode_cluster_id" if of_cluster and (itself or parent) else "this resource"
+        )
 
 
 # The role of FlexNodes pools; by its id, because it is not listed by name in every subscription yet.

@@ -14,10 +14,6 @@ from .secrets import SECRETS
 
 PREFIX = "flexnode_"
 SOURCES = ("inline", "url", "rp", "cluster", "blob", "machines")
-MEANING = {
-    "rp": "flexNodeConfig resource, experimental",
-    "machines": "FlexNodes pool",
-}  # of choices that do not explain themselves
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,11 +80,6 @@ def unknown_variables(names: Iterator[str] | Mapping[str, Any]) -> dict[str, str
     return {name: known.get(nearest(name.removeprefix(PREFIX), known), "") for name in sorted(mistyped)}
 
 
-def described(choice: str) -> str:
-    """A choice with its meaning, where the word alone does not say it."""
-    return f"{choice} ({MEANING[choice]})" if choice in MEANING else choice
-
-
 def wrong_values(variables: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
     """What is wrong with the values of one host: the variable, why, and what to set instead."""
     for name, variable in VARIABLES.items():
@@ -97,7 +88,7 @@ def wrong_values(variables: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]
             continue
         if variable.choices and value not in variable.choices:
             near = nearest(str(value), variable.choices)
-            accepted = ", ".join(map(described, variable.choices))
+            accepted = ", ".join(variable.choices)
             fix = f"use {name}: {near}" if near else "set one of these"
             yield name, f"{value!r} is not one of {accepted}", fix
         elif variable.type == "dict" and not isinstance(value, Mapping):

@@ -36,7 +36,7 @@ def status(options: argparse.Namespace, host: Host) -> int:
         show(f"node     {words['status']}  {node.get('name', '')}  {node.get('kubeletVersion', '')}".rstrip())
         if config["version"]:  # a document of the inventory or of a file has none
             show(f"config   version {config['version']}, applied {config['appliedVersion'] or 'not yet'}")
-        show(f"follows  {monitoring_line(found['monitoring'])}")
+        show(f"polling  {monitoring_line(found['monitoring'])}")
         show(f"drift    {words['drift']}")
         for item in found["drift"][:SHOWN]:
             state = "" if item["state"] == "found" else f" ({item['state']})"
@@ -50,7 +50,7 @@ def status(options: argparse.Namespace, host: Host) -> int:
 def monitoring_line(monitoring: dict[str, Any]) -> str:
     """How the configuration is polled, in one line."""
     if monitoring["status"] == "NotConfigured":
-        return "nothing (its configuration is not polled)"
+        return "off (only bootstrap or join changes the configuration)"
     if monitoring["ok"]:
         pool = f"pool {monitoring['pool']}, machine " if monitoring.get("pool") else ""
         what = f"{pool}{monitoring['resource'].rpartition('/')[2]}" if pool else monitoring["url"]

@@ -101,5 +101,5 @@ def _problem(problem: Problem) -> Finding:
         "token-format" if problem.path == "azure.bootstrapToken.token" else "configuration",
         problem.what,
         accepted,
-        f"correct {problem.path}; docs/configuration.md lists every field",
+        f"correct {problem.path}; all settings: docs/configuration.md of the collection",
     )

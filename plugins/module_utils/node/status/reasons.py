@@ -17,9 +17,12 @@ from .monitoring import BLOCKED, FAILING
 DRIFT, CONTENDED = "Drift", "DriftContended"
 LEFT = "Left"  # by itself; something remains that only an administrator can remove
 INTERRUPTED = "a run is in progress, or was interrupted: the next one continues"
+NOT_JOINED = (
+    "this machine has not joined a cluster (it is new, or unbootstrap removed it). To join it, run bootstrap"
+)
 # What is said about a phase in which nothing is wrong, if there is something to say.
 PHASES = {
-    Phase.NOT_STARTED.value: "this machine is not a node",
+    Phase.NOT_STARTED.value: NOT_JOINED,
     Phase.ARC_REGISTERING.value: INTERRUPTED,
     Phase.ARC_REGISTERED.value: "this machine is registered with Azure Arc, and is not a node yet",
     Phase.NODE_BOOTSTRAPPING.value: INTERRUPTED,
@@ -87,7 +90,8 @@ def _wrong(status: Mapping[str, Any], state: Mapping[str, Any], failure: Reason 
         yield Reason(NodeNotReady.code, node.get("message") or NOT_READY[node["status"]])
     if refused := status["config"].get("refused"):
         what = "rolled back" if refused["rolledBack"] else "refused"
-        yield Reason(refused["code"], f"the last configuration was {what}: {refused['message']}")
+        kept = "the node keeps the one before"
+        yield Reason(refused["code"], f"the last configuration was {what}, {kept}: {refused['message']}")
     if following["status"] == BLOCKED and following.get("code"):
         yield Reason(following["code"], f"the configuration is not applied: {following['message']}")
     if items := [item for item in status["drift"] if not item["item"].startswith(ONLY_NOTED)]:

@@ -19,6 +19,7 @@ from ansible_collections.aks.flexnode.plugins.module_utils.controller.azure.erro
 from tests.unit.controller.fake_azure import CLIENT, CLUSTER, OBJECT
 
 NODE = f"{CLUSTER}/flexNodeConfig/edge-1"
+MISSING_CLUSTER = "the cluster set in flexnode_cluster_id"
 
 
 @pytest.mark.parametrize(
@@ -132,9 +133,13 @@ def test_every_answer_has_its_code(status: int, code: str, expected: str) -> Non
 @pytest.mark.parametrize(
     ("path", "code", "missing"),
     [
-        (CLUSTER, "ResourceNotFound", "the cluster of flexnode_cluster_id"),
-        (f"{CLUSTER}/listClusterUserCredential", "ResourceNotFound", "the cluster of flexnode_cluster_id"),
-        (NODE, "ParentResourceNotFound", "the cluster of flexnode_cluster_id"),
+        (CLUSTER, "ResourceNotFound", MISSING_CLUSTER),
+        (
+            f"{CLUSTER}/listClusterUserCredential",
+            "ResourceNotFound",
+            MISSING_CLUSTER,
+        ),
+        (NODE, "ParentResourceNotFound", MISSING_CLUSTER),
         (NODE, "ResourceNotFound", "this resource"),
         ("/subscriptions/1/resourceGroups/rg", "ResourceGroupNotFound", "this resource"),
     ],
@@ -142,4 +147,4 @@ def test_every_answer_has_its_code(status: int, code: str, expected: str) -> Non
 def test_what_is_missing_is_named(path: str, code: str, missing: str) -> None:
     error = str(explained(Refusal("GET", path, 404, code, "Because.")))
     assert error.startswith(f"FLEX-1703: {missing} was not found in Azure ({path}): {code}: Because.\nfix: ")
-    assert 'az aks list --query "[].id" -o tsv' in error
+    assert 'az aks list --subscription SUBSCRIPTION --query "[].id" -o tsv' in error

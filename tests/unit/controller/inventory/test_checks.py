@@ -132,9 +132,7 @@ def test_all_findings_are_shown_in_one_table() -> None:
         inventory.require()
     text = str(caught.value)
     assert text.startswith("FLEX-1106: 3 problems in the inventory variables:\n  SEVERITY  HOSTS  FOUND")
-    accepted = (
-        "inline, url, rp (flexNodeConfig resource, experimental), cluster, blob, machines (FlexNodes pool)"
-    )
+    accepted = "inline, url, rp, cluster, blob, machines"
     assert f"'clutser' is not one of {accepted}  use flexnode_config_source: cluster" in text
     assert "flexnode_config: a mapping is expected, not a text" in text
     assert "flexnode_token_hours: 'soon' is not a number" in text

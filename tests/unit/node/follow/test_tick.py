@@ -548,8 +548,10 @@ def test_an_update_that_does_not_work_is_rolled_back_and_blocked(joined: Followe
     assert status["monitoring"]["blockedVersion"] == "18"
     assert main(["status"], joined.machine.host) == 3
     words = capsys.readouterr().out
-    assert "follows  Blocked  version 18, FLEX-1502 since" in words
-    assert "reason   FLEX-1502  the last configuration was rolled back: " in words
+    assert "polling  Blocked  version 18, FLEX-1502 since" in words
+    assert (
+        "reason   FLEX-1502  the last configuration was rolled back, the node keeps the one before: " in words
+    )
     bearable = True
     joined.blob.publish({"upgrade": {"gateSeconds": 11}})
     assert joined.poll() == 0
@@ -792,7 +794,7 @@ def test_the_command_knows_the_option(node: Followed, capsys: Captured, tmp_path
     assert main(["join", *given, "--durable"], node.machine.host) == 0
     assert main(["status"], node.machine.host) == 0
     said = capsys.readouterr().out
-    assert f"follows  Ok  {node.blob.server.url}/flexnode-edge-1/config.json" in said
+    assert f"polling  Ok  {node.blob.server.url}/flexnode-edge-1/config.json" in said
     assert "s3cret" not in said
     assert COMMAND in (node.machine.text(UNIT_FILES[1]))
     with pytest.raises(SystemExit):

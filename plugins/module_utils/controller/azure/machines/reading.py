@@ -49,7 +49,9 @@ def cluster_facts(login: Login, cluster: ArmId) -> Json:
     else:
         readable = True
         if found is None:
-            raise NotInAzure("the cluster of flexnode_cluster_id was not found in Azure", where=str(cluster))
+            raise NotInAzure(
+                "the cluster set in flexnode_cluster_id was not found in Azure", where=str(cluster)
+            )
     known = found or {"id": cluster.canonical()}
     return {
         "id": cluster.canonical(),

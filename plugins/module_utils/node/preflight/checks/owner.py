@@ -130,9 +130,10 @@ def node_name(now: Situation) -> Iterator[Outcome]:
     elif not now.machine.joined:
         yield Unchecked(
             "node-name-taken",
-            f"whether the cluster already has a Node {name}: this machine may not read Nodes before it has "
-            f"joined. Type `kubectl get node {name}`: if it is not NotFound, set another agent.nodeName, or "
-            f"delete the old Node (kubectl delete node {name})",
+            f"whether the cluster already has a Node {name}: this machine has no permission to read Nodes "
+            f"until it has joined. Run `kubectl get node {name}`. NotFound: the name is free. If there is a "
+            "Node: set another agent.nodeName; or, if its machine no longer exists, delete it "
+            f"(kubectl delete node {name})",
         )
 
 
