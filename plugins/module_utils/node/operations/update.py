@@ -187,16 +187,15 @@ def turn_of(
     ):
         return None
     before = node.config if node is not obtained.node else None
-    installed = installed_versions(store, applied) or versions(config)
-    present = local.software or software(before or config, installed)
+    present = local.software or software(before or config, installed_versions(store, applied))
     program = f"aks.flexnode {VERSION}" if plan.replaces_program and applied == obtained.document else ""
     change = Change(
         node.name,
         ring_of(node, config, local),
-        rollout_of(before, config, versions(config), program) if updates else "",
+        rollout_of(before, config, program) if updates else "",
         (", ".join(run.outcome.settings) or program) if updates else "repair",
         present,
-        software(config, versions(config)) if updates else present,
+        software(config) if updates else present,
         begun=store.transaction() is not None and local.slot is not None,
     )
     policy = Policy(
@@ -221,7 +220,7 @@ def end_turn(obtained: Obtained, applied: Mapping[str, Any] | None, run: Reconci
     """The node works with its new software: release its slot, and register what it runs now."""
     node, store, upgrade = obtained.node, obtained.store, obtained.node.config.upgrade
     forget_waiting(store)
-    local, present = Local.of(store), software(node.config, versions(node.config))
+    local, present = Local.of(store), software(node.config)
     failed = []
     if local.slot:
         failed.append(settle(node, store, DONE if local.slot.change.after == present else UNCHANGED))
@@ -244,7 +243,7 @@ def give_up_turn(node: ThisNode, store: Store, code: str, *, rolled_back: bool, 
     if Record.of(store.transaction()) or Local.of(store).slot is None:
         return ""
     works = works and not store.state().get("cordoned")
-    return settle(node, store, ROLLED_BACK if rolled_back else UNCHANGED, code=code, works=works)
+    return settle(node, store, ROLLED_BACK if rolled_back else UNCHANGED, code, works=works)
 
 
 def settle_earlier_turn(obtained: Obtained, applied: Mapping[str, Any] | None) -> None:

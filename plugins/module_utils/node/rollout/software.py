@@ -43,6 +43,7 @@ FLEET = frozenset(
 HARMLESS = ("node.labels", "node.taints", "upgrade.", "drift.", "continuousMonitoring", "agent.log", "pull.")
 # A value of one machine: that it changes belongs to the rollout, the value itself does not.
 OF_ONE_MACHINE = ("azure.", "cni.podCIDR", "node.kubelet.nodeIP", "agent.nodeName", "proxy.", "mirror.")
+VERSIONED = ("kubernetes", "containerd", "runc", "cni")
 LENGTH = 12  # hexadecimal digits
 
 
@@ -51,17 +52,19 @@ def settings(config: NodeConfig) -> dict[str, str]:
     return {path: repr(value) for path, value in _values(config)}
 
 
-def software(config: NodeConfig, versions: Mapping[str, object] | None = None) -> str:
-    """The digest of the fleet's software in a configuration. versions: what is installed, if known."""
+def software(config: NodeConfig, installed: Mapping[str, object] | None = None) -> str:
+    """The digest of the fleet's software in a configuration.
+
+    installed: the versions that are on the machine, if known: defaults differ by release.
+    """
     found = settings(config)
     part = {path: found[path] for path in FLEET if path in found}
-    part |= {f"{name}.version": str(version) for name, version in (versions or {}).items()}
+    versions = {**{name: getattr(config, name).version for name in VERSIONED}, **(installed or {})}
+    part |= {f"{name}.version": str(version) for name, version in versions.items()}
     return digest(part)
 
 
-def rollout_of(
-    before: NodeConfig | None, after: NodeConfig, versions: Mapping[str, object], also: str = ""
-) -> str:
+def rollout_of(before: NodeConfig | None, after: NodeConfig, also: str = "") -> str:
     """The name of the rollout that this change belongs to.
 
     also: what changes besides the configuration, for example the program that renders it.
@@ -72,7 +75,7 @@ def rollout_of(
         for path in {*old, *new}
         if before and old.get(path) != new.get(path) and path not in FLEET and not path.startswith(HARMLESS)
     }
-    return digest({"software": software(after, versions), "changed": changed, "also": also})
+    return digest({"software": software(after), "changed": changed, "also": also})
 
 
 def digest(content: Mapping[str, Any]) -> str:

@@ -5,11 +5,13 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
+from ..config.parse import parse
 from ..engine.records.state import Store
-from ..errors import FlexNodeError
+from ..errors import ConfigInvalid, FlexNodeError
 from ..machine.host import Host
 from ..node_object.this_node import ThisNode
 from .decide import Change, Policy, Stopped, Take, Verdict, Wait, ask, decide, done, registered, rolled_back
@@ -28,6 +30,7 @@ from .local import (
 )
 from .record import Shared
 from .semaphore import change_shared, read_shared
+from .software import rollout_of, software
 
 Progress = Callable[[str], None]
 PAUSE = 5.0  # seconds between two questions of a run that waits
@@ -84,9 +87,9 @@ class Turn:
                 return
             left = deadline - host.clock.monotonic()
             if isinstance(verdict, Stopped) or left <= 0:
-                error = self._error(verdict)
-                self._note(error)
-                raise error
+                held_back = self._error(verdict)
+                self._note(held_back)
+                raise held_back
             if verdict.why != said:
                 progress(verdict.why)
                 said = verdict.why
@@ -123,17 +126,17 @@ class Turn:
         note_waiting(self.host, self.store, error, states.get(type(error), WAITING), self.change)
 
 
-def settle(node: ThisNode, store: Store, outcome: str = "", *, code: str = "", works: bool = True) -> str:
+def settle(node: ThisNode, store: Store, outcome: str, code: str = "", *, works: bool = True) -> str:
     """Report how the change went and release the slot; returns why that failed, in words. Never fails.
 
-    outcome: of the change that has just ended; empty: what an earlier run could not report.
+    outcome: of the change that has just ended, and the code of its error.
     works: the node works with one of both softwares. Otherwise it keeps its slot.
     """
     local = Local.of(store)
     slot = local.slot
     if slot is None:
         return ""
-    slot = replace(slot, outcome=outcome or slot.outcome or UNCHANGED, code=code or slot.code)
+    slot = replace(slot, outcome=outcome, code=code)
     replace(local, slot=slot).keep(store)  # first: what can't be reported now is reported later
     change, policy = slot.change, slot.policy
 
@@ -180,9 +183,28 @@ def forget(node: ThisNode, store: Store) -> None:
 
 
 def settle_debts(node: ThisNode, store: Store) -> None:
-    """Write what an earlier run could not write. What fails again is tried again."""
+    """Write what an earlier run could not write. What fails again is tried again.
+
+    node: with the configuration that was applied last.
+    """
     local = Local.of(store)
     if local.slot:
-        settle(node, store)
+        settle(node, store, *ended(node, store, local.slot))
     if local.pending:
-        register(node, store, local.ring, local.software, late=True)
+        register(node, store, local.ring, software(node.config), late=True)
+
+
+def ended(node: ThisNode, store: Store, slot: Slot) -> tuple[str, str]:
+    """How a change ended whose run was killed before it could say so, and with which code.
+
+    What is on the disk says it: a document that was rolled back, or the one that was applied.
+    """
+    if slot.outcome:
+        return slot.outcome, slot.code
+    refused = store.refused()
+    if refused.get("blocks"):
+        with contextlib.suppress(ConfigInvalid):
+            config = parse(refused["document"], purpose="join", pollable=True)
+            if rollout_of(node.config, config) == slot.change.rollout:
+                return ROLLED_BACK, str(refused["code"])
+    return (DONE if slot.change.after == software(node.config) else UNCHANGED), ""
