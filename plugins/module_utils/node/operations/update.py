@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..config.model import NodeConfig
@@ -193,7 +193,7 @@ def turn_of(
         node.name,
         ring_of(node, config, local),
         rollout_of(before, config, program) if updates else "",
-        (", ".join(run.outcome.settings) or program) if updates else "repair",
+        (words_of(run.outcome.settings) or program) if updates else "repair",
         present,
         software(config) if updates else present,
         begun=store.transaction() is not None and local.slot is not None,
@@ -202,6 +202,11 @@ def turn_of(
         upgrade.max_unavailable, upgrade.rings, float(upgrade.soak_seconds), upgrade.max_rolled_back
     )
     return Turn(node, store, change, policy, float(upgrade.wait_seconds) if patience is None else patience)
+
+
+def words_of(settings: Sequence[str]) -> str:
+    """A change in words: its versions, else the names of its settings."""
+    return ", ".join([one for one in settings if " -> " in one] or settings)
 
 
 def ring_of(node: ThisNode, config: NodeConfig, local: Local) -> str:
@@ -247,6 +252,10 @@ def give_up_turn(node: ThisNode, store: Store, code: str, *, rolled_back: bool, 
 
 
 def settle_earlier_turn(obtained: Obtained, applied: Mapping[str, Any] | None) -> None:
-    """Report what an earlier run could not report, for example because the API server did not answer."""
-    if owes(obtained.store):
+    """Report what an earlier run could not report, for example because the API server did not answer.
+
+    How a change ended that was interrupted is not known yet: this run finds out.
+    """
+    local = Local.of(obtained.store)
+    if owes(obtained.store) and (local.pending or (local.slot and local.slot.outcome)):
         settle_debts(present_node(obtained, applied), obtained.store)
