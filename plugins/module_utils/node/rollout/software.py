@@ -40,7 +40,16 @@ FLEET = frozenset(
     )
 )
 # They restart nothing.
-HARMLESS = ("node.labels", "node.taints", "upgrade.", "drift.", "continuousMonitoring", "agent.log", "pull.")
+HARMLESS = (
+    "node.labels",
+    "node.taints",
+    "upgrade.",
+    "drift.",
+    "continuousMonitoring",
+    "agent.log",
+    "pull.",
+    "azure.bootstrapToken",
+)
 # A value of one machine: that it changes belongs to the rollout, the value itself does not.
 OF_ONE_MACHINE = ("azure.", "cni.podCIDR", "node.kubelet.nodeIP", "agent.nodeName", "proxy.", "mirror.")
 VERSIONED = ("kubernetes", "containerd", "runc", "cni")
