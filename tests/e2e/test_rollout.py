@@ -13,6 +13,7 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -278,7 +279,7 @@ def test_a_bad_version_stops_at_the_canary(five: Fleet) -> None:
     assert {name: after[name] for name in REST} == {name: before[name] for name in REST}, "untouched"
     for machine in five.machines:
         assert fleet.node(five.bed, machine.name)["status"]["nodeInfo"]["kubeletVersion"] == f"v{NEW}"
-        fleet.eventually("Ready", lambda one=machine: updating.freshly_ready(five.bed, one), 90)
+        fleet.eventually("Ready", partial(updating.freshly_ready, five.bed, machine), 90)
         if machine.name != CANARY:
             shown = updating.status(machine)
             assert f"rollout stopped (kubernetes {NEW} -> {BAD}): {CANARY} (FLEX-1501)" in shown

@@ -520,7 +520,7 @@ def test_a_bad_document_is_refused_told_and_the_old_one_stays(
         assert joined.poll() == 0
     assert joined.machine.snapshot("/var") == written
     joined.blob.answer = None
-    joined.blob.publish({"nodes": None, "upgrade": None, "kubernetes": {"version": "1.34.4"}})
+    joined.blob.publish({"nodes": None, "hooks": None, "kubernetes": {"version": "1.34.4"}})
     joined.blob.publish({"node": {"maxPods": 50}})
     assert joined.poll() == 0
     assert (joined.trouble(), joined.followed()["blocked"]) == ({}, None)

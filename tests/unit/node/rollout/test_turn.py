@@ -483,3 +483,11 @@ def test_the_command_shows_ring_and_holders(node: Site, capsys: pytest.CaptureFi
     said = capsys.readouterr().out
     assert "rollout  no ring\n" in said
     assert "         being changed: edge-7 (kubernetes 1.34.3 -> 1.34.4, since " in said
+
+
+def test_the_command_may_refuse_to_wait(node: Site, capsys: pytest.CaptureFixture[str]) -> None:
+    held_by(node.api, "edge-7")
+    node.machine.put(CONFIG, "{}", 0o600)
+    assert main(["update", "--no-wait"], node.machine.host) == 1
+    assert "FLEX-1522" in capsys.readouterr().err
+    assert 5.0 not in node.machine.clock.naps
