@@ -78,6 +78,7 @@ from ansible_collections.aks.flexnode.plugins.module_utils.node.resources.paths 
 )
 from ansible_collections.aks.flexnode.plugins.module_utils.node.resources.program import Program  # noqa: E402
 from ansible_collections.aks.flexnode.plugins.module_utils.node.resources.tree import Tree  # noqa: E402
+from ansible_collections.aks.flexnode.plugins.module_utils.node.rollout import errors as rollout_errors  # noqa: E402
 from ansible_collections.aks.flexnode.plugins.module_utils.node.sources import errors as source_errors  # noqa: E402
 
 # Where errors are defined besides node/errors.py: they are known once these are imported.
@@ -89,6 +90,7 @@ ERROR_MODULES = (
     identity_errors,
     arc_errors,
     source_errors,
+    rollout_errors,
 )
 EVERYTHING = ROOT / "docs" / "examples" / "everything.yml"
 # What can't stand in one document with the rest of it.

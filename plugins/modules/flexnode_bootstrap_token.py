@@ -49,6 +49,13 @@ options:
             nodes need after a join is bound.
         type: bool
         default: true
+      rollout:
+        description:
+          - Whether the node takes part in rollouts (C(upgrade.maxUnavailable)). The record of rollouts and
+            the rights of nodes at it are created where they are missing, as M(aks.flexnode.flexnode_rollout)
+            does.
+        type: bool
+        default: false
   cluster_id:
     description:
       - Resource id of the AKS cluster of all nodes that do not name one, and of O(token_ids).
@@ -181,6 +188,7 @@ def main() -> None:
         "name": {"type": "str", "required": True},
         "cluster_id": {"type": "str"},
         "token": {"type": "bool", "default": True, "no_log": False},
+        "rollout": {"type": "bool", "default": False},
     }
     module = AnsibleModule(
         argument_spec={
@@ -222,6 +230,7 @@ def main() -> None:
                         rights=params["rbac"],
                         check=check,
                         without=part.without,
+                        rollouts=part.rollouts,
                     )
             done.append((str(part.cluster or ""), result))
     except FAILURES as error:

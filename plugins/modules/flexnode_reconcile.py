@@ -70,6 +70,11 @@ options:
       - Also apply a configuration that was rolled back before. By default it is refused until it changes.
     type: bool
     default: false
+  wait_seconds:
+    description:
+      - How long to wait for the turn of this node, if the configuration has C(upgrade.maxUnavailable). V(0)
+        does not wait. Without it, C(upgrade.waitSeconds) of the configuration.
+    type: int
   operation:
     description:
       - Name of the operation that this call belongs to, as returned by M(aks.flexnode.flexnode_config_fetch).
@@ -218,6 +223,7 @@ def main() -> None:
             "preflight_skip": {"type": "list", "elements": "str", "default": []},
             "drain_seconds": {"type": "int", "default": 60},
             "retry": {"type": "bool", "default": False},
+            "wait_seconds": {"type": "int"},
             "operation": {"type": "str"},
         },
         required_if=REQUIRED_IF,
@@ -258,7 +264,13 @@ def carry_out(module: AnsibleModule, host: Host) -> dict[str, object]:
         obtained = obtain_by_options(module, host, purpose)
     else:
         obtained = stored_config(host, params["config"], purpose=purpose, pollable=check)
-    run = reconcile(obtained, params["components"], check=check, retry=params["retry"])
+    run = reconcile(
+        obtained,
+        params["components"],
+        check=check,
+        retry=params["retry"],
+        patience=params["wait_seconds"],
+    )
     for warning in (*obtained.warnings, *run.warnings):
         module.warn(warning)
     return {

@@ -58,7 +58,7 @@ class SourceModules(ControllerAction):
         """Tokens for the machines that join with one; without such, reading the cluster is enough."""
         if not machines:
             return []
-        nodes = [one.request(token=one.wants_token) for one in machines]
+        nodes = [one.request(token=one.wants_token, rollout=one.takes_turns) for one in machines]
         options = {**self._login, "nodes": nodes, "ttl_hours": self._options["token_hours"]}
         try:
             return list(self._run("flexnode_bootstrap_token", options)["nodes"])

@@ -3,11 +3,8 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
-from typing import Any
 
 import pytest
 
@@ -16,11 +13,11 @@ from testbed.azure import Fault
 from tests.e2e import fleet, following, updating
 from tests.e2e.conftest import MachineMaker
 from tests.e2e.pools import BAD, DELETING, NEW, OLD, OLDEST, PoolMember, Site, scale, unscale
+from tests.e2e.watch import Watch
 
 POOL = "life"
 PLATFORMS = ("debian12", "ubuntu2204", "debian13", "ubuntu2404")
 CERTIFICATE = "/var/lib/kubelet/pki/kubelet-client-current.pem"
-WATCH_SECONDS = 0.2
 MISSING_SECONDS = 20  # longer than the two answers have to be apart
 TAINT = "rack=1:NoSchedule"
 
@@ -158,7 +155,7 @@ class TestVersions:
     def test_of_the_pool(self, bed: Testbed, site: Site, four: Sequence[PoolMember]) -> None:
         """Four machines, one at a time: never two that are not Ready."""
         before = {one.name: one.uid() for one in four}
-        with Watch.of(bed, four) as watch:
+        with Watch.of(bed, (one.name for one in four)) as watch:
             bed.azure.pools.upgrade(NEW, POOL, wait=False)
             ended = bed.azure.pools.settle(POOL)["properties"]
         print(f"{len(watch.down)} looks, {watch.longest_gap:.1f} s apart at most")
@@ -262,44 +259,3 @@ class TestDelete:
         assert set(bed.azure.pools.machines(POOL)) == {other.name for other in others}
         assert {other.name: fleet.main_pids(other.machine) for other in others} == pids
         assert all(other.is_node() for other in others)
-
-
-@dataclass
-class Watch:
-    """Looks at Nodes from outside, all the time: which are missing, not Ready, or cordoned."""
-
-    bed: Testbed
-    names: frozenset[str]
-    down: list[frozenset[str]] = field(default_factory=list)
-    longest_gap: float = 0
-    _ended: threading.Event = field(default_factory=threading.Event)
-
-    @classmethod
-    def of(cls, bed: Testbed, members: Sequence[PoolMember]) -> Watch:
-        return cls(bed, frozenset(one.name for one in members))
-
-    def look(self, api: Any) -> frozenset[str]:
-        """The names of those that take no pods now."""
-        nodes = api.get("/api/v1/nodes")["items"]
-        working = {
-            one["metadata"]["name"]
-            for one in nodes
-            if fleet.is_ready(one) and not one["spec"].get("unschedulable")
-        }
-        return self.names - working
-
-    def _run(self) -> None:
-        api, last = self.bed.cluster.api(), time.monotonic()
-        while not self._ended.wait(WATCH_SECONDS):
-            self.down.append(self.look(api))
-            now = time.monotonic()
-            self.longest_gap, last = max(self.longest_gap, now - last), now
-
-    def __enter__(self) -> Watch:
-        self._thread = threading.Thread(target=self._run)
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._ended.set()
-        self._thread.join()

@@ -79,6 +79,10 @@ PROVOKED = {
     "FLEX-1509": "unit/node/operations/test_update.py::"
     "test_pods_that_do_not_leave_end_the_update_before_anything_stops",
     "FLEX-1510": "unit/node/operations/test_update.py::test_a_downgrade_must_be_allowed",
+    "FLEX-1521": "unit/node/rollout/test_turn.py::test_a_node_that_can_not_know_waits_and_says_why",
+    "FLEX-1522": "unit/node/rollout/test_turn.py::"
+    "test_a_push_that_waited_long_enough_names_the_holders_and_changes_nothing",
+    "FLEX-1523": "unit/node/rollout/test_turn.py::test_a_rollback_stops_the_rollout_for_all",
     "FLEX-1601": "unit/controller/cluster/proof/test_verdict.py::test_no_pod_runs",
     "FLEX-1602": "e2e/test_proof.py::test_dns_that_does_not_run_is_named",
     "FLEX-1603": "e2e/test_proof.py::test_missing_kube_proxy_is_named",

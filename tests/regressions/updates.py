@@ -162,7 +162,7 @@ CASES = (
         "a changed taint is silently not applied: the node does not report it",
         (
             Edit(
-                RECONCILE,
+                f"{NODE}/operations/update.py",
                 "run.taints, ours = taint_changes(node.config, known, seen)",
                 "run.taints, ours = {}, known",
             ),

@@ -33,16 +33,17 @@ LAYERS = {
     "identity": "errors secret config machine net",
     "node_object": "errors config machine net resources components identity",
     "sources": "errors config machine net catalogue engine",
+    "rollout": "errors config machine net engine node_object",
     "procedures": "errors secret config machine net identity resources node_object engine sources",
     # What is known about a machine; then what can be done to it, and the ways in.
     "drift": "errors config machine engine resources components node_object sources",
-    "status": "errors config machine net resources engine node_object procedures sources drift",
+    "status": "errors config machine net resources engine node_object procedures sources drift rollout",
     "operations": "errors secret config machine net catalogue resources engine components node_object "
-    "identity procedures sources drift status",
+    "identity procedures sources drift status rollout",
     "preflight": "errors secret config machine net catalogue resources engine components node_object "
     "identity procedures sources operations",
     "follow": "errors secret config machine net identity engine components node_object procedures sources "
-    "drift status operations",
+    "drift status operations rollout",
     "commands": "errors secret config machine net resources components engine identity procedures sources "
     "status operations preflight drift follow",
     "cli": "commands engine errors machine",

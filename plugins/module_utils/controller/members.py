@@ -95,6 +95,7 @@ class ClusterTokens:
     names: tuple[str, ...] = ()
     token_ids: tuple[str, ...] = ()
     without: frozenset[str] = frozenset()  # names that need no token
+    rollouts: bool = False  # some node takes part in rollouts
 
 
 def tokens_by_cluster(options: Mapping[str, Any], *, kubernetes: bool) -> list[ClusterTokens]:
@@ -103,17 +104,20 @@ def tokens_by_cluster(options: Mapping[str, Any], *, kubernetes: bool) -> list[C
     if kubernetes:
         names = node_names(nodes)
         without = (name for name, node in zip(names, nodes, strict=True) if not node.get("token", True))
-        return [ClusterTokens(None, tuple(names), token_ids, frozenset(without))]
+        rollouts = any(node.get("rollout") for node in nodes)
+        return [ClusterTokens(None, tuple(names), token_ids, frozenset(without), rollouts)]
     default = options["cluster_id"] or ""
     members = members_of(nodes, default)
     no_token = {
         member.key for member, node in zip(members, nodes, strict=True) if not node.get("token", True)
     }
+    taking_turns = {member.key for member, node in zip(members, nodes, strict=True) if node.get("rollout")}
     found = {
         cluster: ClusterTokens(
             cluster,
             tuple(member.name for member in group),
             without=frozenset(member.name for member in group if member.key in no_token),
+            rollouts=any(member.key in taking_turns for member in group),
         )
         for cluster, group in by_cluster(members).items()
     }

@@ -19,6 +19,7 @@ class FlexNodeError(Exception):
     code: ClassVar[str] = "FLEX-1000"
     title: ClassVar[str] = "Unexpected failure"
     remedy: ClassVar[str] = ""  # the usual remedy; an instance may name a better one
+    waits: ClassVar[bool] = False  # nothing failed: the same is tried again later
 
     def __init__(self, what: str, *, where: str = "", why: str = "", fix: str = "") -> None:
         self.what, self.where, self.why, self.fix = what, where, why, fix or self.remedy

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+import re
 from base64 import b64encode
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -78,6 +79,14 @@ class FakeCluster:
                 return answer_json({"kind": "Status", "message": "already exists"}, 409)
             self.objects[place] = body
             return answer_json(body, 201)
+        if request.method == "PUT":
+            body, found = json.loads(request.body), self.objects.get(path)
+            version = int((found or {}).get("metadata", {}).get("resourceVersion", 1))
+            if found is None or body["metadata"].get("resourceVersion", "1") != str(version):
+                return answer_json({"kind": "Status", "message": "modified"}, 409 if found else 404)
+            body["metadata"]["resourceVersion"] = str(version + 1)
+            self.objects[path] = body
+            return answer_json(self.objects[path])
         if request.method == "DELETE":
             found = self.objects.pop(path, None)
             return answer_json(found or {"message": "not found"}, 200 if found else 404)
@@ -86,7 +95,8 @@ class FakeCluster:
             return answer_json(node or {"kind": "Status", "message": "not found"}, 200 if node else 404)
         if path in self.objects:
             return answer_json(self.objects[path])
-        if path.startswith(f"{RBAC}/clusterrole") and path.count("/") > 4:
+        of_cluster = path.startswith(f"{RBAC}/clusterrole") and path.count("/") > 4
+        if of_cluster or re.search(r"/namespaces/[^/]+/(roles|rolebindings|configmaps)/", path):
             return answer_json({"kind": "Status", "message": "not found"}, 404)
         return self._list(path, parse_qs(urlsplit(request.path).query))
 

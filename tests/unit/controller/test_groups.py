@@ -156,6 +156,7 @@ CALLS: dict[str, dict[str, Any]] = {
         "cluster_id": CLUSTER,
         "nodes": [{"name": "edge-1", "principal_id": OBJECT}],
     },
+    "flexnode_rollout": {"cluster_id": CLUSTER},
     "flexnode_token": {"cluster_id": CLUSTER, "names": ["edge-1"]},
 }
 
@@ -225,6 +226,7 @@ def test_defaults_of_the_kubernetes_group(pki: Pki, tmp_path: Path) -> None:
         "flexnode_node": {"names": ["edge-9"], "state": "absent"},
         "flexnode_pool_info": {"cluster_id": CLUSTER, "auth_source": "env"},
         "flexnode_proof": {"names": []},
+        "flexnode_rollout": {"state": "present"},
         "flexnode_bootstrap_token": {"nodes": [{"name": "edge-1"}]},
         "flexnode_identity_binding": {"nodes": [{"name": "edge-1", "principal_id": OBJECT}]},
     }

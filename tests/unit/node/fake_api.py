@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from email.utils import formatdate
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -83,6 +84,7 @@ class FakeApi:
     denied: set[str] = field(default_factory=set)  # acts such as "create nodes" that nobody may do
     arrives: Callable[[Request], object] = lambda _request: None  # called with every request
     now: Callable[[], float] = time.time  # the clock of the nodes
+    config_maps: dict[str, dict[str, Any]] = field(default_factory=dict)  # by namespace/name
     server: Server = field(default_factory=lambda: Server(""))
 
     def answer(self, request: Request) -> Answer:
@@ -104,6 +106,8 @@ class FakeApi:
             return self._node(request, *path[len(NODES) :].split("/"))
         if path.startswith(LEASES) and (renewed := self.leases.get(path[len(LEASES) :])):
             return answer_json({"spec": {"renewTime": renewed}})
+        if "/configmaps/" in path:
+            return self._config_map(request, path.removeprefix(NAMESPACES).replace("/configmaps/", "/"))
         if path.endswith("/eviction"):
             return self._evict(path.split("/")[-2])
         return answer_json({"message": "not found"}, 404)
@@ -137,6 +141,22 @@ class FakeApi:
             self.nodes[name] = _merged(node, {**patch, "metadata": patch.get("metadata", {})})
             self.nodes[name]["metadata"]["resourceVersion"] = str(now + 1)
         return answer_json(self._reported(self.nodes.get(name, {})))
+
+    def _config_map(self, request: Request, name: str) -> Answer:
+        """Get or replace one; a PUT with another resourceVersion than the present one is refused."""
+        if request.method == "PUT" and self.meanwhile:
+            self.meanwhile.pop(0)()
+        found = self.config_maps.get(name)
+        if found is None:
+            return answer_json({"kind": "Status", "message": "not found"}, 404)
+        if request.method == "PUT":
+            if request.json["metadata"]["resourceVersion"] != found["metadata"]["resourceVersion"]:
+                return answer_json({"kind": "Status", "reason": "Conflict", "message": "modified"}, 409)
+            version = str(int(found["metadata"]["resourceVersion"]) + 1)
+            body = request.json
+            found = {**body, "metadata": {**body["metadata"], "resourceVersion": version}}
+            self.config_maps[name] = found
+        return answer_json(found, Date=formatdate(self.now(), usegmt=True))
 
     def _reported(self, node: dict[str, Any]) -> dict[str, Any]:
         """The Node with the present time in place of an empty heartbeat: its kubelet reports all the time."""

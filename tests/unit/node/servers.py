@@ -149,7 +149,8 @@ def serving(
             request = Request(self.command, self.path, dict(self.headers), self.rfile.read(length))
             server.requests.append(request)
             given = answer(request)
-            self.send_response(given.status)
+            # A test that has a clock of its own answers with its time.
+            (self.send_response_only if "Date" in given.headers else self.send_response)(given.status)
             for name, value in given.headers.items():
                 self.send_header(name.replace("_", "-"), value)
             self.send_header("Content-Length", str(len(given.body)))

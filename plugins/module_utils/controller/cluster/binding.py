@@ -30,20 +30,32 @@ class RbacClient(Client):
         return self._found(self._rbac.delete_cluster_role_binding, name) is not None
 
     def create(self, body: Json) -> bool:
-        """Create a role or a binding; False where there is one of this name."""
+        """Create a role, a binding or a ConfigMap; False where there is one of this name."""
         create = {
             "ClusterRole": self._rbac.create_cluster_role,
             "ClusterRoleBinding": self._rbac.create_cluster_role_binding,
+            "Role": self._rbac.create_namespaced_role,
+            "RoleBinding": self._rbac.create_namespaced_role_binding,
+            "ConfigMap": self._core.create_namespaced_config_map,
         }[body["kind"]]
-        return self._call(create, body, accepted=(409,)) is not None
+        namespace = body["metadata"].get("namespace")
+        place = (namespace,) if namespace else ()
+        return self._call(create, *place, body, accepted=(409,)) is not None
 
-    def read(self, kind: str, name: str) -> Json | None:
-        """A role or a binding, None where there is none."""
+    def read(self, kind: str, name: str, namespace: str = "") -> Json | None:
+        """A role, a binding or a ConfigMap, None where there is none."""
         read = {
             "ClusterRole": self._rbac.read_cluster_role,
             "ClusterRoleBinding": self._rbac.read_cluster_role_binding,
+            "Role": self._rbac.read_namespaced_role,
+            "RoleBinding": self._rbac.read_namespaced_role_binding,
+            "ConfigMap": self._core.read_namespaced_config_map,
         }[kind]
-        return self._found(read, name)
+        return self._found(read, name, *((namespace,) if namespace else ()))
+
+    def read_as(self, body: Json) -> Json | None:
+        """The object of the same kind, name and namespace, None where there is none."""
+        return self.read(body["kind"], body["metadata"]["name"], body["metadata"].get("namespace", ""))
 
 
 @dataclass(slots=True)
@@ -59,12 +71,12 @@ def grant(client: RbacClient, rights: Sequence[Right], changes: Changes, *, chec
 
     def compare(right: Right) -> None:
         for _path, body in right.objects:
-            _compare(right, body, client.read(body["kind"], body["metadata"]["name"]))
+            _compare(right, body, client.read_as(body))
 
     def create(right: Right) -> None:
         for _path, body in right.objects:
             if not client.create(body):  # another run created it at the same time
-                _compare(right, body, client.read(body["kind"], body["metadata"]["name"]))
+                _compare(right, body, client.read_as(body))
 
     in_parallel(compare, rights, lambda right: right.name)
     for right in rights:
@@ -91,10 +103,10 @@ def _compare(right: Right, wanted: Json, found: Json | None) -> None:
         f"a {kind} of this name exists, but grants something else",
         where=name,
         why=f"it should bind {right.role} to {right.subject}"
-        if kind == "ClusterRoleBinding"
+        if kind.endswith("Binding")
         else f"its rules should be {list(right.rules)}",
-        fix=f"check it (kubectl describe {kind.lower()} {name}), delete it if nothing uses it, "
-        "and run this again; docs/examples/rbac.yaml shows what it should be",
+        fix=f"check it (kubectl describe {kind.lower()} {name}), delete it if nothing uses it, and run this "
+        f"again; docs/examples/{'rollout' if right.namespace else 'rbac'}.yaml shows what it should be",
     )
 
 

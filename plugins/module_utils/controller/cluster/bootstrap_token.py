@@ -19,6 +19,7 @@ from ...node.secret import REDACTED, Secret
 from ..parallel import in_parallel
 from .binding import Changes, RbacClient, grant
 from .rbac import AFTER_JOIN, RIGHTS, missing_rights
+from .rollout import ensure_rollout
 
 Json = dict[str, Any]
 ALPHABET = string.ascii_lowercase + string.digits
@@ -129,10 +130,12 @@ def create_tokens(
     rights: bool,
     check: bool,
     without: Collection[str] = (),
+    rollouts: bool = False,
 ) -> TokenChanges:
     """Create a token per node that has not joined; older tokens of the same node are deleted.
 
     Nodes in `without` join with another identity: for them only `joined` is returned.
+    rollouts: some node takes part in rollouts (upgrade.maxUnavailable), which need a record in the cluster.
     """
     done = TokenChanges()
     joined = joined_nodes(client.nodes(), names)
@@ -141,6 +144,8 @@ def create_tokens(
     if waiting and rights:
         needed = RIGHTS if bearers else AFTER_JOIN
         grant(client, missing_rights(client.bindings(), needed), done, check=check)
+    if rollouts and rights:  # also of nodes that have joined: the setting may be new
+        ensure_rollout(client, done, check=check)
     older = client.tokens() if bearers else {}
     done.actions += [f"create a bootstrap token for {name}" for name in bearers]
 

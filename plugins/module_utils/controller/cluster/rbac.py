@@ -9,6 +9,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from ...node.rollout.record import NAME, NAMESPACE
+
 Json = dict[str, Any]
 GROUP = "rbac.authorization.k8s.io"
 BASE = f"/apis/{GROUP}/v1"
@@ -26,15 +28,21 @@ class Right:
     rules: tuple[Mapping[str, Any], ...] = field(default=())
     kind: str = "Group"
     labels: Mapping[str, str] = field(default_factory=dict)
+    namespace: str = ""  # empty: in the whole cluster
+
+    @property
+    def kinds(self) -> tuple[str, str]:
+        """The kinds of its role and of its binding."""
+        return ("Role", "RoleBinding") if self.namespace else ("ClusterRole", "ClusterRoleBinding")
 
     @property
     def binding(self) -> Json:
-        """The ClusterRoleBinding."""
+        """The binding of the role."""
         return {
             "apiVersion": f"{GROUP}/v1",
-            "kind": "ClusterRoleBinding",
-            "metadata": {"name": self.name, **({"labels": dict(self.labels)} if self.labels else {})},
-            "roleRef": {"apiGroup": GROUP, "kind": "ClusterRole", "name": self.role},
+            "kind": self.kinds[1],
+            "metadata": {**self._place(self.name), **({"labels": dict(self.labels)} if self.labels else {})},
+            "roleRef": {"apiGroup": GROUP, "kind": self.kinds[0], "name": self.role},
             "subjects": [{"apiGroup": GROUP, "kind": self.kind, "name": self.subject}],
         }
 
@@ -42,11 +50,16 @@ class Right:
     def objects(self) -> list[tuple[str, Json]]:
         """The objects it consists of, each with its API path."""
         role: list[tuple[str, Json]] = []
+        above = f"{BASE}/namespaces/{self.namespace}" if self.namespace else BASE
+        roles, bindings = (f"{above}/{kind.lower()}s" for kind in self.kinds)
         if self.rules:
-            body = {"apiVersion": f"{GROUP}/v1", "kind": "ClusterRole", "metadata": {"name": self.role}}
+            body = {"apiVersion": f"{GROUP}/v1", "kind": self.kinds[0], "metadata": self._place(self.role)}
             rules = [dict(rule) for rule in self.rules]
-            role = [(f"{BASE}/clusterroles", {**body, "rules": rules})]
-        return [*role, (f"{BASE}/clusterrolebindings", self.binding)]
+            role = [(roles, {**body, "rules": rules})]
+        return [*role, (bindings, self.binding)]
+
+    def _place(self, name: str) -> Json:
+        return {"name": name, **({"namespace": self.namespace} if self.namespace else {})}
 
 
 RIGHTS = (
@@ -66,6 +79,14 @@ RIGHTS = (
 )
 
 
+# Nodes with upgrade.maxUnavailable read and write one record, and nothing else there.
+ROLLOUT = Right(
+    NAME,
+    NAME,
+    NODES,
+    ({"apiGroups": [""], "resources": ["configmaps"], "resourceNames": [NAME], "verbs": ["get", "update"]},),
+    namespace=NAMESPACE,
+)
 # What a joined node needs, however it joined.
 AFTER_JOIN = RIGHTS[2:]
 

@@ -53,6 +53,8 @@ def row_of(host: str, answer: Mapping[str, Any], now: float) -> Row:
         "config_version": config["version"],
         "applied_version": config["appliedVersion"],
         "follows": words["follows"],
+        "ring": (status.get("rollout") or {}).get("ring") or NOTHING,
+        "rollout": (status.get("rollout") or {}).get("state") or NOTHING,
         "drift": words["drift"],
         "drift_items": [f"{item['what']} ({item['state']})" for item in status["drift"]],
         "certificate_expires": certificate.get("expires"),
@@ -65,7 +67,7 @@ def row_of(host: str, answer: Mapping[str, Any], now: float) -> Row:
 
 def _silent(host: str, reason: str, why: Any) -> Row:
     """A machine that did not answer: nothing is known, and that is the row."""
-    unknown = ("node", "phase", "kubelet", "runtime", "config", "follows", "drift", "arc")
+    unknown = ("node", "phase", "kubelet", "runtime", "config", "follows", "ring", "rollout", "drift", "arc")
     return {
         **dict.fromkeys(unknown, NOTHING),
         "host": host,

@@ -47,6 +47,11 @@ class Machine:
         return choices_of(self.document).wants_token
 
     @property
+    def takes_turns(self) -> bool:
+        """Whether it takes part in rollouts, which need a record in the cluster."""
+        return _section(self.document, "upgrade").get("maxUnavailable") is not None
+
+    @property
     def pod_cidr(self) -> str:
         """The range of its pods, with cni.mode bridge."""
         cni = _section(self.document, "cni")

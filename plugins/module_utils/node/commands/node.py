@@ -73,7 +73,8 @@ def apply(
                 from .arc import register_machine
 
                 log.more(register_machine(obtained, log).actions)
-            run = reconcile(obtained, EVERYTHING, retry=options.retry, progress=log)
+            patience = 0 if getattr(options, "no_wait", False) else None
+            run = reconcile(obtained, EVERYTHING, retry=options.retry, progress=log, patience=patience)
     notes = source.notes if isinstance(source, Pool) else ()
     for warning in (*notes, *obtained.warnings, *run.warnings, *taint_warnings(run)):
         complain(f"warning: {warning}")

@@ -148,6 +148,11 @@ def update(command: argparse.ArgumentParser) -> None:
     """Options of update."""
     add_source(command)
     add_retry(command)
+    command.add_argument(
+        "--no-wait",
+        action="store_true",
+        help="do not wait for the turn of this node (upgrade.maxUnavailable): fail with FLEX-1522 instead",
+    )
 
 
 def plan(command: argparse.ArgumentParser) -> None:

@@ -20,7 +20,6 @@ UNSUPPORTED = (
     "pull",
     "hooks",
     "paths.configDir",  # nothing but the pointer to a moved data directory, which must be found without it
-    "upgrade.maxUnavailable",
 )
 
 

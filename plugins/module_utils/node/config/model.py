@@ -18,6 +18,7 @@ from .sections.software import Cni, Containerd, Kubernetes, Mirror, Npd, Runc
 from .types.addresses import Address, repository
 from .types.formats import registry_mirrors
 from .types.kinds import boolean, choice, integer, kubelet_settings, line, list_of, matching
+from .types.labels import label_key, label_value
 from .types.setting import section, setting
 from .types.values import ApiServer, ArmId, RegistryMirror
 
@@ -86,7 +87,37 @@ class UpgradePolicy:
     )
     gate_seconds: int = setting("gateSeconds", integer(10, 3600), "How long a gate waits.", default=120)
     max_unavailable: int | None = setting(
-        "maxUnavailable", integer(1, 5000), "Nodes of the cluster down at once, when nodes pull."
+        "maxUnavailable",
+        integer(1, 5000),
+        "How many nodes of the cluster may restart the kubelet or containerd at a time, whoever changes "
+        "them; absent: no limit.",
+    )
+    rings: tuple[str, ...] = setting(
+        "rings",
+        list_of(label_value),
+        "The order in which nodes get new software: values of the label ringLabel. All others come last.",
+        default=("canary",),
+    )
+    ring_label: str = setting(
+        "ringLabel", label_key, "The label of a Node that names its ring.", default="aks.flexnode/ring"
+    )
+    soak_seconds: int = setting(
+        "soakSeconds",
+        integer(0, 604800),
+        "How long a ring is observed after its last node, before the next ring begins.",
+        default=0,
+    )
+    max_rolled_back: int = setting(
+        "maxRolledBack",
+        integer(0, 5000),
+        "How many nodes of a ring may be rolled back; one more stops the rollout.",
+        default=0,
+    )
+    wait_seconds: int = setting(
+        "waitSeconds",
+        integer(0, 86400),
+        "How long a playbook or a command at the machine waits for its turn; a poll never waits.",
+        default=600,
     )
 
 

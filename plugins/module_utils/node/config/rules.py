@@ -13,13 +13,20 @@ from posixpath import dirname
 
 from ..errors import NOT_SET, Problem, shown
 from .auth import azure_method, contradictions, kubelet_credential, missing_credentials
-from .model import NodeConfig
+from .model import NodeConfig, UpgradePolicy
 from .pool import MACHINE_NAME, POOL_MACHINE_PATTERN
 from .sections.azure import Machines
 from .sections.node import DEFAULT_LOG_DIR
 from .types.addresses import Network
 from .types.setting import Purpose
 
+ROLLOUT_SETTINGS = {
+    "rings": "rings",
+    "ringLabel": "ring_label",
+    "soakSeconds": "soak_seconds",
+    "maxRolledBack": "max_rolled_back",
+    "waitSeconds": "wait_seconds",
+}
 Check = Callable[[NodeConfig], Iterator[Problem]]
 
 
@@ -203,6 +210,30 @@ def pull_has_a_repository(config: NodeConfig) -> Iterator[Problem]:
         yield Problem("pull.repository", NOT_SET, "a git URL", "the other fields of pull need it")
 
 
+def rollouts_have_a_limit(config: NodeConfig) -> Iterator[Problem]:
+    """Rings and their settings have no effect on nodes that do not take turns."""
+    upgrade, usual = config.upgrade, UpgradePolicy()
+    if upgrade.max_unavailable is not None:
+        return
+    for key, attribute in ROLLOUT_SETTINGS.items():
+        if getattr(upgrade, attribute) != getattr(usual, attribute):
+            accepted, hint = "a number of nodes", f"upgrade.{key} has no effect without it"
+            yield Problem("upgrade.maxUnavailable", NOT_SET, accepted, hint)
+            return
+
+
+def aks_limits_its_pools(config: NodeConfig) -> Iterator[Problem]:
+    """AKS itself decides how many nodes of a FlexNodes pool are upgraded at a time."""
+    pool, limit = config.azure.target_agent_pool_name, config.upgrade.max_unavailable
+    if pool and limit is not None and config.azure.machines.apply != "at-once":
+        yield Problem(
+            "upgrade.maxUnavailable",
+            str(limit),
+            "maxUnavailable of the pool in Azure, and remove it here; or azure.machines.apply: at-once",
+            f"nodes of pool {pool} wait for AKS, which has a limit of its own",
+        )
+
+
 def overrides_are_settings(config: NodeConfig) -> Iterator[Problem]:
     """Overrides keep kind and apiVersion of the KubeletConfiguration."""
     for key in sorted({"apiVersion", "kind"} & set(config.kubelet.config_overrides)):
@@ -276,6 +307,8 @@ RULES: tuple[Rule, ...] = (
     Rule(state_is_apart, ("paths",)),
     Rule(one_log_directory, ("agent.logDir", "agent.logFile", "paths.logDir")),
     Rule(pull_has_a_repository, ("pull",)),
+    Rule(rollouts_have_a_limit, ("upgrade",)),
+    Rule(aks_limits_its_pools, ("upgrade", "azure.targetAgentPoolName", "azure.machines")),
     Rule(overrides_are_settings, ("kubelet",)),
     Rule(machines_have_a_pool, ("azure.targetAgentPoolName", "azure.machines")),
     Rule(name_of_a_machine, ("azure.targetAgentPoolName", "agent.nodeName")),

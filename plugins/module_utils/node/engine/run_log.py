@@ -136,10 +136,11 @@ def recorded(log: RunLog) -> Iterator[RunLog]:
     try:
         yield log
     except FlexNodeError as error:
-        log.wake()
+        if not (error.waits and log.quiet):  # a node that waits asks often, and says so once
+            log.wake()
         log.end_step(f"{error.code}: {error.what}")
         error.recorded = True
-        _end(log, "error", f"failed: {error}")
+        _end(log, "info" if error.waits else "error", f"{'waits' if error.waits else 'failed'}: {error}")
         raise
     except KeyboardInterrupt:
         log.wake()

@@ -55,8 +55,10 @@ def follow(host: Host, store: Store, watched: Watched, news: News, say: Say) -> 
         if watched.resource and not is_machine(watched.resource):
             bundle, watched = with_secrets(host, store, watched, bundle, news)
         obtained = obtain(host, Seen(bundle, watched), watched.over)
-        run = reconcile(obtained, EVERYTHING, progress=say, register=news.registers)
+        run = reconcile(obtained, EVERYTHING, progress=say, register=news.registers, patience=0)
     except FlexNodeError as error:
+        if error.waits:
+            return wait_for_turn(host, store, watched, error, say)
         note_failure(host, store.journal, error, f"{COMMAND} poll")
         heal(store)
         blocked = blocked_by(error, watched, host.clock.now())
@@ -76,7 +78,7 @@ def follow(host: Host, store: Store, watched: Watched, news: News, say: Say) -> 
 def finish(host: Host, store: Store, watched: Watched, say: Say) -> int:
     """Complete what an interrupted or held run left, from the stored document. The caller holds the lease."""
     try:
-        run = reconcile(stored_config(host, pollable=True), EVERYTHING, progress=say)
+        run = reconcile(stored_config(host, pollable=True), EVERYTHING, progress=say, patience=0)
     except FlexNodeError as error:
         blocked = blocked_by(error, watched, host.clock.now())
         store.set_source(replace(Watched.of(store.source()) or watched, blocked=blocked).as_dict())
@@ -86,6 +88,19 @@ def finish(host: Host, store: Store, watched: Watched, say: Say) -> int:
         return NOT_FOLLOWED
     follows_again(host, store, watched)
     say(f"an interrupted change is complete: {run.summary}")
+    return 0
+
+
+def wait_for_turn(host: Host, store: Store, watched: Watched, error: FlexNodeError, say: Say) -> int:
+    """Other nodes come first, or nobody knows: the next poll asks again. Said and reported once."""
+    line = " ".join(f"{error.code} {error.what}{f': {error.why}' if error.why else ''}".split())
+    known = Watched.of(store.source())
+    store.set_source(replace(watched, settled=False, blocked=None, waiting=line).as_dict())
+    if store.monitoring():
+        store.set_monitoring({})
+    if known is None or known.waiting != line:
+        publish(host, store)
+        say(f"configuration {watched.version or 'without a version'} waits: {line}")
     return 0
 
 

@@ -37,7 +37,7 @@ def repair(host: Host, store: Store, drift: Drift, say: Say) -> int:
     stopped = any(f"unit:{unit}" in left for unit in SERVICES)
     components = tuple(name for name in EVERYTHING if not (stopped and name == "services"))
     try:
-        run = reconcile(applied_config(host, store), components, progress=say, leave=left)
+        run = reconcile(applied_config(host, store), components, progress=say, leave=left, patience=0)
     except FlexNodeError as error:
         now = host.clock.now()
         message = " ".join(f"{error.what}: {error.why}".split())

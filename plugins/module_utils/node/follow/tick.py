@@ -53,6 +53,7 @@ def tick(host: Host, say: Say, verbose: Say, *, hand_over: bool = False, drift: 
     store = store_of(host)
     if leaving(store):
         return leave_on(host, store, say, hand_over=hand_over)
+    settle_rollout(host, store)
     known = Watched.of(store.source())
     if known and is_machine(known.resource):
         from .machine import tick_machine
@@ -120,7 +121,8 @@ def poll_source(host: Host, store: Store, seen: Watched, say: Say, verbose: Say,
         verbose("nothing new")
         return 0
     if hand_over:
-        say(f"there is a new configuration: {APPLY_SERVICE} applies it")
+        heard = verbose if watched.waiting else say  # one that waits for its turn is tried at every poll
+        heard(f"there is a new configuration: {APPLY_SERVICE} applies it")
         return start_apply(host)
     with held(host, new_operation(), f"{COMMAND} poll", patience=0):
         if Watched.of(store.source()) == seen:  # unchanged since the request
@@ -136,6 +138,27 @@ def leaving(store: Store) -> bool:
         return store.state().get("phase") == Phase.RESETTING.value
     except StateCorrupt:
         return False
+
+
+def settle_rollout(host: Host, store: Store) -> None:
+    """Write to the rollout record of the cluster what an earlier run could not; mostly nothing."""
+    try:
+        stored = store.state().get("rollout") or {}
+    except StateCorrupt:
+        return
+    if not (stored.get("slot") or stored.get("pending")):
+        return
+    from ..config.parse import parse
+    from ..node_object.this_node import ThisNode
+    from ..rollout.local import owes
+    from ..rollout.turn import settle_debts
+
+    try:
+        with held(host, new_operation(), f"{COMMAND} poll", patience=0):
+            if (applied := store.applied_if_intact()) is not None and owes(store):
+                settle_debts(ThisNode.of(host, parse(applied, pollable=True)), store)
+    except FlexNodeError:  # another run is at work, or this release refuses the document: a later poll tries
+        return
 
 
 def leave_on(host: Host, store: Store, say: Say, *, hand_over: bool) -> int:

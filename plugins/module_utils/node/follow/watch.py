@@ -54,7 +54,7 @@ def _complete(host: Host, store: Store, say: Say) -> int:
     from ..operations.reconcile import EVERYTHING, reconcile
 
     with held(host, new_operation(), f"{COMMAND} poll", patience=0):
-        run = reconcile(stored_config(host, pollable=True), EVERYTHING, progress=say)
+        run = reconcile(stored_config(host, pollable=True), EVERYTHING, progress=say, patience=0)
     say(f"an interrupted change is complete: {run.summary}")
     return 0
 

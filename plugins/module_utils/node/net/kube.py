@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..errors import ApiUnreachable, CaMismatch, FlexNodeError, Forbidden
-from ..machine.clock import Clock
+from ..machine.clock import Clock, SystemClock
 from .answer import HttpFailure
 from .kept_connection import KeptConnection
 from .tls import tls_context
@@ -64,6 +64,8 @@ class KubeClient:
         self._headers = {"Authorization": f"Bearer {token}"} if token else {}
         # Never through a proxy: the kubelet uses none either, so success here means success there.
         self._http = KeptConnection(context=context, clock=clock, timeout=timeout, attempts=attempts)
+        self.clock = clock or SystemClock()
+        self._date = ""
 
     def node(self, name: str) -> Json | None:
         """The Node; None: it does not exist."""
@@ -133,6 +135,24 @@ class KubeClient:
             )
         return bool(status.get("allowed"))
 
+    def config_map(self, namespace: str, name: str) -> Json | None:
+        """A ConfigMap; None: it does not exist."""
+        return self._call("GET", _config_map(namespace, name))
+
+    def replace_config_map(self, namespace: str, name: str, body: Mapping[str, Any]) -> Json | None:
+        """Replace a ConfigMap; None: it does not exist. HttpFailure 409: it was changed meanwhile."""
+        return self._call("PUT", _config_map(namespace, name), body, unexplained=(409,))
+
+    @property
+    def time(self) -> float:
+        """The API server's clock when it last answered; this machine's own if the answer had no date."""
+        from email.utils import parsedate_to_datetime  # slow to import
+
+        try:
+            return parsedate_to_datetime(self._date).timestamp()
+        except (TypeError, ValueError):
+            return self.clock.now()
+
     def version(self) -> str:
         """The API server's version, e.g. 1.34.4."""
         answer = self._call("GET", "/version") or {}
@@ -161,6 +181,7 @@ class KubeClient:
             if failure.status in unexplained:
                 raise
             raise self._explained(failure, f"{method} {path.partition('?')[0]}") from failure
+        self._date = str(answer.headers.get("Date", ""))
         try:
             document: Json = json.loads(answer.body)
         except ValueError as error:
@@ -205,6 +226,10 @@ def eviction_refusal(body: bytes | str) -> str:
         return str(status.get("message") or "")
     except (ValueError, AttributeError, KeyError, TypeError):
         return ""
+
+
+def _config_map(namespace: str, name: str) -> str:
+    return f"/api/v1/namespaces/{_quoted(namespace)}/configmaps/{_quoted(name)}"
 
 
 def _quoted(text: str) -> str:

@@ -8,7 +8,8 @@ from __future__ import annotations
 import urllib.parse
 
 from ..config.model import NodeConfig
-from .http_client import Proxies
+from ..machine.clock import Clock
+from .http_client import HttpClient, Proxies
 
 ALWAYS_DIRECT = ("localhost", "127.0.0.0/8", "::1", ".svc", ".cluster.local", "169.254.169.254")
 
@@ -28,6 +29,12 @@ def proxies(config: NodeConfig) -> Proxies:
     """The same for the HTTP client."""
     pairs = environment(config)
     return Proxies(pairs.get("HTTP_PROXY", ""), pairs.get("HTTPS_PROXY", ""), direct(config))
+
+
+def download_client(config: NodeConfig, clock: Clock) -> HttpClient:
+    """The client for artifacts: the mirror's CA and the site's proxy."""
+    ca = config.mirror.ca_cert
+    return HttpClient(ca_pem=ca.pem if ca else "", proxies=proxies(config), clock=clock)
 
 
 def direct(config: NodeConfig) -> tuple[str, ...]:

@@ -13,7 +13,6 @@ from typing import Any
 from ..components.every import COMPONENTS, wanted
 from ..components.newest_program import without_older_program
 from ..config.available import check_available
-from ..config.model import NodeConfig
 from ..engine.fetch import Fetcher
 from ..engine.plan import Plan, Step, make_plan, step_key
 from ..engine.prune import clear_staging, discard_new, prune, versions_before
@@ -28,13 +27,9 @@ from ..errors import FlexNodeError
 from ..machine.facts import Facts, check_platform, gather
 from ..machine.host import Host
 from ..machine.layout import KUBELET
-from ..net.http_client import HttpClient
-from ..net.proxy import proxies
+from ..net.proxy import download_client
 from ..node_object.certificate import rejected_certificate
-from ..node_object.conditions import summary
 from ..node_object.gates import NodeReady, UnitsActive
-from ..node_object.labels import update_labels
-from ..node_object.taints import taint_changes
 from ..procedures.admin_conf import fetch_admin_conf
 from ..resources.admin_conf import AdminConf
 from ..resources.retired import Retired
@@ -45,8 +40,18 @@ from .join_record import JoinRecord, commit, settle_records
 from .obtain import Obtained
 from .other_owners import check_foreign
 from .outcome import Reconciled, outcome_of, run_log_of
-from .refusal import check_blocked, finish_previous, reason_for, settle_previous
-from .update import check_downgrade, drain_first, drains, end_drain, present_node
+from .refusal import check_blocked, finish_previous, give_up, reason_for, settle_failure
+from .update import (
+    check_downgrade,
+    drain_first,
+    drains,
+    end_turn,
+    give_up_turn,
+    present_node,
+    settle_earlier_turn,
+    settle_node,
+    turn_of,
+)
 
 EVERYTHING = tuple(COMPONENTS)
 # A change of these decides over Ready, also without a restart: the kubelet has to report after it.
@@ -63,6 +68,7 @@ def reconcile(
     machine: str | None = None,
     leave: frozenset[str] | None = None,
     register: bool = False,
+    patience: float | None = None,
 ) -> Reconciled:
     """Apply a configuration to the machine; with `services`, success means that the Node is Ready.
 
@@ -70,14 +76,15 @@ def reconcile(
     leave: repair what differs from the applied configuration, but not the items with these keys. What was
     recorded of sources, refused documents and drift stays as it is: nothing new was applied.
     register: the Node was deleted, and a kubelet registers it only when it starts.
+    patience: seconds to wait for the turn of this node, with upgrade.maxUnavailable; None: as configured.
     """
     node = obtained.node
     log = run_log_of(node.host, node.config, obtained.document, progress)
     try:
         with contextlib.nullcontext() if check else recorded(log):
-            return converge(obtained, components, log, check, retry, machine, leave, register)
-    except FlexNodeError:
-        if not check:
+            return converge(obtained, components, log, check, retry, machine, leave, register, patience)
+    except FlexNodeError as error:
+        if not check and not (error.waits and patience == 0):  # a poll reports what it waits for, once
             publish(node.host, obtained.store)
         raise
 
@@ -91,6 +98,7 @@ def converge(
     machine: str | None,
     leave: frozenset[str] | None,
     register: bool,
+    patience: float | None,
 ) -> Reconciled:
     """The run itself, with a log of its steps; a failure is not reported yet."""
     host, store = obtained.node.host, obtained.store
@@ -98,6 +106,8 @@ def converge(
         finish_previous(host, store, log)
     held = store.transaction() is not None  # by an earlier run, whose change no gate has passed yet
     applied = store.applied_config()  # a generation that worked: the one to roll back to
+    if not check:
+        settle_earlier_turn(obtained, applied)
     timings = Timings(host)
     try:
         with timings.of("plan"):
@@ -109,18 +119,29 @@ def converge(
         run.drains = work.runs_node and drains(store, applied, obtained.node.config, work.plan)
         if check:
             return run
+        joins_again = register or not work.has_certificate
+        turn = None if joins_again else turn_of(obtained, applied, run, patience)
+        if turn:
+            turn.look()
         if work.plan.changed:
             log.wake()
         check_before_apply(work, obtained, applied)
     except FlexNodeError as error:
-        if not check and applied is not None:
+        if not check and applied is not None and not error.waits:
             obtained.refuse(error)
         raise
     record = (
         JoinRecord.of(obtained.node, store, had_certificate=work.has_certificate) if work.runs_node else None
     )
+
+    def fetched() -> None:
+        if turn:
+            turn.take(log)
+        if run.drains:
+            drain_first(present_node(obtained, applied), store, log)
+
     around = Around(
-        fetched=(lambda: drain_first(present_node(obtained, applied), store, log)) if run.drains else nothing,
+        fetched=fetched,
         starting=record.kubelet_starts if record else nothing,
         # Before a repair the machine differed from its configuration: that is no generation to return to.
         returns=leave is None
@@ -134,18 +155,22 @@ def converge(
         apply(work, obtained, record, timings, log, around)
         log.changes(run.actions, timings, complete=True)
         if record:
-            settle_node(obtained, applied, record, run, leave or frozenset())
+            leaving = record.unfinished_leave
+            settle_node(obtained, applied, run, leave or frozenset(), leaving=leaving)
     except FlexNodeError as error:
         log.changes(work.plan.sentences, timings, complete=error.at_gate)
-        if record:
-            settle_failure(error, obtained, applied, record, around, log)
+        works = settle_failure(error, obtained, applied, record, around, log) if record else True
+        give_up(error, obtained, applied, works=works)
         raise
     log.more(run.actions[len(work.plan.sentences) :])  # at the API server
     log.result = run.summary
     if record:
         commit(obtained, record, work.facts)
+        end_turn(obtained, applied, run)
         if leave is None:
             settle_records(obtained, components, run)
+    elif applied is not None:
+        give_up_turn(obtained.node, store, "", rolled_back=False, works=True)
     if record or applied is None or not held:  # a single component does not prove what another run changed
         tidy(work.plan, host, store)
         store.finish()
@@ -257,7 +282,7 @@ def apply(
         if record:
             record.begin()
         # Creating a client loads the system's CAs, which is slow: only if there is something to fetch.
-        stager = Fetcher(host, download_client(node.config, host), store.cache) if plan.trees else None
+        stager = Fetcher(host, download_client(node.config, host.clock), store.cache) if plan.trees else None
         execute(plan, host, store, stager, gates, timings=timings, progress=progress, around=around)
     else:
         around.starting()
@@ -278,54 +303,6 @@ def also_noting(starting: Callable[[], None], changed: list[float], host: Host) 
     return noting
 
 
-def settle_failure(
-    error: FlexNodeError,
-    obtained: Obtained,
-    applied: Mapping[str, Any] | None,
-    record: JoinRecord,
-    around: Around,
-    progress: Progress,
-) -> None:
-    """Record a failed run, and leave the Node as it can be left; the error says what became of it."""
-    host, store, works = obtained.node.host, obtained.store, False
-    try:
-        if error.rolled_back and applied is not None:
-            works = settle_previous(error, host, store, applied, progress)
-        elif applied is not None and not error.at_gate and store.transaction() is None:
-            # It failed before the first change: the previous document is the current one again.
-            store.returned(Record(source=around.source, reason=around.reason(error, False)))
-            works = True
-        end_drain(present_node(obtained, applied), store, error)
-        record.failed(error, works=works)
-    except FlexNodeError as second:  # a full disk, for example: the first error is the one that counts
-        error.add(f"this could not be recorded: {second.what}: {second.why}")
-
-
-def settle_node(
-    obtained: Obtained,
-    applied: Mapping[str, Any] | None,
-    record: JoinRecord,
-    run: Reconciled,
-    leave: frozenset[str],
-) -> None:
-    """Bring the Node object up to date: its labels, its annotations, and whether it takes pods again."""
-    node, store = obtained.node, obtained.store
-    wanted_labels = sorted(node.config.node.labels)
-    labels = store.state().get("labels") or sorted(((applied or {}).get("node") or {}).get("labels") or {})
-    if not set(wanted_labels) <= set(labels):
-        # Before the act: labels of an update that is killed now must be removed one day, too.
-        store.note(labels=sorted({*labels, *wanted_labels}))
-    run.actions += update_labels(node, labels, obtained.version or store.config_version(), leave)
-    run.actions += end_drain(node, store, leaving=record.unfinished_leave)
-    seen = node.read() or {}
-    run.node = summary(node.name, seen)
-    known = store.state().get("taints") or []
-    run.pool = node.config.azure.target_agent_pool_name or ""
-    run.taints, ours = taint_changes(node.config, known, seen)
-    if ours != known:
-        store.note(taints=ours or None)
-
-
 def tidy(plan: Plan, host: Host, store: Store) -> None:
     """Remove what is no longer needed: half-staged versions, and those older than the previous generation."""
     done = Record.of(store.transaction())
@@ -334,9 +311,3 @@ def tidy(plan: Plan, host: Host, store: Store) -> None:
     else:
         discard_new(host, store, done.before if done else {})
         clear_staging(host)
-
-
-def download_client(config: NodeConfig, host: Host) -> HttpClient:
-    """The client for artifacts: the mirror's CA and the site's proxy."""
-    ca = config.mirror.ca_cert
-    return HttpClient(ca_pem=ca.pem if ca else "", proxies=proxies(config), clock=host.clock)

@@ -19,7 +19,7 @@ from ..engine.records.record import Record, Stage
 from ..engine.records.state import Phase, Store
 from ..engine.restarts import Progress
 from ..engine.rollback import roll_back
-from ..engine.transaction import Reason
+from ..engine.transaction import Around, Reason
 from ..errors import (
     ApiUnreachable,
     ArtifactTruncated,
@@ -42,8 +42,10 @@ from ..node_object.gates import NodeReady
 from ..node_object.this_node import ThisNode
 from ..procedures.arc.errors import ArmUnusable, RolesMissing
 from ..resources.program import digest_of
+from ..rollout.errors import RolloutStopped, RolloutUnknown, RolloutWaits
+from .join_record import JoinRecord
 from .obtain import Obtained
-from .update import end_drain
+from .update import end_drain, give_up_turn, present_node
 
 # Transient failures (network, mirror, disk, pods that stay): another try may help, no other document would.
 TRANSIENT = (
@@ -56,6 +58,9 @@ TRANSIENT = (
     NotDrained,
     RolesMissing,  # a role assignment takes minutes to be effective
     RollbackIncomplete,
+    RolloutStopped,
+    RolloutUnknown,
+    RolloutWaits,
     TokenSourceUnreachable,
     VersionSkew,
 )
@@ -127,7 +132,10 @@ def finish_previous(host: Host, store: Store, progress: Progress) -> None:
     store.returned(record)
     if (applied := store.applied_if_intact()) is not None:
         error = FlexNodeError("an interrupted rollback was completed")
-        settle_previous(error, host, store, applied, progress)
+        works = settle_previous(error, host, store, applied, progress)
+        node = ThisNode.of(host, parse(applied, purpose="join", pollable=True))
+        blocks = bool(record.reason.get("blocks"))
+        give_up_turn(node, store, str(record.reason.get("code")), rolled_back=blocks, works=works)
 
 
 def finish_unchanged(host: Host, store: Store, progress: Progress) -> None:
@@ -159,3 +167,43 @@ def settle_previous(
     error.add("the Node is Ready with the previous configuration")
     store.enter(Phase.NODE_JOINED)
     return True
+
+
+def settle_failure(
+    error: FlexNodeError,
+    obtained: Obtained,
+    applied: Mapping[str, Any] | None,
+    record: JoinRecord,
+    around: Around,
+    progress: Progress,
+) -> bool:
+    """Record a failed run, and leave the Node as it can be left; the error says what became of it.
+
+    Returns whether the node works as it did before this run.
+    """
+    host, store, works = obtained.node.host, obtained.store, False
+    try:
+        if error.rolled_back and applied is not None:
+            works = settle_previous(error, host, store, applied, progress)
+        elif applied is not None and not error.at_gate and store.transaction() is None:
+            # It failed before the first change: the previous document is the current one again.
+            reason = around.reason(error, False)
+            store.returned(Record(source=around.source, reason=reason), refuse=not error.waits)
+            works = True
+        end_drain(present_node(obtained, applied), store, error)
+        record.failed(error, works=works)
+    except FlexNodeError as second:  # a full disk, for example: the first error is the one that counts
+        error.add(f"this could not be recorded: {second.what}: {second.why}")
+    return works
+
+
+def give_up(
+    error: FlexNodeError, obtained: Obtained, applied: Mapping[str, Any] | None, *, works: bool
+) -> None:
+    """Release the slot of a change that failed; one that was rolled back counts against its rollout."""
+    if applied is None or error.waits:
+        return
+    blames = error.rolled_back and error.at_gate and not isinstance(error, NOT_THE_DOCUMENT)
+    node, store = present_node(obtained, applied), obtained.store
+    if left := give_up_turn(node, store, error.code, rolled_back=blames, works=works):
+        error.add(left)

@@ -5,20 +5,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..config.model import NodeConfig
 from ..config.parse import parse
 from ..config.types.values import Version
 from ..engine.plan import Plan
+from ..engine.records.record import Record
 from ..engine.records.state import Store
 from ..engine.restarts import Progress
 from ..errors import ConfigInvalid, Downgrade, FlexNodeError, NotDrained, counted
 from ..machine.layout import CONTAINERD, KUBELET
+from ..machine.program import VERSION
+from ..node_object.conditions import summary
 from ..node_object.drain import drain, uncordon
+from ..node_object.labels import update_labels
+from ..node_object.taints import taint_changes
 from ..node_object.this_node import ThisNode
+from ..resources.units import RUNNING, unit_states
+from ..rollout.decide import Change, Policy
+from ..rollout.local import DONE, ROLLED_BACK, UNCHANGED, Local, forget_waiting, owes
+from ..rollout.software import rollout_of, software
+from ..rollout.turn import Turn, forget, register, settle, settle_debts
 from .obtain import Obtained
+from .outcome import Reconciled
 
 OWN_CHOICE = ("containerd", "runc", "cni")  # their versions have defaults, which a release may change
 
@@ -124,3 +135,127 @@ def end_drain(
         return []
     store.note(cordoned=None)
     return done
+
+
+def settle_node(
+    obtained: Obtained,
+    applied: Mapping[str, Any] | None,
+    run: Reconciled,
+    leave: frozenset[str],
+    *,
+    leaving: bool,
+) -> None:
+    """Bring the Node object up to date: its labels, its annotations, and whether it takes pods again."""
+    node, store = obtained.node, obtained.store
+    wanted_labels = sorted(node.config.node.labels)
+    labels = store.state().get("labels") or sorted(((applied or {}).get("node") or {}).get("labels") or {})
+    if not set(wanted_labels) <= set(labels):
+        # Before the act: labels of an update that is killed now must be removed one day, too.
+        store.note(labels=sorted({*labels, *wanted_labels}))
+    run.actions += update_labels(node, labels, obtained.version or store.config_version(), leave)
+    run.actions += end_drain(node, store, leaving=leaving)
+    seen = node.read() or {}
+    run.node = summary(node.name, seen)
+    known = store.state().get("taints") or []
+    run.pool = node.config.azure.target_agent_pool_name or ""
+    run.taints, ours = taint_changes(node.config, known, seen)
+    if ours != known:
+        store.note(taints=ours or None)
+
+
+# -- rollouts: how many nodes of the cluster are down at once ------------------------------------------------
+
+
+def turn_of(
+    obtained: Obtained,
+    applied: Mapping[str, Any] | None,
+    run: Reconciled,
+    patience: float | None,
+) -> Turn | None:
+    """The turn that a joined node needs for this plan; None: no limit is set, or nothing that runs restarts.
+
+    A repair of something that is down takes no turn: the node is down already. patience: None: as configured.
+    """
+    config, store, plan = obtained.node.config, obtained.store, run.plan
+    upgrade, restarted = config.upgrade, [unit for unit in (KUBELET, CONTAINERD) if plan.restarts_unit(unit)]
+    if applied is None or upgrade.max_unavailable is None or not restarted:
+        return None
+    updates = applied != obtained.document or plan.replaces_program
+    node, local = present_node(obtained, applied), Local.of(store)
+    if not updates and not any(
+        state["ActiveState"] in RUNNING for state in unit_states(node.host, tuple(restarted)).values()
+    ):
+        return None
+    before = node.config if node is not obtained.node else None
+    present = local.software or software(before or config, installed_versions(store, applied))
+    program = f"aks.flexnode {VERSION}" if plan.replaces_program and applied == obtained.document else ""
+    change = Change(
+        node.name,
+        ring_of(node, config, local),
+        rollout_of(before, config, program) if updates else "",
+        (words_of(run.outcome.settings) or program) if updates else "repair",
+        present,
+        software(config) if updates else present,
+        begun=store.transaction() is not None and local.slot is not None,
+    )
+    policy = Policy(
+        upgrade.max_unavailable, upgrade.rings, float(upgrade.soak_seconds), upgrade.max_rolled_back
+    )
+    return Turn(node, store, change, policy, float(upgrade.wait_seconds) if patience is None else patience)
+
+
+def words_of(settings: Sequence[str]) -> str:
+    """A change in words: its versions, else the names of its settings."""
+    return ", ".join([one for one in settings if " -> " in one] or settings)
+
+
+def ring_of(node: ThisNode, config: NodeConfig, local: Local) -> str:
+    """The ring of this node: its label in the configuration, else the one that its Node has."""
+    label = config.upgrade.ring_label
+    if label in config.node.labels:
+        return config.node.labels[label]
+    try:
+        labels = ((node.read(attempts=1) or {}).get("metadata") or {}).get("labels") or {}
+    except FlexNodeError:
+        return local.ring  # as it was when it was registered
+    return str(labels.get(label) or "")
+
+
+def end_turn(obtained: Obtained, applied: Mapping[str, Any] | None, run: Reconciled) -> None:
+    """The node works with its new software: release its slot, and register what it runs now."""
+    node, store, upgrade = obtained.node, obtained.store, obtained.node.config.upgrade
+    forget_waiting(store)
+    local, present = Local.of(store), software(node.config)
+    failed = []
+    if local.slot:
+        failed.append(settle(node, store, DONE if local.slot.change.after == present else UNCHANGED))
+    if upgrade.max_unavailable is not None:
+        ring = ring_of(node, node.config, local)
+        failed.append(register(node, store, ring, present, late=applied is not None))
+    elif local.software:
+        try:
+            forget(node, store)
+        except FlexNodeError as error:
+            failed.append(f"this node is still registered for rollouts: {error.what}: {error.why}")
+    run.warnings += [line for line in failed if line]
+
+
+def give_up_turn(node: ThisNode, store: Store, code: str, *, rolled_back: bool, works: bool) -> str:
+    """A change ended without success: release the slot, unless the node is down or still in the middle of it.
+
+    rolled_back: because of the configuration, which counts against the rollout.
+    """
+    if Record.of(store.transaction()) or Local.of(store).slot is None:
+        return ""
+    works = works and not store.state().get("cordoned")
+    return settle(node, store, ROLLED_BACK if rolled_back else UNCHANGED, code, works=works)
+
+
+def settle_earlier_turn(obtained: Obtained, applied: Mapping[str, Any] | None) -> None:
+    """Report what an earlier run could not report, for example because the API server did not answer.
+
+    How a change ended that was interrupted is not known yet: this run finds out.
+    """
+    local = Local.of(obtained.store)
+    if owes(obtained.store) and (local.pending or (local.slot and local.slot.outcome)):
+        settle_debts(present_node(obtained, applied), obtained.store)

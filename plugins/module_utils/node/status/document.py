@@ -26,6 +26,7 @@ from ..resources.units import RUNNING, unit_states
 from .drift import drift_now, recorded
 from .monitoring import monitoring_of
 from .reasons import Reason, reason_of
+from .rollout import cluster_now, rollout_of
 
 # A machine in one of these is a node, or was to become one: it has units and files that can differ.
 NODE_PHASES = frozenset(
@@ -44,7 +45,11 @@ class Observed:
 
 def status_of(host: Host) -> dict[str, Any]:
     """Observe everything, change nothing. What can't be determined is reported as such."""
-    return observe(host, store_of(host), attempts=2).status
+    observed = observe(host, store_of(host), attempts=2)
+    status, node = observed.status, observed.this_node
+    if status["rollout"] and node and node.config.upgrade.max_unavailable is not None:
+        status["rollout"]["cluster"] = cluster_now(node)  # not in status.json: others change it all the time
+    return status
 
 
 def observe(
@@ -102,6 +107,7 @@ def _without_looking(host: Host, store: Store, state: dict[str, Any]) -> dict[st
         "drift": [],
         "phase": state["phase"],
         "monitoring": monitoring_of(store),
+        "rollout": rollout_of(store),
         "left": left_behind(host).get("left", []),  # by a machine that left its cluster by itself
         "timestamp": stamp(host.clock),
     }

@@ -13,6 +13,7 @@ from typing import Any
 from ..engine.records.state import Phase
 from ..errors import NodeNotReady, UnitFailed
 from .monitoring import BLOCKED, FAILING
+from .rollout import NEEDS_SOMEONE
 
 DRIFT, CONTENDED = "Drift", "DriftContended"
 LEFT = "Left"  # by itself; something remains that only an administrator can remove
@@ -53,8 +54,9 @@ def reason_of(status: Mapping[str, Any], state: Mapping[str, Any], failure: Reas
     failure: what could not be observed, and why.
     """
     wrong = next(_wrong(status, state, failure), None)
-    if wrong is None and (waiting := status["monitoring"].get("waiting")):
-        return Reason(str(status["phase"]), str(waiting))  # nothing is wrong: AKS decides when
+    waiting = status["monitoring"].get("waiting") or status["rollout"].get("message")
+    if wrong is None and waiting:
+        return Reason(str(status["phase"]), str(waiting))  # nothing is wrong: AKS or other nodes decide when
     return wrong or _phase(str(status["phase"]))
 
 
@@ -96,6 +98,9 @@ def _wrong(status: Mapping[str, Any], state: Mapping[str, Any], failure: Reason 
         yield Reason(following["code"], f"the configuration is not applied: {following['message']}")
     if items := [item for item in status["drift"] if not item["item"].startswith(ONLY_NOTED)]:
         yield _drift(items)
+    rollout = status["rollout"]
+    if rollout.get("state") in NEEDS_SOMEONE:
+        yield Reason(rollout["code"], f"new software is not installed: {rollout['message']}")
     if failed:  # the last run failed, and the node works: its Node got Ready later
         yield failed
     if following["status"] == FAILING:

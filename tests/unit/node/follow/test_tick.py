@@ -497,7 +497,7 @@ def test_a_clock_that_was_set_back_does_not_stop_retries(joined: Followed) -> No
         (Answer(b"<html>hello"), {}, "FLEX-1102"),
         (None, {"node": {"maxPods": 0}}, "FLEX-1101"),
         (None, {"nodes": {}}, "FLEX-1101"),
-        (None, {"upgrade": {"maxUnavailable": 1}}, "FLEX-1105"),
+        (None, {"hooks": {"before": ["/srv/before.yml"]}}, "FLEX-1105"),
         (None, {"kubernetes": {"version": "1.99.0"}}, "FLEX-1204"),
     ],
 )
@@ -520,7 +520,7 @@ def test_a_bad_document_is_refused_told_and_the_old_one_stays(
         assert joined.poll() == 0
     assert joined.machine.snapshot("/var") == written
     joined.blob.answer = None
-    joined.blob.publish({"nodes": None, "upgrade": None, "kubernetes": {"version": "1.34.4"}})
+    joined.blob.publish({"nodes": None, "hooks": None, "kubernetes": {"version": "1.34.4"}})
     joined.blob.publish({"node": {"maxPods": 50}})
     assert joined.poll() == 0
     assert (joined.trouble(), joined.followed()["blocked"]) == ({}, None)

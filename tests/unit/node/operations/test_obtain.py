@@ -66,7 +66,7 @@ def test_check_mode_stores_nothing(site: Site) -> None:
     [
         ({"node": {"maxPods": 0}}, ConfigInvalid),
         ({"unknown": 1}, ConfigInvalid),
-        ({"upgrade": {"maxUnavailable": 1}}, NotAvailable),
+        ({"hooks": {"before": ["/srv/before.yml"]}}, NotAvailable),
     ],
 )
 def test_a_bad_document_is_refused_and_the_old_one_stays(

@@ -107,9 +107,7 @@ def _read_taint(raw: object) -> Taint:
     return _taint_text.read(f"{key}={value}:{effect}")
 
 
-labels = map_of(
-    "a mapping of label keys to values",
-    parsed("a label value", _label_value),
-    name=parsed("a label key: [PREFIX/]NAME", _label_key),
-)
+label_value = parsed("a label value", _label_value)
+label_key = parsed("a label key: [PREFIX/]NAME", _label_key)
+labels = map_of("a mapping of label keys to values", label_value, name=label_key)
 taints = list_of(Kind(_taint_text.accepts, _read_taint))

@@ -43,6 +43,7 @@ KEPT = (
     "taints",
     "facts",
     "drift",
+    "rollout",
 )  # keys of state.json: a new phase keeps them
 DOCUMENTS = ("current-config.json", "applied-config.json")  # in the user's format, without a schema number
 POINTER = "/etc/aks-flex-node/data-dir"  # where the data directory is, if paths.dataDir moved it
@@ -224,15 +225,21 @@ class Store:
         """Remove the record: the transaction is complete."""
         self._host.remove(self._path("transaction.json"))
 
-    def returned(self, record: Record) -> None:
+    def returned(self, record: Record, *, refuse: bool = True) -> None:
         """The previous generation is back: so are its document and its source. The record goes last.
 
+        refuse: keep the other document as a refused one.
         A crash in between is harmless: the next run rolls back again, and comes here again.
         """
         applied, (refused, _intact) = self.applied_if_intact(), self.remembered()
         if applied is not None:
             known = self.refused().get("fingerprint", "") == record.reason.get("fingerprint")
-            if refused is not None and not known and (refused != applied or record.reason.get("blocks")):
+            if (
+                refuse
+                and refused is not None
+                and not known
+                and (refused != applied or record.reason.get("blocks"))
+            ):
                 self.refuse(refused, record.reason)
             if refused != applied:
                 self.set_source(record.source)
