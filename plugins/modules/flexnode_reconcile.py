@@ -28,9 +28,10 @@ options:
   components:
     description:
       - What to apply, always in this order. Each component can be applied by itself.
+      - V(pull), which is ansible-pull with its schedule, is applied only by itself, after the node works.
     type: list
     elements: str
-    choices: [agent, system_config, runtime, kubernetes, cni, kubelet, services]
+    choices: [agent, system_config, runtime, kubernetes, cni, kubelet, services, pull]
     default: [agent, system_config, runtime, kubernetes, cni, kubelet, services]
   state:
     description:
@@ -91,6 +92,10 @@ EXAMPLES = r"""
   aks.flexnode.flexnode_reconcile:
     components: [runtime]
 
+- name: Install ansible-pull with its schedule on a node
+  aks.flexnode.flexnode_reconcile:
+    components: [pull]
+
 - name: Uninstall the node
   aks.flexnode.flexnode_reconcile:
     state: absent
@@ -133,6 +138,11 @@ drains:
   description: Whether pods leave the node before the change, as C(upgrade.drain) says.
   returned: when O(state=present)
   type: bool
+pull_pending:
+  description: Whether ansible-pull differs from the configuration, and the component V(pull) has work to do.
+  returned: when the services component was applied
+  type: bool
+  sample: true
 taints:
   description:
     - Taints of the Node that differ from the configuration. A node may not change its own taints, so the
@@ -173,6 +183,7 @@ error:
   sample: {code: FLEX-1203}
 """
 
+import os
 from collections.abc import Mapping
 from typing import Any
 
@@ -199,6 +210,8 @@ from ansible_collections.aks.flexnode.plugins.module_utils.node.operations.recon
     EVERYTHING,
     reconcile,
 )
+from ansible_collections.aks.flexnode.plugins.module_utils.node.pull.install import PULL, install, is_pending
+from ansible_collections.aks.flexnode.plugins.module_utils.node.pull.playbook import MARK
 from ansible_collections.aks.flexnode.plugins.module_utils.source_options import source_of
 
 
@@ -209,7 +222,7 @@ def main() -> None:
             "components": {
                 "type": "list",
                 "elements": "str",
-                "choices": list(EVERYTHING),
+                "choices": [*EVERYTHING, *PULL],
                 "default": list(EVERYTHING),
             },
             "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
@@ -224,13 +237,15 @@ def main() -> None:
         mutually_exclusive=[("source", "config")],
         supports_check_mode=True,
     )
+    if set(PULL) < set(module.params["components"]):
+        module.fail_json(msg="components: pull is applied by itself, after the others")
     try:
         require_root()
         if module.check_mode:
             result = carry_out(module, Host())
         else:
             host, operation = Host(), module.params["operation"] or new_operation()
-            with held(host, operation, "Ansible"):
+            with held(host, operation, "ansible-pull" if MARK in os.environ else "Ansible"):
                 result = carry_out(module, host)
     except FlexNodeError as error:
         module.fail_json(
@@ -258,7 +273,10 @@ def carry_out(module: AnsibleModule, host: Host) -> dict[str, object]:
         obtained = obtain_by_options(module, host, purpose)
     else:
         obtained = stored_config(host, params["config"], purpose=purpose, pollable=check)
-    run = reconcile(obtained, params["components"], check=check, retry=params["retry"])
+    if set(params["components"]) == set(PULL):
+        run = install(obtained, check=check)
+    else:
+        run = reconcile(obtained, params["components"], check=check, retry=params["retry"])
     for warning in (*obtained.warnings, *run.warnings):
         module.warn(warning)
     return {
@@ -272,7 +290,7 @@ def carry_out(module: AnsibleModule, host: Host) -> dict[str, object]:
         "taints": run.taints,
         "diff": run.plan.diff,
         **({"config_version": obtained.version or ""} if params["source"] else {}),
-        **({"node": run.node} if run.node else {}),
+        **({"node": run.node, "pull_pending": is_pending(obtained)} if run.node else {}),
     }
 
 

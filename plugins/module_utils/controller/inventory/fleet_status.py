@@ -53,6 +53,7 @@ def row_of(host: str, answer: Mapping[str, Any], now: float) -> Row:
         "config_version": config["version"],
         "applied_version": config["appliedVersion"],
         "follows": words["follows"],
+        "pull": words.get("pull", NOTHING),  # a machine may run an older release
         "drift": words["drift"],
         "drift_items": [f"{item['what']} ({item['state']})" for item in status["drift"]],
         "certificate_expires": certificate.get("expires"),
@@ -65,7 +66,7 @@ def row_of(host: str, answer: Mapping[str, Any], now: float) -> Row:
 
 def _silent(host: str, reason: str, why: Any) -> Row:
     """A machine that did not answer: nothing is known, and that is the row."""
-    unknown = ("node", "phase", "kubelet", "runtime", "config", "follows", "drift", "arc")
+    unknown = ("node", "phase", "kubelet", "runtime", "config", "follows", "pull", "drift", "arc")
     return {
         **dict.fromkeys(unknown, NOTHING),
         "host": host,

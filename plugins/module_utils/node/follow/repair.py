@@ -19,6 +19,7 @@ from ..machine.host import Host
 from ..node_object.this_node import ThisNode
 from ..operations.obtain import Obtained
 from ..operations.reconcile import EVERYTHING, reconcile
+from ..pull.install import install
 from ..status.publish import publish
 
 Say = Callable[[str], None]
@@ -38,6 +39,7 @@ def repair(host: Host, store: Store, drift: Drift, say: Say) -> int:
     components = tuple(name for name in EVERYTHING if not (stopped and name == "services"))
     try:
         run = reconcile(applied_config(host, store), components, progress=say, leave=left)
+        install(applied_config(host, store), progress=say, leave=left)
     except FlexNodeError as error:
         now = host.clock.now()
         message = " ".join(f"{error.what}: {error.why}".split())

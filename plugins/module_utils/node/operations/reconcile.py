@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from ..components.every import COMPONENTS, wanted
@@ -46,7 +47,7 @@ from .obtain import Obtained
 from .other_owners import check_foreign
 from .outcome import Reconciled, outcome_of, run_log_of
 from .refusal import check_blocked, finish_previous, reason_for, settle_previous
-from .update import check_downgrade, drain_first, drains, end_drain, present_node
+from .update import before_change, check_downgrade, drains, end_drain, present_node
 
 EVERYTHING = tuple(COMPONENTS)
 # A change of these decides over Ready, also without a restart: the kubelet has to report after it.
@@ -120,7 +121,7 @@ def converge(
         JoinRecord.of(obtained.node, store, had_certificate=work.has_certificate) if work.runs_node else None
     )
     around = Around(
-        fetched=(lambda: drain_first(present_node(obtained, applied), store, log)) if run.drains else nothing,
+        fetched=partial(before_change, work.plan, obtained, applied, run.drains, log),
         starting=record.kubelet_starts if record else nothing,
         # Before a repair the machine differed from its configuration: that is no generation to return to.
         returns=leave is None
@@ -330,7 +331,7 @@ def tidy(plan: Plan, host: Host, store: Store) -> None:
     """Remove what is no longer needed: half-staged versions, and those older than the previous generation."""
     done = Record.of(store.transaction())
     if done and plan.versions:  # without a new version the previous one stays the previous one
-        prune(host, store, versions_before(done.before))
+        prune(host, store, versions_before(done.before), plan.components)
     else:
         discard_new(host, store, done.before if done else {})
         clear_staging(host)

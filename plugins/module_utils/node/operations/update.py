@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from ..components.newest_program import LINK
 from ..config.model import NodeConfig
 from ..config.parse import parse
 from ..config.types.values import Version
@@ -15,12 +16,23 @@ from ..engine.plan import Plan
 from ..engine.records.state import Store
 from ..engine.restarts import Progress
 from ..errors import ConfigInvalid, Downgrade, FlexNodeError, NotDrained, counted
+from ..machine.host import Host
 from ..machine.layout import CONTAINERD, KUBELET
+from ..machine.program import COMMAND, VERSION
 from ..node_object.drain import drain, uncordon
 from ..node_object.this_node import ThisNode
+from ..resources.program import Program
 from .obtain import Obtained
 
+PLAN_SECONDS = 120.0
 OWN_CHOICE = ("containerd", "runc", "cni")  # their versions have defaults, which a release may change
+
+
+class ProgramUnusable(FlexNodeError):
+    """A release that does not work here, whatever it is that brings it: a play, a pull, an administrator."""
+
+    code, title = "FLEX-1405", "A new release of this collection does not work on this machine"
+    remedy = "use another release of aks.flexnode; the node keeps working with the installed one"
 
 
 def versions(config: NodeConfig) -> dict[str, Version]:
@@ -86,6 +98,37 @@ def present_node(obtained: Obtained, applied: Mapping[str, Any] | None) -> ThisN
     except ConfigInvalid:
         config = None
     return ThisNode.of(obtained.node.host, config) if config else obtained.node
+
+
+def before_change(
+    plan: Plan, obtained: Obtained, applied: Mapping[str, Any] | None, drained: bool, progress: Progress
+) -> None:
+    """All is staged, and nothing is changed yet: the last moment to refuse."""
+    check_program(obtained.node.host, plan)
+    if drained:
+        drain_first(present_node(obtained, applied), obtained.store, progress)
+
+
+def check_program(host: Host, plan: Plan) -> None:
+    """A new release of this program must be able to plan on this machine before it replaces the old one.
+
+    Its directory is named by its content and no link points there yet: placing it changes nothing.
+    """
+    new = [step.resource for step in plan.steps if isinstance(step.resource, Program)]
+    if not new or not host.stat(LINK).target:
+        return
+    (program,) = new
+    program.apply(host)
+    command = f"{program.path}/{COMMAND}"
+    done = host.run([command, "plan"], timeout=PLAN_SECONDS, check=False)
+    if done.status != 0:
+        host.remove_tree(program.path)
+        output = [line.strip() for line in (done.stderr or done.stdout).splitlines() if line.strip()]
+        raise ProgramUnusable(
+            f"the {COMMAND} command of release {VERSION} can't plan on this machine",
+            where=command,
+            why=f"{' / '.join(output[-2:])[:300] or 'it printed no reason'}. The installed one stays",
+        )
 
 
 def drain_first(node: ThisNode, store: Store, progress: Progress) -> None:

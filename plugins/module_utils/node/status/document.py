@@ -25,6 +25,7 @@ from ..node_object.this_node import ThisNode
 from ..resources.units import RUNNING, unit_states
 from .drift import drift_now, recorded
 from .monitoring import monitoring_of
+from .pull import pull_of
 from .reasons import Reason, reason_of
 
 # A machine in one of these is a node, or was to become one: it has units and files that can differ.
@@ -102,6 +103,7 @@ def _without_looking(host: Host, store: Store, state: dict[str, Any]) -> dict[st
         "drift": [],
         "phase": state["phase"],
         "monitoring": monitoring_of(store),
+        "pull": pull_of(store, current),
         "left": left_behind(host).get("left", []),  # by a machine that left its cluster by itself
         "timestamp": stamp(host.clock),
     }
