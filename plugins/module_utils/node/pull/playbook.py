@@ -102,6 +102,7 @@ class Run:
             "ANSIBLE_LOCAL_TEMP": f"{here}/ansible/tmp",
             "ANSIBLE_REMOTE_TEMP": f"{here}/ansible/tmp",
             "ANSIBLE_NOCOLOR": "1",
+            "ANSIBLE_PYTHON_INTERPRETER": "auto_silent",
             "PYTHONUNBUFFERED": "1",
             MARK: "1",
             **more,

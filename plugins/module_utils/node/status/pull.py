@@ -11,6 +11,7 @@ from typing import Any
 from ..engine.records.state import Store
 
 NOT_CONFIGURED, NOT_INSTALLED, NOT_RUN = "NotConfigured", "NotInstalled", "NotRun"
+NO_PULL = {"status": NOT_CONFIGURED}
 OUTCOMES = {"ok": "Ok", "failed": "Failed", "refused": "Refused"}
 WRONG = (NOT_INSTALLED, "Failed", "Refused")
 SHOWN = ("commit", "time", "seconds", "code", "message", "since", "lastGood")
@@ -19,7 +20,7 @@ SHOWN = ("commit", "time", "seconds", "code", "message", "since", "lastGood")
 def pull_of(store: Store, document: Mapping[str, Any] | None) -> dict[str, Any]:
     """The commit that ran last, when, and how it went; or why nothing runs."""
     if not ((document or {}).get("pull") or {}).get("repository"):
-        return {"status": NOT_CONFIGURED}
+        return dict(NO_PULL)
     record = store.pulled()
     if install := record.get("install"):
         return {"status": NOT_INSTALLED, **install}
