@@ -17,7 +17,7 @@ from ..catalogue.artifacts import Artifact
 from ..errors import ArchiveUnsafe, ArtifactUnreachable, DiskFull
 from ..machine.disk import FREE_SOME, explained
 from ..machine.host import CHUNK, Host
-from ..machine.layout import VERSIONS_DIR, WHEELS
+from ..machine.layout import VERSIONS_DIR, WHEELS_DIR
 from ..machine.wheel import Unsafe, unpack_wheel
 from ..net.download import MIB, Download, Wanted, private
 from ..net.http_client import HttpClient
@@ -109,7 +109,7 @@ class Fetcher:
     def _copied(self, artifact: Artifact, place: str) -> bool:
         """Whether a wheel was on this machine already, in a directory that holds such files."""
         _scheme, is_local, directory = artifact.url.partition("file://")
-        beside = f"{os.path.dirname(self._cache)}/{WHEELS}/{artifact.file_name}"
+        beside = f"{WHEELS_DIR}/{artifact.file_name}"
         for file in (directory, beside) if is_local else (beside,):
             if self._host.stat(file).is_ == "file" and self._host.sha256(file) == artifact.sha256:
                 self._host.write(place, self._host.read(file) or b"", 0o600, durable=False)

@@ -19,7 +19,7 @@ from ..machine.host import Host
 from ..node_object.this_node import ThisNode
 from ..operations.obtain import Obtained
 from ..operations.reconcile import EVERYTHING, reconcile
-from ..pull.install import install
+from ..pull.install import install, is_concerned
 from ..status.publish import publish
 
 Say = Callable[[str], None]
@@ -39,7 +39,8 @@ def repair(host: Host, store: Store, drift: Drift, say: Say) -> int:
     components = tuple(name for name in EVERYTHING if not (stopped and name == "services"))
     try:
         run = reconcile(applied_config(host, store), components, progress=say, leave=left)
-        install(applied_config(host, store), progress=say, leave=left)
+        if is_concerned(applied := applied_config(host, store)):
+            install(applied, progress=say, leave=left)
     except FlexNodeError as error:
         now = host.clock.now()
         message = " ".join(f"{error.what}: {error.why}".split())

@@ -28,7 +28,7 @@ PULL_CRON = "/etc/cron.d/aks-flex-node-pull"
 ANSIBLE_DIR = f"{PROGRAM_DIR}/ansible"  # a venv with ansible-core, for ansible-pull
 ANSIBLE_PYTHON = "/usr/bin/python3"
 DEFAULT_PLAYBOOK = f"{ANSIBLE_DIR}/reconcile.yml"  # for a repository without a playbook
-WHEELS = "wheels"  # in the data directory: files that the controller copied, for machines without an index
+WHEELS_DIR = f"{PROGRAM_DIR}/wheels"  # files that a controller copied, for machines without an index
 
 
 STAGING = ".staging"  # a version that is unpacked, but not in place yet

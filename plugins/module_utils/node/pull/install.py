@@ -15,6 +15,7 @@ from ..engine.restarts import Progress, silent
 from ..errors import FlexNodeError
 from ..machine.clock import stamp
 from ..machine.host import Host
+from ..machine.layout import ANSIBLE_DIR
 from ..operations.obtain import Obtained
 from ..operations.outcome import Reconciled
 from ..operations.reconcile import reconcile
@@ -26,10 +27,18 @@ CRON = ("/usr/sbin/cron", "/usr/sbin/crond")
 
 def is_pending(obtained: Obtained) -> bool:
     """Whether ansible-pull differs from the configuration; also if it is to be removed."""
+    if not is_concerned(obtained):
+        return False
     try:
         return reconcile(replace(obtained, fetched=False), PULL, check=True).changed
     except FlexNodeError:  # the installation itself says why
         return True
+
+
+def is_concerned(obtained: Obtained) -> bool:
+    """Whether this machine pulls, or did so before: most do not, and must not pay for the question."""
+    host = obtained.node.host
+    return obtained.node.config.pull.repository is not None or host.exists(ANSIBLE_DIR)
 
 
 def install(
@@ -57,7 +66,8 @@ def install(
 
 def install_after(obtained: Obtained, progress: Progress = silent, machine: str | None = None) -> list[str]:
     """The same after a join or an update; a failure is a warning: the node works without it."""
-    if obtained.store.transaction() is not None:  # a change of the node is not proven yet: that comes first
+    # A change of the node that is not proven yet comes first.
+    if not is_concerned(obtained) or obtained.store.transaction() is not None:
         return []
     try:
         install(obtained, progress=progress, machine=machine)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: (c) 2026, aks.flexnode contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-"""What the tests of ansible-pull share: a real git repository with keys, small wheels, a fake ansible-pull."""
+"""What the tests of ansible-pull share: a git repository with keys, small wheels, a fake ansible-pull."""
 
 from __future__ import annotations
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import stat
 import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -29,8 +28,8 @@ DIRECTORY = "/var/lib/aks-flex-node/pull"
 
 
 @pytest.fixture
-def team(tmp_path: Path) -> Iterator[Team]:
-    yield Team(tmp_path).start()
+def team(tmp_path: Path) -> Team:
+    return Team(tmp_path).start()
 
 
 def repository(machine: Machine, team: Team, **options: str) -> Repository:
@@ -108,7 +107,7 @@ def test_an_unsigned_commit_is_refused(machine: Machine, team: Team) -> None:
     key = team.key("alice")
     team.push({"local.yml": "first"})
     here = repository(machine, team, allowed_signers=team.signer(key))
-    with pytest.raises(CommitRefused, match="it is not signed|can't be verified"):
+    with pytest.raises(CommitRefused, match=r"it is not signed|can't be verified"):
         here.verify(here.fetch("main"))
 
 
@@ -116,7 +115,7 @@ def test_a_commit_of_an_unknown_key_is_refused(machine: Machine, team: Team) -> 
     alice, mallory = team.key("alice"), team.key("mallory")
     team.push({"local.yml": "first"}, signed_by=mallory)
     here = repository(machine, team, allowed_signers=team.signer(alice))
-    with pytest.raises(CommitRefused, match="not in pull.allowedSigners"):
+    with pytest.raises(CommitRefused, match=r"not in pull.allowedSigners"):
         here.verify(here.fetch("main"))
 
 
@@ -137,7 +136,7 @@ def test_a_commit_that_was_altered_after_it_was_signed_is_refused(machine: Machi
     team.git("push", "--quiet", "--force", "origin", f"{forged}:refs/heads/main")
     here = repository(machine, team, allowed_signers=team.signer(key))
     assert here.fetch("main") == forged
-    with pytest.raises(CommitRefused, match="not valid for this content|can't be verified"):
+    with pytest.raises(CommitRefused, match=r"not valid for this content|can't be verified"):
         here.verify(forged)
 
 
@@ -169,7 +168,7 @@ def test_gpg_keys_are_used_from_a_keyring_of_their_own(machine: Machine, team: T
         here = repository(machine, team, gpg_keys=gpg("--armor", "--export", "alice@example.com"))
         here.verify(here.fetch("main"))
         other = repository(machine, team, gpg_keys=gpg("--armor", "--export", "mallory@example.com"))
-        with pytest.raises(CommitRefused, match="not in pull.gpgKeys"):
+        with pytest.raises(CommitRefused, match=r"not in pull.gpgKeys"):
             other.verify(other.fetch("main"))
         broken = repository(machine, team, gpg_keys="-----BEGIN PGP PUBLIC KEY BLOCK-----\nnonsense\n")
         with pytest.raises(CommitRefused, match="can't be used"):
@@ -207,7 +206,7 @@ def test_no_argument_has_a_secret_and_files_are_for_root_only(machine: Machine) 
         no_proxy="localhost",
     )
     machine.path(f"{DIRECTORY}/repository.git").mkdir(parents=True)
-    setattr(machine.commands, "_env", lambda *_words: "true\n")  # a git that has all
+    vars(machine.commands)["_env"] = lambda *_words: "true\n"  # a git that has all
     Repository(machine.host, DIRECTORY, access).fetch("main")
     assert machine.commands.calls
     assert not any("s3cret" in word for call in machine.commands.calls for word in call)

@@ -1,13 +1,12 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: (c) 2026, aks.flexnode contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-"""One ansible-pull, from the fetch to the status: real git, and an ansible-pull that notes how it was called."""
+"""One ansible-pull, from the fetch to the status: real git, and an ansible-pull that notes its arguments."""
 
 from __future__ import annotations
 
 import fcntl
 import os
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -71,7 +70,7 @@ class Node:
 
 
 @pytest.fixture
-def node(machine: Machine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Node]:
+def node(machine: Machine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Node:
     team = Team(tmp_path).start()
     fake_ansible(machine)
     machine.put("/says", RECAP)
@@ -83,7 +82,7 @@ def node(machine: Machine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> I
         "access_of",
         lambda config: Access(team.url, allowed_signers=config.pull.allowed_signers or ""),
     )
-    yield node
+    return node
 
 
 def test_a_commit_runs_and_is_recorded(node: Node) -> None:

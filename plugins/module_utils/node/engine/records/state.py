@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 DATA_DIR = "/var/lib/aks-flex-node"
 OWN = (
     "cache",
-    "wheels",
     "pull",
     "pull.json",
     "origins",
