@@ -55,7 +55,7 @@ def unpack(source: Recipe, place: Path) -> None:
             if stream is None:
                 continue
             content = stream.read()
-            file = place / Path(name).name
+            file = place / Path(name).name.replace("%3a", "_")  # an epoch, which a URL would decode
             file.write_bytes(content)
             control = run(["dpkg-deb", "--field", file]).stdout.strip()
             digest = hashlib.sha256(content).hexdigest()

@@ -47,7 +47,7 @@ from .obtain import Obtained
 from .other_owners import check_foreign
 from .outcome import Reconciled, outcome_of, run_log_of
 from .refusal import check_blocked, finish_previous, reason_for, settle_previous
-from .update import before_change, check_downgrade, drains, end_drain, present_node
+from .update import before_change, check_downgrade, drains, end_drain, is_held, present_node
 
 EVERYTHING = tuple(COMPONENTS)
 # A change of these decides over Ready, also without a restart: the kubelet has to report after it.
@@ -97,7 +97,7 @@ def converge(
     host, store = obtained.node.host, obtained.store
     if not check:
         finish_previous(host, store, log)
-    held = store.transaction() is not None  # by an earlier run, whose change no gate has passed yet
+    held = is_held(store, components)
     applied = store.applied_config()  # a generation that worked: the one to roll back to
     timings = Timings(host)
     try:

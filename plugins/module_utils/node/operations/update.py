@@ -5,14 +5,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ..components.every import AFTERWARDS
 from ..components.newest_program import LINK
 from ..config.model import NodeConfig
 from ..config.parse import parse
 from ..config.types.values import Version
 from ..engine.plan import Plan
+from ..engine.records.record import Record
 from ..engine.records.state import Store
 from ..engine.restarts import Progress
 from ..errors import ConfigInvalid, Downgrade, FlexNodeError, NotDrained, counted
@@ -98,6 +100,18 @@ def present_node(obtained: Obtained, applied: Mapping[str, Any] | None) -> ThisN
     except ConfigInvalid:
         config = None
     return ThisNode.of(obtained.node.host, config) if config else obtained.node
+
+
+def is_held(store: Store, components: Sequence[str]) -> bool:
+    """Whether an earlier run left a change that no gate has passed yet, and that this run can't prove.
+
+    What comes after the node needs no gate: such a run completes what an earlier one of the same kind began.
+    """
+    record = Record.of(store.transaction())
+    if record is None or not set(components) <= set(AFTERWARDS):
+        return record is not None
+    owners = {entry.key: entry.of for entry in store.journal.entries()}
+    return any(not owners.get(key, set()) <= set(AFTERWARDS) for key in record.before)
 
 
 def before_change(

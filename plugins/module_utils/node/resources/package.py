@@ -8,12 +8,14 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from ..errors import FlexNodeError
-from ..machine.command import Completed
 from ..machine.host import Host
 from .base import Change, Drift, Origin, Vault
+
+if TYPE_CHECKING:
+    from ..machine.command import Completed
 
 # What a package is needed for: while this exists, whoever installed it, there is nothing to do.
 PROVIDES: Mapping[str, str] = {

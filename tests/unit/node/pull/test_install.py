@@ -24,10 +24,13 @@ from ansible_collections.aks.flexnode.plugins.module_utils.node.pull.install imp
     install_after,
     is_pending,
 )
+from ansible_collections.aks.flexnode.plugins.module_utils.node.resources.package import Package
+from ansible_collections.aks.flexnode.plugins.module_utils.node.resources.paths import File, Link
+from ansible_collections.aks.flexnode.plugins.module_utils.node.resources.tree import Tree
 from ansible_collections.aks.flexnode.plugins.module_utils.node.status.document import status_of
 from tests.unit.node.fakes import Machine
 from tests.unit.node.pull.team import PYTHON, WHEEL_DIR, packages_of, small_wheels
-from tests.unit.node.sites import Site, also
+from tests.unit.node.sites import Site, also, killed_at
 
 REPOSITORY = "https://git.example/team.git"
 ANSIBLE = "/opt/aks-flex-node/ansible"
@@ -208,6 +211,25 @@ def test_drift_of_it_is_found(node: Site) -> None:
     assert found == {f"file:{ANSIBLE}/bin/ansible-pull", f"unit:{TIMER}"}
     installed(node)
     assert status_of(node.machine.host)["drift"] == []
+
+
+@pytest.mark.parametrize("killed", [Package, Tree, File, Link])
+def test_an_installation_that_is_killed_is_completed_or_undone(
+    node: Site, monkeypatch: pytest.MonkeyPatch, killed: type
+) -> None:
+    before = node.machine.snapshot("/usr", "/opt", "/etc/cron.d")
+    node.join(pulls())
+    with killed_at(monkeypatch, killed, "apply"):
+        installed(node)
+    assert status_of(node.machine.host)["node"]["ready"]
+    installed(node)
+    assert not is_pending(stored_config(node.machine.host))
+    assert not node.machine.path("/var/lib/aks-flex-node/transaction.json").exists()
+    node.join(pulls(schedule="daily"))
+    with killed_at(monkeypatch, File, "apply"):
+        installed(node)
+    assert leave(node.machine.host, drain_seconds=0).remains == []
+    assert node.machine.snapshot("/usr", "/opt", "/etc/cron.d") == before
 
 
 def test_the_record_carries_a_schema_number(node: Site) -> None:
