@@ -97,8 +97,8 @@ def pyvenv(facts: Facts) -> str:
 
 
 def script(module: str) -> str:
-    """A command of ansible-core; -I: nothing from the environment or the present directory is imported."""
-    return f"""#!{ANSIBLE_DIR}/bin/python3 -I
+    """A command of ansible-core; -I: imports nothing from the environment or directory; -u: the journal is live."""
+    return f"""#!{ANSIBLE_DIR}/bin/python3 -Iu
 import sys
 
 from ansible.cli.{module} import main

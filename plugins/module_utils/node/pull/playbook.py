@@ -103,7 +103,6 @@ class Run:
             "ANSIBLE_REMOTE_TEMP": f"{here}/ansible/tmp",
             "ANSIBLE_NOCOLOR": "1",
             "ANSIBLE_PYTHON_INTERPRETER": "auto_silent",
-            "PYTHONUNBUFFERED": "1",
             MARK: "1",
             **more,
         }

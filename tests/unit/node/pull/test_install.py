@@ -78,7 +78,7 @@ def test_it_is_a_venv_of_verified_wheels_with_a_timer(node: Site) -> None:
     assert [line.split("/")[4] for line in listed] == ["ansible-core", "jinja2"]
     assert machine.path(f"{listed[0]}/ansible_core/__init__.py").exists()
     assert machine.path(f"{ANSIBLE}/bin/python3").readlink().as_posix() == "/usr/bin/python3"
-    assert machine.text(f"{ANSIBLE}/bin/ansible-pull").startswith(f"#!{ANSIBLE}/bin/python3 -I\n")
+    assert machine.text(f"{ANSIBLE}/bin/ansible-pull").startswith(f"#!{ANSIBLE}/bin/python3 -Iu\n")
     timer = machine.text(f"{UNITS}/{TIMER}")
     assert "OnCalendar=daily\n" in timer
     assert "RandomizedDelaySec=60\nFixedRandomDelay=yes\n" in timer
