@@ -97,7 +97,7 @@ def pyvenv(facts: Facts) -> str:
 
 
 def script(module: str) -> str:
-    """A command of ansible-core; -I: imports nothing from the environment or directory; -u: the journal is live."""
+    """A command of ansible-core. -I: imports from the venv only; -u: each line is in the journal at once."""
     return f"""#!{ANSIBLE_DIR}/bin/python3 -Iu
 import sys
 
