@@ -34,6 +34,7 @@ from ansible_collections.aks.flexnode.plugins.module_utils.controller.inventory.
     SECRETS,
 )
 from ansible_collections.aks.flexnode.plugins.module_utils.node.components.every import (  # noqa: E402
+    AFTERWARDS,
     COMPONENTS,
     resources_of,
 )
@@ -51,7 +52,10 @@ from ansible_collections.aks.flexnode.plugins.module_utils.node.errors import ( 
 )
 from ansible_collections.aks.flexnode.plugins.module_utils.node.identity import errors as identity_errors  # noqa: E402
 from ansible_collections.aks.flexnode.plugins.module_utils.node.machine.facts import Facts  # noqa: E402
+from ansible_collections.aks.flexnode.plugins.module_utils.node.operations import update as new_program  # noqa: E402
 from ansible_collections.aks.flexnode.plugins.module_utils.node.procedures.arc import errors as arc_errors  # noqa: E402
+from ansible_collections.aks.flexnode.plugins.module_utils.node.pull import errors as pull_errors  # noqa: E402
+from ansible_collections.aks.flexnode.plugins.module_utils.node.resources import package  # noqa: E402
 from ansible_collections.aks.flexnode.plugins.module_utils.node.resources.base import (  # noqa: E402
     Resource,
     key_of,
@@ -91,10 +95,17 @@ ERROR_MODULES = (
     arc_errors,
     source_errors,
     rollout_errors,
+    new_program,
+    package,
+    pull_errors,
 )
 EVERYTHING = ROOT / "docs" / "examples" / "everything.yml"
 # What can't stand in one document with the rest of it.
-INSTEAD: tuple[Mapping[str, Any], ...] = ({}, {"kubernetesAuth": {"profile": "token"}})
+INSTEAD: tuple[Mapping[str, Any], ...] = (
+    {},
+    {"kubernetesAuth": {"profile": "token"}},
+    {"pull": {"scheduler": "cron", "schedule": "5 * * * *"}},
+)
 BLOCK = re.compile(r"(<!-- generated: (?P<name>[\w-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
 MARKUP = re.compile(r"\b[VOC]\(([^)]*)\)")
 PLUGIN = re.compile(r"\bP\(([^)#]*)#?[^)]*\)")
@@ -175,10 +186,24 @@ WHY: Mapping[str, str] = {
     "/etc/systemd/system/kubelet.service.d/10-kubeadm.conf": "where the kubelet's credentials are",
     "/etc/systemd/system/kubelet.service": "the unit of the kubelet",
     "/etc/systemd/system/multi-user.target.wants/*": "enabled at boot",
-    "/etc/systemd/system/timers.target.wants/*": "enabled at boot; `continuousMonitoring` only",
+    "/etc/systemd/system/timers.target.wants/*": "enabled at boot; `continuousMonitoring` and `pull` only",
     "containerd.service": "runs",
     "kubelet.service": "runs",
     "aks-flex-node-poll.timer": "runs; `continuousMonitoring` only",
+    "git": "a package of the distribution, installed where it is missing; `pull` only, like all that follows",
+    "gpg": "the same, for signatures with GPG keys; `pull.gpgKeys`",
+    "ca-certificates": "the same, for an https repository",
+    "openssh-client": "the same, for an ssh repository and for signatures with SSH keys",
+    "/opt/aks-flex-node/ansible": "a venv with ansible-core; its wheels are unpacked below versions",
+    "/opt/aks-flex-node/ansible/pyvenv.cfg": "makes it a venv",
+    "/opt/aks-flex-node/ansible/bin/*": "the system's Python, and the commands of ansible-core",
+    "/opt/aks-flex-node/ansible/lib/*": "names the directories of the wheels in use",
+    "/opt/aks-flex-node/ansible/wheels/*": "one link per wheel in use",
+    "/opt/aks-flex-node/ansible/reconcile.yml": "the playbook for a repository without one: repairs drift",
+    "/etc/systemd/system/aks-flex-node-pull.service": "one run of ansible-pull",
+    "/etc/systemd/system/aks-flex-node-pull.timer": "when it runs; `pull.schedule`",
+    "/etc/cron.d/aks-flex-node-pull": "instead of the timer; `pull.scheduler: cron`",
+    "aks-flex-node-pull.timer": "runs",
 }
 
 
@@ -283,6 +308,8 @@ FACTS = Facts(
     may_lower_oom_score=True,
     resolv_conf="/etc/resolv.conf",
     swap_units=(),
+    python="3.11",
+    machine_id="0123456789abcdef0123456789abcdef",
 )
 
 
@@ -293,7 +320,7 @@ def sample_resources() -> list[Resource]:
     found: dict[str, Resource] = {}
     for instead in INSTEAD:
         config = parse(merge(document, instead), pollable=True)
-        for resource in resources_of(COMPONENTS, config, facts):
+        for resource in resources_of((*COMPONENTS, *AFTERWARDS), config, facts):
             found.setdefault(key_of(resource), resource)
     return list(found.values())
 
@@ -316,6 +343,8 @@ def access_of(resource: Resource) -> str:
         return f"{resource.mode:04o}" if resource.mode is not None else f"created {resource.created:04o}"
     if isinstance(resource, (Tree, Program)):
         return "0755"
+    if isinstance(resource, package.Package):
+        return "installed"
     if isinstance(resource, Sysctl):
         return resource.value
     if isinstance(resource, LogFile):

@@ -28,9 +28,10 @@ options:
   components:
     description:
       - What to apply, always in this order. Each component can be applied by itself.
+      - V(pull), which is ansible-pull with its schedule, is applied only by itself, after the node works.
     type: list
     elements: str
-    choices: [agent, system_config, runtime, kubernetes, cni, kubelet, services]
+    choices: [agent, system_config, runtime, kubernetes, cni, kubelet, services, pull]
     default: [agent, system_config, runtime, kubernetes, cni, kubelet, services]
   state:
     description:
@@ -73,7 +74,11 @@ options:
   wait_seconds:
     description:
       - How long to wait for the turn of this node, if the configuration has C(upgrade.maxUnavailable). V(0)
-        does not wait. Without it, C(upgrade.waitSeconds) of the configuration.
+        does not wait. Without it, C(upgrade.waitSeconds) of the configuration, and V(0) in a playbook that
+        ansible-pull runs.
+      - If its turn does not come in that time, the module fails and nothing was changed. In a playbook that
+        ansible-pull runs it does not fail, because the next run tries again. It returns RV(waits) and the
+        tasks after it run.
     type: int
   operation:
     description:
@@ -95,6 +100,10 @@ EXAMPLES = r"""
 - name: Install the container runtime in an image
   aks.flexnode.flexnode_reconcile:
     components: [runtime]
+
+- name: Install ansible-pull with its schedule on a node
+  aks.flexnode.flexnode_reconcile:
+    components: [pull]
 
 - name: Uninstall the node
   aks.flexnode.flexnode_reconcile:
@@ -119,7 +128,7 @@ timings:
   type: dict
   sample: {plan: 0.1, fetch: 0.9, apply: 0.4, start: 0.3, gate: 1.2}
 outcome:
-  description: What the run was, one of V(joined), V(updated), V(repaired) and V(unchanged).
+  description: What the run was, one of V(joined), V(updated), V(repaired), V(unchanged) and V(waits).
   returned: when O(state=present)
   type: str
   sample: updated
@@ -138,6 +147,16 @@ drains:
   description: Whether pods leave the node before the change, as C(upgrade.drain) says.
   returned: when O(state=present)
   type: bool
+pull_pending:
+  description: Whether ansible-pull differs from the configuration, and the component V(pull) has work to do.
+  returned: when the services component was applied
+  type: bool
+  sample: true
+waits:
+  description: Why this node waits before it changes anything, with a code. Only in a run of ansible-pull.
+  returned: when it waits
+  type: str
+  sample: "FLEX-1522: this node waits for edge-7 (kubernetes 1.34.3 -> 1.34.4)"
 taints:
   description:
     - Taints of the Node that differ from the configuration. A node may not change its own taints, so the
@@ -204,6 +223,11 @@ from ansible_collections.aks.flexnode.plugins.module_utils.node.operations.recon
     EVERYTHING,
     reconcile,
 )
+from ansible_collections.aks.flexnode.plugins.module_utils.node.pull.install import PULL, install, is_pending
+from ansible_collections.aks.flexnode.plugins.module_utils.node.pull.playbook import (
+    by_ansible_pull,
+    patience_of,
+)
 from ansible_collections.aks.flexnode.plugins.module_utils.source_options import source_of
 
 
@@ -214,7 +238,7 @@ def main() -> None:
             "components": {
                 "type": "list",
                 "elements": "str",
-                "choices": list(EVERYTHING),
+                "choices": [*EVERYTHING, *PULL],
                 "default": list(EVERYTHING),
             },
             "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
@@ -230,20 +254,38 @@ def main() -> None:
         mutually_exclusive=[("source", "config")],
         supports_check_mode=True,
     )
+    if set(PULL) < set(module.params["components"]):
+        module.fail_json(msg="components: pull is applied by itself, after the others")
     try:
         require_root()
         if module.check_mode:
             result = carry_out(module, Host())
         else:
             host, operation = Host(), module.params["operation"] or new_operation()
-            with held(host, operation, "Ansible"):
+            with held(host, operation, "ansible-pull" if by_ansible_pull() else "Ansible"):
                 result = carry_out(module, host)
     except FlexNodeError as error:
+        if error.waits and by_ansible_pull():
+            module.exit_json(**waiting(error))
         module.fail_json(
             msg=str(error), error=error.as_result(), changed=error.changed, rolled_back=error.rolled_back
         )
     else:
         module.exit_json(**result)
+
+
+def waiting(error: FlexNodeError) -> dict[str, object]:
+    line = " ".join(f"{error.code}: {error.what}{f': {error.why}' if error.why else ''}".split())
+    return {
+        "changed": False,
+        "actions": [],
+        "timings": {},
+        "outcome": "waits",
+        "settings": [],
+        "summary": f"waits ({line})",
+        "drains": False,
+        "waits": line,
+    }
 
 
 def carry_out(module: AnsibleModule, host: Host) -> dict[str, object]:
@@ -264,13 +306,16 @@ def carry_out(module: AnsibleModule, host: Host) -> dict[str, object]:
         obtained = obtain_by_options(module, host, purpose)
     else:
         obtained = stored_config(host, params["config"], purpose=purpose, pollable=check)
-    run = reconcile(
-        obtained,
-        params["components"],
-        check=check,
-        retry=params["retry"],
-        patience=params["wait_seconds"],
-    )
+    if set(params["components"]) == set(PULL):
+        run = install(obtained, check=check)
+    else:
+        run = reconcile(
+            obtained,
+            params["components"],
+            check=check,
+            retry=params["retry"],
+            patience=patience_of(params["wait_seconds"]),
+        )
     for warning in (*obtained.warnings, *run.warnings):
         module.warn(warning)
     return {
@@ -284,7 +329,7 @@ def carry_out(module: AnsibleModule, host: Host) -> dict[str, object]:
         "taints": run.taints,
         "diff": run.plan.diff,
         **({"config_version": obtained.version or ""} if params["source"] else {}),
-        **({"node": run.node} if run.node else {}),
+        **({"node": run.node, "pull_pending": is_pending(obtained)} if run.node else {}),
     }
 
 

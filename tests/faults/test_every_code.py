@@ -61,6 +61,18 @@ PROVOKED = {
     "FLEX-1308": "unit/node/resources/test_kernel.py::test_a_kernel_without_the_module",
     "FLEX-1309": "unit/node/machine/test_host.py::test_setting_access_refuses_a_link",
     "FLEX-1310": "faults/test_every_code.py::test_all_that_stands_against_a_join_is_one_error",
+    "FLEX-1311": "unit/node/resources/test_package.py::test_apt_that_fails_is_an_error_that_quotes_it",
+    "FLEX-1405": "unit/node/operations/test_new_program.py::"
+    "test_a_release_that_can_not_plan_here_does_not_replace_the_old_one",
+    "FLEX-2001": "unit/node/pull/test_run.py::test_a_repository_that_is_away_runs_nothing_again",
+    "FLEX-2002": "unit/node/pull/test_run.py::test_a_playbook_that_was_named_and_is_missing_is_an_error",
+    "FLEX-2003": "unit/node/pull/test_run.py::"
+    "test_an_unsigned_commit_is_refused_before_anything_of_it_is_checked_out",
+    "FLEX-2004": "unit/node/pull/test_run.py::"
+    "test_a_failed_playbook_is_named_with_its_task_and_the_last_good_run_stays",
+    "FLEX-2005": "unit/node/pull/test_run.py::test_collections_that_can_not_be_installed_stop_the_run",
+    "FLEX-2006": "unit/node/pull/test_install.py::"
+    "test_a_machine_without_cron_is_refused_before_anything_is_installed",
     "FLEX-1401": "e2e/test_errors.py::test_a_held_lease_names_its_owner",
     "FLEX-1402": "unit/node/test_cli.py::test_an_error_as_json",
     "FLEX-1403": "unit/node/operations/test_update.py::"

@@ -131,7 +131,6 @@ def test_every_command_has_a_section() -> None:
 
 IDENTITY = {"clientId": "11111111-2222-3333-4444-555555555555"}
 TENANT = "87654321-4321-4321-4321-cba987654321"
-REPOSITORY = {"repository": "https://git.example.com/team/playbooks.git"}
 ASKING: dict[str, dict[str, Any]] = {
     "azure.vpn.enabled": {"azure": {"vpn": {"enabled": True, "autoProvision": True}}},
     "azure.vpn.autoProvision": {"azure": {"vpn": {"autoProvision": True}}},
@@ -143,10 +142,6 @@ ASKING: dict[str, dict[str, Any]] = {
     "npd.version": {"npd": {"version": "1.34.0", "sha256": "ab" * 32}},
     "npd.sha256": {"npd": {"sha256": "ab" * 32}},
     "paths.configDir": {"paths": {"configDir": "/etc/flex"}},
-    "pull.repository": {"pull": REPOSITORY},
-    "pull.ref": {"pull": {**REPOSITORY, "ref": "main"}},
-    "pull.schedule": {"pull": {**REPOSITORY, "schedule": "daily"}},
-    "pull.verifyCommit": {"pull": {**REPOSITORY, "verifyCommit": True}},
 }
 
 

@@ -53,6 +53,7 @@ def row_of(host: str, answer: Mapping[str, Any], now: float) -> Row:
         "config_version": config["version"],
         "applied_version": config["appliedVersion"],
         "follows": words["follows"],
+        "pull": words.get("pull", NOTHING),  # a machine may run an older release
         "ring": (status.get("rollout") or {}).get("ring") or NOTHING,
         "rollout": (status.get("rollout") or {}).get("state") or NOTHING,
         "drift": words["drift"],
@@ -67,7 +68,19 @@ def row_of(host: str, answer: Mapping[str, Any], now: float) -> Row:
 
 def _silent(host: str, reason: str, why: Any) -> Row:
     """A machine that did not answer: nothing is known, and that is the row."""
-    unknown = ("node", "phase", "kubelet", "runtime", "config", "follows", "ring", "rollout", "drift", "arc")
+    unknown = (
+        "node",
+        "phase",
+        "kubelet",
+        "runtime",
+        "config",
+        "follows",
+        "pull",
+        "ring",
+        "rollout",
+        "drift",
+        "arc",
+    )
     return {
         **dict.fromkeys(unknown, NOTHING),
         "host": host,

@@ -19,6 +19,7 @@ SECRETS: Mapping[str, str] = {
     "flexnode_proxy_http": "proxy.http",
     "flexnode_proxy_https": "proxy.https",
     "flexnode_pull_repository": "pull.repository",
+    "flexnode_pull_ssh_key": "pull.sshKey",
     "flexnode_vpn_profile": "azure.vpn.profile",
 }
 # Secrets that are no fields of the document.

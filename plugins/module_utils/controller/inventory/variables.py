@@ -52,6 +52,8 @@ VARIABLES: Mapping[str, Variable] = {
     "flexnode_proof_namespace": Variable(),
     "flexnode_proof_nodes": Variable("list"),
     "flexnode_proof_timeout": Variable("int"),
+    "flexnode_pull_wheelhouse": Variable("path"),
+    "flexnode_pull_wheelhouse_index": Variable(),
     "flexnode_retry": Variable("bool"),
     "flexnode_token_hours": Variable("int"),
     "flexnode_update_after": Variable("path"),

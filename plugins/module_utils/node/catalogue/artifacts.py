@@ -42,13 +42,13 @@ class Artifact:
     arch: Arch
     url: str
     sha256: str
-    kind: Literal["binary", "tar.gz"]
+    kind: Literal["binary", "tar.gz", "wheel"]
     member: str = ""
 
     @property
     def file_name(self) -> str:
         """Return the file name: the last part of the URL."""
-        return self.url.rpartition("/")[2]
+        return self.url.rpartition("/")[2].removeprefix("#")
 
 
 def builtin_digests() -> dict[str, dict[str, dict[str, str]]]:

@@ -18,6 +18,7 @@ from ..machine.host import Host
 from ..machine.program import COMMAND, VERSION
 from ..operations.obtain import stored_document
 from ..status.document import status_of
+from ..status.pull import NOT_CONFIGURED, pull_line
 from ..status.rollout import rollout_lines
 from ..status.words import in_words, is_right
 from .output import show
@@ -38,6 +39,8 @@ def status(options: argparse.Namespace, host: Host) -> int:
         if config["version"]:  # a document of the inventory or of a file has none
             show(f"config   version {config['version']}, applied {config['appliedVersion'] or 'not yet'}")
         show(f"polling  {monitoring_line(found['monitoring'])}")
+        if found["pull"]["status"] != NOT_CONFIGURED:
+            show(f"pull     {pull_line(found['pull'])}")
         for number, line in enumerate(rollout_lines(found["rollout"])):
             show(f"{'' if number else 'rollout':<8} {line}")
         show(f"drift    {words['drift']}")

@@ -25,6 +25,8 @@ from ..operations.obtain import obtain, stored_config
 from ..operations.outcome import Reconciled, run_log_of, taint_warnings
 from ..operations.reconcile import EVERYTHING, reconcile
 from ..procedures.pool.registration import Pool
+from ..pull.install import PULL, install_after
+from ..pull.playbook import patience_of
 from ..secret import Secret
 from ..sources.source import Refused, Source, Stored
 from ..sources.watched import Watched
@@ -73,10 +75,12 @@ def apply(
                 from .arc import register_machine
 
                 log.more(register_machine(obtained, log).actions)
-            patience = 0 if getattr(options, "no_wait", False) else None
+            patience = patience_of(0 if getattr(options, "no_wait", False) else None)
             run = reconcile(obtained, EVERYTHING, retry=options.retry, progress=log, patience=patience)
+        # Last, and a failure is a warning: the node works without ansible-pull.
+        without_pull = install_after(obtained, say)
     notes = source.notes if isinstance(source, Pool) else ()
-    for warning in (*notes, *obtained.warnings, *run.warnings, *taint_warnings(run)):
+    for warning in (*notes, *obtained.warnings, *run.warnings, *taint_warnings(run), *without_pull):
         complain(f"warning: {warning}")
     show(result_line(run, host.clock.monotonic() - start))
     return 0
@@ -116,7 +120,7 @@ def plan(options: argparse.Namespace, host: Host) -> int:
         obtained = obtain(host, named_source(options, host), {}, check=True, durable=options.durable)
     else:
         obtained = stored_config(host, pollable=True)
-    run = reconcile(obtained, EVERYTHING, check=True)
+    run = reconcile(obtained, (*EVERYTHING, *PULL), check=True)
     for step in run.plan.diff if options.diff else ():
         before, after = step["before"].splitlines(), step["after"].splitlines()
         name = step["before_header"]
@@ -151,6 +155,16 @@ def preflight(options: argparse.Namespace, host: Host) -> int:
 def poll(options: argparse.Namespace, host: Host) -> int:
     """Exit status 3: there is a new configuration, and it was refused or failed."""
     return tick(host, show, show, hand_over=options.hand_over, drift=options.drift)
+
+
+def pull(options: argparse.Namespace, host: Host) -> int:
+    """Run the playbooks of the team's repository; exit status 3: they failed, or were refused."""
+    from ..pull.run import pull_once  # not needed by any other command
+
+    if options.delay:
+        host.clock.sleep(options.delay)
+    obtained = stored_config(host, pollable=True)
+    return pull_once(host, obtained.store, obtained.node.config, show)
 
 
 def unbootstrap(options: argparse.Namespace, host: Host) -> int:

@@ -187,6 +187,13 @@ def poll(command: argparse.ArgumentParser) -> None:
     )
 
 
+def pull(command: argparse.ArgumentParser) -> None:
+    """Options of pull."""
+    command.add_argument(
+        "--delay", type=int, default=0, metavar="N", help="start N seconds later, as cron's line says"
+    )
+
+
 def logs(command: argparse.ArgumentParser) -> None:
     """Options of logs."""
     command.add_argument("--lines", type=int, default=50, metavar="N", help="the last N lines (50; 0: all)")
@@ -255,6 +262,7 @@ COMMANDS: tuple[tuple[str, str, bool, Callable[[argparse.ArgumentParser], None]]
     ("health", "print in one line whether this node works, for probes", True, add_json),
     ("agent", "show how this node is monitored, and poll once", True, no_options),
     ("poll", "check once for a new configuration, and apply it", True, poll),
+    ("pull", "run the playbooks of the team's repository once (ansible-pull)", True, pull),
     ("logs", "show what was done on this machine", True, logs),
     ("debug", "collect a support bundle without secrets", True, debug),
     ("arc", "show or register this machine in Azure Arc", True, arc),

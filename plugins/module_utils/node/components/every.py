@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from ..config.model import NodeConfig
 from ..machine.facts import Facts
 from ..resources.base import Ownership, Resource, key_of
-from . import agent, cni, kubelet, kubernetes, runtime, services, system_config
+from . import agent, cni, kubelet, kubernetes, pull, runtime, services, system_config
 
 Component = Callable[[NodeConfig, Facts], list[Resource]]
 
@@ -23,6 +23,9 @@ COMPONENTS: dict[str, Component] = {
     "kubelet": kubelet.resources,
     "services": services.resources,
 }
+# Applied by themselves, after the node works: what they need (a package, a download) must never keep a
+# machine from joining, nor a node from an update.
+AFTERWARDS: dict[str, Component] = {"pull": pull.resources}
 # Components that a machine image can contain before it joins a cluster.
 PREPARED = ("system_config", "runtime", "kubernetes", "cni")
 
@@ -32,7 +35,7 @@ def wanted(names: Iterable[str], config: NodeConfig, facts: Facts) -> tuple[list
     chosen = frozenset(names)
     listed: dict[str, Resource] = {}
     owners: dict[str, frozenset[str]] = {}
-    for name, component in COMPONENTS.items():
+    for name, component in {**COMPONENTS, **AFTERWARDS}.items():
         if name in chosen:
             for resource in component(config, facts):
                 key = key_of(resource)

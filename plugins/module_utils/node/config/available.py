@@ -17,7 +17,6 @@ from .types.setting import Section, absent, members
 UNSUPPORTED = (
     "azure.vpn",
     "npd",
-    "pull",
     "hooks",
     "paths.configDir",  # nothing but the pointer to a moved data directory, which must be found without it
 )

@@ -11,13 +11,13 @@ from ipaddress import IPv4Address
 from typing import Any
 
 from ..errors import NOT_SET, ConfigInvalid, Problem
-from ..secret import Secret
 from .sections.azure import Azure
 from .sections.node import Agent, ClusterNetwork, Node, Paths, Proxy
+from .sections.pull import Pull
 from .sections.software import Cni, Containerd, Kubernetes, Mirror, Npd, Runc
-from .types.addresses import Address, repository
+from .types.addresses import Address
 from .types.formats import registry_mirrors
-from .types.kinds import boolean, choice, integer, kubelet_settings, line, list_of, matching
+from .types.kinds import boolean, choice, integer, kubelet_settings, list_of, matching
 from .types.labels import label_key, label_value
 from .types.setting import section, setting
 from .types.values import ApiServer, ArmId, RegistryMirror
@@ -119,23 +119,6 @@ class UpgradePolicy:
         "How long a playbook or a command at the machine waits for its turn; a poll never waits.",
         default=600,
     )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Pull:
-    """ansible-pull of the team's own repository."""
-
-    repository: Secret | None = setting("repository", repository, "The repository; absent: no ansible-pull.")
-    ref: str | None = setting(
-        "ref", matching("a branch, tag or commit", r"(?!-)[\w./-]{1,255}"), "What to check out."
-    )
-    verify_commit: bool | None = setting("verifyCommit", boolean, "Run only commits with a good signature.")
-    schedule: str | None = setting("schedule", line, "When: a systemd calendar expression; absent: hourly.")
-
-    @property
-    def calendar(self) -> str:
-        """Return when ansible-pull runs."""
-        return self.schedule or "hourly"
 
 
 _task_files = list_of(matching("an absolute path of a YAML file of tasks", r"/[^\x00-\x1f]+\.ya?ml"))

@@ -17,6 +17,7 @@ from .model import NodeConfig, UpgradePolicy
 from .pool import MACHINE_NAME, POOL_MACHINE_PATTERN
 from .sections.azure import Machines
 from .sections.node import DEFAULT_LOG_DIR
+from .sections.pull import Pull
 from .types.addresses import Network
 from .types.setting import Purpose
 
@@ -205,9 +206,36 @@ def one_log_directory(config: NodeConfig) -> Iterator[Problem]:
 
 def pull_has_a_repository(config: NodeConfig) -> Iterator[Problem]:
     """The other fields of `pull` need a repository."""
-    pull = config.pull
-    if pull.repository is None and (pull.ref or pull.schedule or pull.verify_commit is not None):
+    if config.pull.repository is None and config.pull != Pull():
         yield Problem("pull.repository", NOT_SET, "a git URL", "the other fields of pull need it")
+
+
+def pull_knows_its_signers(config: NodeConfig) -> Iterator[Problem]:
+    """A signature is checked against keys, and keys have an effect only if signatures are checked."""
+    pull = config.pull
+    if pull.verify_commit and not pull.signers:
+        hint = "pull.verifyCommit needs the keys that may sign"
+        yield Problem("pull.allowedSigners", NOT_SET, "an allowed_signers file, or pull.gpgKeys", hint)
+    if pull.signers and not pull.verify_commit:
+        yield Problem("pull.verifyCommit", NOT_SET, "true", "keys are set that may sign commits")
+
+
+def pull_has_one_way_in(config: NodeConfig) -> Iterator[Problem]:
+    """A deploy key and known hosts are for ssh, a CA is for https, and a cron line has five fields."""
+    pull = config.pull
+    if pull.repository is None or pull.repository.redacted:
+        return
+    https = pull.repository.reveal().startswith("https://")
+    for key, is_set in (("sshKey", pull.ssh_key), ("knownHosts", pull.known_hosts)):
+        if is_set and https:
+            yield Problem(f"pull.{key}", "set", "an ssh repository, or remove it", "the repository is https")
+    if pull.ca_cert and not https:
+        yield Problem("pull.caCert", "set", "an https repository, or remove it", "the repository is ssh")
+    if pull.wheels and pull.index:
+        yield Problem("pull.index", "set, and pull.wheels too", "only one of them")
+    if pull.scheduler == "cron" and pull.schedule and not re.fullmatch(r"(\S+ +){4}\S+", pull.schedule):
+        hint = "pull.scheduler is cron"
+        yield Problem("pull.schedule", shown(pull.schedule), "five fields such as 5 * * * *", hint)
 
 
 def rollouts_have_a_limit(config: NodeConfig) -> Iterator[Problem]:
@@ -307,6 +335,8 @@ RULES: tuple[Rule, ...] = (
     Rule(state_is_apart, ("paths",)),
     Rule(one_log_directory, ("agent.logDir", "agent.logFile", "paths.logDir")),
     Rule(pull_has_a_repository, ("pull",)),
+    Rule(pull_knows_its_signers, ("pull",)),
+    Rule(pull_has_one_way_in, ("pull",)),
     Rule(rollouts_have_a_limit, ("upgrade",)),
     Rule(aks_limits_its_pools, ("upgrade", "azure.targetAgentPoolName", "azure.machines")),
     Rule(overrides_are_settings, ("kubelet",)),

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from os.path import basename
 from typing import Any
 
-from ..components.every import COMPONENTS, wanted
+from ..components.every import AFTERWARDS, COMPONENTS, wanted
 from ..components.kubelet import cluster_ca
 from ..components.labels import node_labels
 from ..components.newest_program import ALTERED, altered_program, without_older_program
@@ -24,7 +24,7 @@ from ..config.model import NodeConfig
 from ..config.parse import parse
 from ..engine.plan import make_plan
 from ..engine.records.state import Store
-from ..errors import FlexNodeError
+from ..errors import FlexNodeError, NotInCatalogue
 from ..machine.facts import gather
 from ..machine.host import Host
 from ..machine.running import confirm, main_process
@@ -83,7 +83,12 @@ def look(host: Host, store: Store, document: Mapping[str, Any], now: float) -> S
     """All differences between the machine, its Node and a document. Also for the status."""
     config = parse(document, purpose="join", pollable=True)
     facts = gather(host, stored=store.state().get("facts"))
-    resources, ownership = wanted(COMPONENTS, config, facts)
+    unknown: tuple[Finding, ...] = ()
+    try:
+        resources, ownership = wanted((*COMPONENTS, *AFTERWARDS), config, facts)
+    except NotInCatalogue as error:  # of Ansible, for the Python of a new release of the system
+        resources, ownership = wanted(COMPONENTS, config, facts)
+        unknown = (Finding("check:pull", REPORT, f"{error.code}: {error.what}: {error.why}"),)
     altered = altered_program(resources)
     resources, _warnings = without_older_program(host, resources)
     plan = make_plan(resources, host, store, ownership)
@@ -95,6 +100,7 @@ def look(host: Host, store: Store, document: Mapping[str, Any], now: float) -> S
     findings = (
         *([Finding(f"program:{altered}", REPORT, f"{altered} {ALTERED}")] if altered else ()),
         *(finding_of(step) for step in plan.steps),
+        *unknown,
         *certificates(host, client, cluster_ca(config), now),
         *drop_ins(host, SERVICES, ours),
     )

@@ -14,20 +14,22 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import IO
 
 from ..catalogue.artifacts import Artifact
-from ..errors import ArchiveUnsafe, DiskFull
+from ..errors import ArchiveUnsafe, ArtifactUnreachable, DiskFull
 from ..machine.disk import FREE_SOME, explained
 from ..machine.host import CHUNK, Host
-from ..machine.layout import VERSIONS_DIR
+from ..machine.layout import VERSIONS_DIR, WHEELS_DIR
+from ..machine.wheel import Unsafe, unpack_wheel
 from ..net.download import MIB, Download, Wanted, private
 from ..net.http_client import HttpClient
+from ..net.index import file_url
 from ..resources.tree import Manifest, Tree
 from .prune import clear_staging
 
 PARALLEL = 4
 BLOCK = 1 << 18  # bytes that are unpacked at a time
 # Several times the largest known file of each kind: whatever is larger is something else.
-LARGEST = {"binary": 512 * MIB, "tar.gz": 1024 * MIB}
-UNPACKED = {"binary": 1, "tar.gz": 3}  # estimated bytes per downloaded byte
+LARGEST = {"binary": 512 * MIB, "tar.gz": 1024 * MIB, "wheel": 64 * MIB}
+UNPACKED = {"binary": 1, "tar.gz": 3, "wheel": 5}  # estimated bytes per downloaded byte
 
 
 class Fetcher:
@@ -67,12 +69,14 @@ class Fetcher:
             self._host.make_directories(tree.staging)
             if tree.artifact.kind == "binary":
                 digests = self._place(archive, tree)
+            elif tree.artifact.kind == "wheel":
+                digests = self._unpack_wheel(archive, tree)
             else:
                 digests = self._unpack(archive, tree)
             # On the disk before the manifest says so, and long before a link points here. Each thread waits
             # for its own files, while others still download.
             self._host.sync_tree(tree.staging)
-            Manifest.write(self._host, tree.staging, tree.artifact.sha256, digests)
+            Manifest.write(self._host, tree.staging, tree.artifact.sha256, digests, tree.mode)
         self._host.remove(archive)
 
     def _place(self, file: str, tree: Tree) -> dict[str, str]:
@@ -87,9 +91,10 @@ class Fetcher:
         place = f"{self._cache}/{artifact.sha256}"
         if self._host.stat(place).is_ == "file" and self._host.sha256(place) == artifact.sha256:
             return place
-        wanted = Wanted(
-            f"{artifact.name} {artifact.version}", artifact.url, artifact.sha256, LARGEST[artifact.kind]
-        )
+        if artifact.kind == "wheel" and self._copied(artifact, place):
+            return place
+        url = file_url(self._client, artifact.url)
+        wanted = Wanted(f"{artifact.name} {artifact.version}", url, artifact.sha256, LARGEST[artifact.kind])
         partial = f"{place}.part"
         Download(
             self._host,
@@ -101,6 +106,23 @@ class Fetcher:
         self._host.move(partial, place)
         return place
 
+    def _copied(self, artifact: Artifact, place: str) -> bool:
+        """Whether a wheel was on this machine already, in a directory that holds such files."""
+        _scheme, is_local, directory = artifact.url.partition("file://")
+        beside = f"{WHEELS_DIR}/{artifact.file_name}"
+        for file in (directory, beside) if is_local else (beside,):
+            if self._host.stat(file).is_ == "file" and self._host.sha256(file) == artifact.sha256:
+                self._host.write(place, self._host.read(file) or b"", 0o600, durable=False)
+                return True
+        if is_local:
+            raise ArtifactUnreachable(
+                f"{artifact.file_name} is missing, or another file",
+                where=directory,
+                why=f"expected a file with sha256 {artifact.sha256}",
+                fix="copy the wheels there again: they are built by the module flexnode_wheelhouse",
+            )
+        return False
+
     def _check_space(self, artifact: Artifact, missing: int, total: int) -> None:
         """Refuse a download that the disk can't hold, before anything is written."""
         cache, cache_free = self._host.free_space(self._cache)
@@ -108,7 +130,7 @@ class Fetcher:
         unpacked = total * UNPACKED[artifact.kind]
         if cache == versions:
             # A binary is moved, so it needs its space only once.
-            needs = [(self._cache, missing + (unpacked if artifact.kind == "tar.gz" else 0), cache_free)]
+            needs = [(self._cache, missing + (unpacked if artifact.kind != "binary" else 0), cache_free)]
         else:
             needs = [(self._cache, missing, cache_free), (VERSIONS_DIR, unpacked, versions_free)]
         for path, needed, free in needs:
@@ -145,6 +167,13 @@ class Fetcher:
         if missing := sorted(set(wanted.values()) - set(digests)):
             raise _unsafe(tree.artifact, f"it lacks {', '.join(missing)}")
         return digests
+
+    def _unpack_wheel(self, archive: str, tree: Tree) -> dict[str, str]:
+        """Extract all modules of a wheel; returns their digests."""
+        try:
+            return unpack_wheel(self._host, archive, tree.staging)
+        except Unsafe as error:
+            raise _unsafe(tree.artifact, str(error)) from error
 
     def _write_member(self, source: IO[bytes], target: str) -> str:
         digest = hashlib.sha256()

@@ -89,6 +89,11 @@ class Plan:
         return any(components & frozenset(of) for of in changed)
 
     @property
+    def components(self) -> frozenset[str]:
+        """The components that were planned."""
+        return frozenset().union(*self.owners.values())
+
+    @property
     def versions(self) -> bool:
         """Whether a version of anything is installed."""
         return any(step.resource.content_addressed for step in self.steps)

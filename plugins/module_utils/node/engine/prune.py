@@ -42,8 +42,10 @@ def _version_of(path: str) -> str:
     return ""
 
 
-def prune(host: Host, store: Store, keep: Iterable[str]) -> list[str]:
+def prune(host: Host, store: Store, keep: Iterable[str], of: frozenset[str] = frozenset()) -> list[str]:
     """Remove all versions but those in `keep`, and downloads that are no longer needed; returns what went.
+
+    of: only versions of these components; those of others have a previous generation of their own.
 
     To be called when a transaction is committed. Only directories of the journal are removed: what others put
     under /opt/aks-flex-node stays. A version that a link of this collection points to always stays.
@@ -55,6 +57,8 @@ def prune(host: Host, store: Store, keep: Iterable[str]) -> list[str]:
     for entry in entries:
         kind = KINDS.get(entry.kind)
         if kind is None or not kind.content_addressed or entry.name in kept:
+            continue
+        if of and entry.of and not entry.of & of:
             continue
         if host.stat(entry.name).is_ == "directory":
             if host.remove_tree(entry.name):

@@ -24,6 +24,7 @@ from ..operations.outcome import taint_warnings
 from ..operations.reconcile import EVERYTHING, reconcile
 from ..operations.refusal import TRANSIENT
 from ..procedures.arc.departure import leave_azure
+from ..pull.install import install_after
 from ..sources.source import Seen, is_tombstone
 from ..sources.watched import LONGEST, REPLACED, Blocked, News, Watched, is_machine
 from ..status.publish import publish
@@ -69,7 +70,7 @@ def follow(host: Host, store: Store, watched: Watched, news: News, say: Say) -> 
         say(f"{error}\nconfiguration {watched.version or 'without a version'} is not applied")
         return NOT_FOLLOWED
     follows_again(host, store, watched)
-    for warning in (*run.warnings, *taint_warnings(run)):
+    for warning in (*run.warnings, *taint_warnings(run), *install_after(obtained, say)):
         say(f"warning: {warning}")
     say(f"configuration {watched.version or 'without a version'} is applied: {run.summary}")
     return 0
@@ -78,7 +79,8 @@ def follow(host: Host, store: Store, watched: Watched, news: News, say: Say) -> 
 def finish(host: Host, store: Store, watched: Watched, say: Say) -> int:
     """Complete what an interrupted or held run left, from the stored document. The caller holds the lease."""
     try:
-        run = reconcile(stored_config(host, pollable=True), EVERYTHING, progress=say, patience=0)
+        obtained = stored_config(host, pollable=True)
+        run = reconcile(obtained, EVERYTHING, progress=say, patience=0)
     except FlexNodeError as error:
         blocked = blocked_by(error, watched, host.clock.now())
         store.set_source(replace(Watched.of(store.source()) or watched, blocked=blocked).as_dict())
@@ -87,6 +89,8 @@ def finish(host: Host, store: Store, watched: Watched, say: Say) -> int:
         say(str(error))
         return NOT_FOLLOWED
     follows_again(host, store, watched)
+    for warning in install_after(obtained, say):
+        say(f"warning: {warning}")
     say(f"an interrupted change is complete: {run.summary}")
     return 0
 

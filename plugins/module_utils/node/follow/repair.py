@@ -19,6 +19,7 @@ from ..machine.host import Host
 from ..node_object.this_node import ThisNode
 from ..operations.obtain import Obtained
 from ..operations.reconcile import EVERYTHING, reconcile
+from ..pull.install import install, is_concerned
 from ..status.publish import publish
 
 Say = Callable[[str], None]
@@ -38,13 +39,15 @@ def repair(host: Host, store: Store, drift: Drift, say: Say) -> int:
     components = tuple(name for name in EVERYTHING if not (stopped and name == "services"))
     try:
         run = reconcile(applied_config(host, store), components, progress=say, leave=left, patience=0)
+        if is_concerned(applied := applied_config(host, store)):
+            install(applied, progress=say, leave=left)
     except FlexNodeError as error:
         now = host.clock.now()
         message = " ".join(f"{error.what}: {error.why}".split())
         record.failed(error.code, message, now).keep(store, now)
         note_checked(host)
-        say(f"{error}\ndrift is not repaired")
-        return FAILED
+        say(f"{error}\ndrift is not repaired{' yet' if error.waits else ''}")
+        return 0 if error.waits else FAILED  # other nodes come first: a later check repairs it
     now = host.clock.now()
     record = record.repaired(drift.repairs, now)
     publish(host, store, record=record)  # before it is kept: a run that is killed here comes back

@@ -5,8 +5,13 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
+import signal
 import subprocess
-from collections.abc import Callable, Sequence
+import threading
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 
@@ -23,13 +28,17 @@ class Completed:
 Runner = Callable[[Sequence[str], "bytes | None", float], Completed]
 
 
+ENVIRONMENT = {
+    "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+    "LC_ALL": "C",
+    "SYSTEMD_PAGER": "",
+}
+KEPT = 2000  # lines of a command whose output is shown while it runs
+TIMED_OUT = 124
+
+
 def run_command(argv: Sequence[str], data: bytes | None, timeout: float) -> Completed:
     """Run a command without a shell, in the C locale, for at most `timeout` seconds."""
-    environment = {
-        "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
-        "LC_ALL": "C",
-        "SYSTEMD_PAGER": "",
-    }
     try:
         done = subprocess.run(
             list(argv),
@@ -37,11 +46,61 @@ def run_command(argv: Sequence[str], data: bytes | None, timeout: float) -> Comp
             capture_output=True,
             timeout=timeout,
             check=False,
-            env=environment,
+            env=ENVIRONMENT,
         )
     except FileNotFoundError:
         return Completed(tuple(argv), 127, "", f"{argv[0]}: not found")
     except subprocess.TimeoutExpired:
-        return Completed(tuple(argv), 124, "", f"no answer within {timeout:g} s")
+        return Completed(tuple(argv), TIMED_OUT, "", f"no answer within {timeout:g} s")
     stdout, stderr = done.stdout.decode(errors="replace"), done.stderr.decode(errors="replace")
     return Completed(tuple(argv), done.returncode, stdout, stderr)
+
+
+def run_shown(
+    argv: Sequence[str], environment: Mapping[str, str], say: Callable[[str], None], timeout: float
+) -> Completed:
+    """Run a command and pass on each line as it comes; the last lines are also returned.
+
+    After `timeout` seconds it ends, with everything that it started.
+    """
+    lines: deque[str] = deque(maxlen=KEPT)
+    try:
+        process = subprocess.Popen(
+            list(argv),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            env={**ENVIRONMENT, **environment},
+            start_new_session=True,
+        )
+    except FileNotFoundError:
+        return Completed(tuple(argv), 127, "", f"{argv[0]}: not found")
+    late = threading.Event()
+
+    def end() -> None:
+        late.set()
+        _kill(process, signal.SIGTERM)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(10)
+        _kill(process, signal.SIGKILL)
+
+    timer = threading.Timer(timeout, end)
+    timer.start()
+    try:
+        with process:
+            for line in process.stdout or ():
+                lines.append(line.decode(errors="replace").rstrip("\n"))
+                say(lines[-1])
+    except BaseException:
+        _kill(process, signal.SIGTERM)
+        raise
+    finally:
+        timer.cancel()
+    status = TIMED_OUT if late.is_set() else process.returncode
+    return Completed(tuple(argv), status, "\n".join(lines), "")
+
+
+def _kill(process: subprocess.Popen[bytes], how: signal.Signals) -> None:
+    """End a command and everything that it started."""
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, how)

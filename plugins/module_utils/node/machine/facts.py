@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import os
 import platform
+import re
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -14,6 +16,7 @@ from typing import Any
 from ..config.types.values import Arch
 from ..errors import UnsupportedPlatform
 from .host import Host
+from .layout import ANSIBLE_PYTHON
 
 ARCHITECTURES: dict[str, Arch] = {"x86_64": "amd64", "aarch64": "arm64"}
 PLATFORMS = frozenset((("ubuntu", "22.04"), ("ubuntu", "24.04"), ("debian", "12"), ("debian", "13")))
@@ -40,6 +43,8 @@ class Facts:
     resolv_conf: str
     swap_units: tuple[str, ...]
     joined: bool = False  # the kubelet has its credential
+    python: str = ""  # of the system, such as 3.11; never stored: a new release of the system has another
+    machine_id: str = ""
 
     @property
     def platform(self) -> str:
@@ -74,6 +79,8 @@ def gather(host: Host, machine: str | None = None, stored: Mapping[str, Any] | N
         may_lower_oom_score=host.may_lower_oom_score() if lower is None else lower,
         resolv_conf=known["resolv_conf"] or here,
         swap_units=swap_units(host),
+        python=system_python(host),
+        machine_id=host.text("/etc/machine-id").strip(),
     )
 
 
@@ -88,6 +95,12 @@ def architecture(machine: str | None = None) -> Arch:
 def hostname(host: Host) -> str:
     """The host name, as a Node name: in lower case."""
     return host.text("/proc/sys/kernel/hostname").strip().lower()
+
+
+def system_python(host: Host) -> str:
+    """The version of /usr/bin/python3, which runs the command and Ansible; a link names it."""
+    named = re.fullmatch(r"(?:.*/)?python(3\.\d+)", host.stat(ANSIBLE_PYTHON).target)
+    return named[1] if named else f"{sys.version_info.major}.{sys.version_info.minor}"
 
 
 def check_platform(facts: Facts, host: Host) -> None:

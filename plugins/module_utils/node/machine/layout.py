@@ -22,6 +22,13 @@ KUBELET = "kubelet.service"
 POLL_SERVICE = "aks-flex-node-poll.service"  # checks for a new configuration
 POLL_TIMER = "aks-flex-node-poll.timer"
 APPLY_SERVICE = "aks-flex-node-apply.service"  # applies it
+PULL_SERVICE = "aks-flex-node-pull.service"  # runs the playbooks of the team's repository
+PULL_TIMER = "aks-flex-node-pull.timer"
+PULL_CRON = "/etc/cron.d/aks-flex-node-pull"
+ANSIBLE_DIR = f"{PROGRAM_DIR}/ansible"  # a venv with ansible-core, for ansible-pull
+ANSIBLE_PYTHON = "/usr/bin/python3"
+DEFAULT_PLAYBOOK = f"{ANSIBLE_DIR}/reconcile.yml"  # for a repository without a playbook
+WHEELS_DIR = f"{PROGRAM_DIR}/wheels"  # files that a controller copied, for machines without an index
 
 
 STAGING = ".staging"  # a version that is unpacked, but not in place yet

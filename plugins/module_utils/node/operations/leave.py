@@ -22,7 +22,7 @@ from ..engine.run_log import RunLog, log_of, recorded
 from ..errors import FlexNodeError, StateCorrupt
 from ..identity.cache import forget_tokens
 from ..machine.host import Host
-from ..machine.layout import CONTAINERD, KUBELET, UNIT_DIR
+from ..machine.layout import CONTAINERD, KUBELET, PULL_SERVICE, PULL_TIMER, UNIT_DIR
 from ..machine.links import real_path
 from ..node_object.drain import drain
 from ..node_object.this_node import ThisNode
@@ -131,6 +131,8 @@ def leave_with(
     again, deleted = was_leaving(store, report, log)  # the Node may have been deleted last time
     store.enter(Phase.RESETTING, **({"nodeDeleted": True} if deleted else {}))
     journaled = {entry.key for entry in entries}
+    if f"file:{UNIT_DIR}/{PULL_SERVICE}" in journaled and PULL_SERVICE not in host.text("/proc/self/cgroup"):
+        act("stop ansible-pull", lambda: stop(host, PULL_TIMER, PULL_SERVICE))  # its tasks would go on
     was_node = f"unit:{KUBELET}" in journaled
     node = applied_node(host, store, report, was_node=was_node)
     if node and was_node:
@@ -237,10 +239,11 @@ def leave_cluster(
         act(f"delete Node {name}", delete_node)
 
 
-def stop(host: Host, unit: str) -> None:
-    """Stop a unit, if it exists, and wait for it."""
-    if unit_states(host, (unit,))[unit]["ActiveState"] != "inactive":
-        host.run(["systemctl", "stop", unit], timeout=120)
+def stop(host: Host, *units: str) -> None:
+    """Stop units, if they exist, and wait for them."""
+    for unit, state in unit_states(host, units).items():
+        if state["ActiveState"] != "inactive":
+            host.run(["systemctl", "stop", unit], timeout=120)
 
 
 def start(host: Host, unit: str) -> None:

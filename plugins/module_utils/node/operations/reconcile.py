@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from ..components.every import COMPONENTS, wanted
@@ -42,12 +43,12 @@ from .other_owners import check_foreign
 from .outcome import Reconciled, outcome_of, run_log_of
 from .refusal import check_blocked, finish_previous, give_up, reason_for, settle_failure
 from .update import (
+    before_change,
     check_downgrade,
-    drain_first,
     drains,
     end_turn,
     give_up_turn,
-    present_node,
+    is_held,
     settle_earlier_turn,
     settle_node,
     turn_of,
@@ -104,7 +105,7 @@ def converge(
     host, store = obtained.node.host, obtained.store
     if not check:
         finish_previous(host, store, log)
-    held = store.transaction() is not None  # by an earlier run, whose change no gate has passed yet
+    held = is_held(store, components)
     applied = store.applied_config()  # a generation that worked: the one to roll back to
     if not check:
         settle_earlier_turn(obtained, applied)
@@ -133,15 +134,8 @@ def converge(
     record = (
         JoinRecord.of(obtained.node, store, had_certificate=work.has_certificate) if work.runs_node else None
     )
-
-    def fetched() -> None:
-        if turn:
-            turn.take(log)
-        if run.drains:
-            drain_first(present_node(obtained, applied), store, log)
-
     around = Around(
-        fetched=fetched,
+        fetched=partial(before_change, obtained, applied, run, turn, log),
         starting=record.kubelet_starts if record else nothing,
         # Before a repair the machine differed from its configuration: that is no generation to return to.
         returns=leave is None
@@ -169,7 +163,7 @@ def converge(
         end_turn(obtained, applied, run)
         if leave is None:
             settle_records(obtained, components, run)
-    elif applied is not None:
+    elif turn:  # a slot of an earlier run is not this one's to give up: how that run ended is not known here
         give_up_turn(obtained.node, store, "", rolled_back=False, works=True)
     if record or applied is None or not held:  # a single component does not prove what another run changed
         tidy(work.plan, host, store)
@@ -307,7 +301,7 @@ def tidy(plan: Plan, host: Host, store: Store) -> None:
     """Remove what is no longer needed: half-staged versions, and those older than the previous generation."""
     done = Record.of(store.transaction())
     if done and plan.versions:  # without a new version the previous one stays the previous one
-        prune(host, store, versions_before(done.before))
+        prune(host, store, versions_before(done.before), plan.components)
     else:
         discard_new(host, store, done.before if done else {})
         clear_staging(host)

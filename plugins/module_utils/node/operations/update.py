@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ..components.every import AFTERWARDS
+from ..components.newest_program import LINK
 from ..config.model import NodeConfig
 from ..config.parse import parse
 from ..config.types.values import Version
@@ -16,13 +18,16 @@ from ..engine.records.record import Record
 from ..engine.records.state import Store
 from ..engine.restarts import Progress
 from ..errors import ConfigInvalid, Downgrade, FlexNodeError, NotDrained, counted
+from ..machine.host import Host
 from ..machine.layout import CONTAINERD, KUBELET
-from ..machine.program import VERSION
+from ..machine.program import COMMAND, VERSION
 from ..node_object.conditions import summary
 from ..node_object.drain import drain, uncordon
 from ..node_object.labels import update_labels
 from ..node_object.taints import taint_changes
 from ..node_object.this_node import ThisNode
+from ..resources.paths import Link
+from ..resources.program import Program
 from ..resources.units import RUNNING, unit_states
 from ..rollout.decide import Change, Policy
 from ..rollout.local import DONE, ROLLED_BACK, UNCHANGED, Local, forget_waiting, owes
@@ -31,7 +36,15 @@ from ..rollout.turn import Turn, forget, register, settle, settle_debts
 from .obtain import Obtained
 from .outcome import Reconciled
 
+PLAN_SECONDS = 120.0
 OWN_CHOICE = ("containerd", "runc", "cni")  # their versions have defaults, which a release may change
+
+
+class ProgramUnusable(FlexNodeError):
+    """A release that does not work here, whatever it is that brings it: a play, a pull, an administrator."""
+
+    code, title = "FLEX-1405", "A new release of this collection does not work on this machine"
+    remedy = "use another release of aks.flexnode; the node keeps working with the installed one"
 
 
 def versions(config: NodeConfig) -> dict[str, Version]:
@@ -97,6 +110,60 @@ def present_node(obtained: Obtained, applied: Mapping[str, Any] | None) -> ThisN
     except ConfigInvalid:
         config = None
     return ThisNode.of(obtained.node.host, config) if config else obtained.node
+
+
+def is_held(store: Store, components: Sequence[str]) -> bool:
+    """Whether an earlier run left a change that no gate has passed yet, and that this run can't prove.
+
+    What comes after the node needs no gate: such a run completes what an earlier one of the same kind began.
+    """
+    record = Record.of(store.transaction())
+    if record is None or not set(components) <= set(AFTERWARDS):
+        return record is not None
+    owners = {entry.key: entry.of for entry in store.journal.entries()}
+    return any(not owners.get(key, set()) <= set(AFTERWARDS) for key in record.before)
+
+
+def before_change(
+    obtained: Obtained,
+    applied: Mapping[str, Any] | None,
+    run: Reconciled,
+    turn: Turn | None,
+    progress: Progress,
+) -> None:
+    """All is staged, and nothing is changed yet: the last moment to refuse.
+
+    Other nodes wait while this one has its turn, so what can refuse comes before it, and the drain after it.
+    """
+    check_program(obtained.node.host, run.plan)
+    if turn:
+        turn.take(progress)
+    if run.drains:
+        drain_first(present_node(obtained, applied), obtained.store, progress)
+
+
+def check_program(host: Host, plan: Plan) -> None:
+    """A new release of this program must be able to plan on this machine before it replaces the old one.
+
+    Its directory is named by its content and no link points there yet: placing it changes nothing. The link
+    decides: a run that waited for its turn, or was killed, may have placed the directory before.
+    """
+    moves = [step.resource for step in plan.steps if step.resource.name == LINK]
+    if not moves or not isinstance(moves[0], Link) or not host.stat(LINK).target:
+        return
+    for step in plan.steps:
+        if isinstance(step.resource, Program):
+            step.resource.apply(host)
+    command = moves[0].target
+    done = host.run([command, "plan"], timeout=PLAN_SECONDS, check=False)
+    if done.status != 0:
+        host.remove_tree(command.rpartition("/")[0])
+        output = [line.strip() for line in (done.stderr or done.stdout).splitlines() if line.strip()]
+        raise ProgramUnusable(
+            f"the {COMMAND} command of release {VERSION} can't plan on this machine",
+            where=command,
+            why=f"{' / '.join(output[-2:])[:300] or 'it printed no reason'}. The installed one stays",
+        )
 
 
 def drain_first(node: ThisNode, store: Store, progress: Progress) -> None:

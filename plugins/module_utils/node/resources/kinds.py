@@ -12,6 +12,7 @@ from .base import Resource
 from .kernel import FstabSwap, KernelModule, SwapOff, Sysctl
 from .kubeconfig import Kubeconfig
 from .log_file import LogFile
+from .package import Package
 from .paths import Directory, File, Link
 from .program import Program
 from .tree import Tree
@@ -33,6 +34,7 @@ KINDS: dict[str, type[Resource]] = {
         Kubeconfig,
         LogFile,
         AdminConf,
+        Package,
     )
 }
 # Creates an item from its name alone, to observe its present state. Not for trees and programs: their
@@ -49,4 +51,5 @@ NAMED: dict[str, Callable[[str], Resource]] = {
     "kubeconfig": lambda name: Kubeconfig(name, "", "", ""),
     "log": LogFile,
     "admin-conf": lambda name: AdminConf(name, ""),
+    "package": Package,
 }

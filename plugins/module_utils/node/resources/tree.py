@@ -17,6 +17,7 @@ from ..machine.layout import STAGING, version_dir
 from .base import Change, Drift, Origin, Vault
 
 MANIFEST = ".manifest.json"
+EXECUTABLE, READABLE = 0o755, 0o644
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,10 +37,13 @@ class Manifest:
             return None
 
     @staticmethod
-    def write(host: Host, tree: str, artifact: str, digests: Mapping[str, str]) -> None:
-        """Write digest and fingerprint of every file."""
+    def write(
+        host: Host, tree: str, artifact: str, digests: Mapping[str, str], mode: int = EXECUTABLE
+    ) -> None:
+        """Write digest and fingerprint of every file, and the mode if they are not programs."""
+        other = {} if mode == EXECUTABLE else {"mode": mode}
         files = {
-            name: {"sha256": digest, "fingerprint": host.stat(f"{tree}/{name}").fingerprint}
+            name: {"sha256": digest, "fingerprint": host.stat(f"{tree}/{name}").fingerprint, **other}
             for name, digest in sorted(digests.items())
         }
         document = json.dumps({"artifact": artifact, "files": files}, indent=1)
@@ -56,7 +60,11 @@ class Manifest:
             name
             for name, noted in self.files.items()
             if list((seen := host.stat(f"{tree}/{name}")).fingerprint) != list(noted["fingerprint"])
-            and (seen.is_ != "file" or seen.mode != 0o755 or host.sha256(f"{tree}/{name}") != noted["sha256"])
+            and (
+                seen.is_ != "file"
+                or seen.mode != noted.get("mode", EXECUTABLE)
+                or host.sha256(f"{tree}/{name}") != noted["sha256"]
+            )
         ]
 
 
@@ -69,7 +77,8 @@ class Tree:
 
     path: str
     artifact: Artifact
-    members: tuple[tuple[str, str], ...]  # name in the archive (empty for a plain binary), name in the tree
+    # Name in the archive (empty for a plain binary), name in the tree. A wheel is unpacked whole.
+    members: tuple[tuple[str, str], ...] = ()
     restarts: tuple[str, ...] = ()
     drift: Drift = Drift.REPAIR
 
@@ -82,6 +91,11 @@ class Tree:
     def mark(self) -> str:
         """The digest of its artifact."""
         return self.artifact.sha256
+
+    @property
+    def mode(self) -> int:
+        """The mode of its files: binaries are run, the modules of a wheel are read."""
+        return READABLE if self.artifact.kind == "wheel" else EXECUTABLE
 
     @property
     def staging(self) -> str:
@@ -141,9 +155,10 @@ class Tree:
         for name in staged.damaged(host, self.path):
             if host.stat(f"{self.path}/{name}").is_ == "directory":
                 host.remove_tree(f"{self.path}/{name}")
+            host.make_directories(os.path.dirname(f"{self.path}/{name}"))
             host.move(f"{self.staging}/{name}", f"{self.path}/{name}")
         host.sync_directory(self.path)
-        Manifest.write(host, self.path, staged.artifact, staged.digests)
+        Manifest.write(host, self.path, staged.artifact, staged.digests, self.mode)
         host.remove_tree(self.staging)
 
     @classmethod

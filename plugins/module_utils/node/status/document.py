@@ -25,6 +25,7 @@ from ..node_object.this_node import ThisNode
 from ..resources.units import RUNNING, unit_states
 from .drift import drift_now, recorded
 from .monitoring import monitoring_of
+from .pull import pull_of
 from .reasons import Reason, reason_of
 from .rollout import cluster_now, rollout_of
 
@@ -107,6 +108,7 @@ def _without_looking(host: Host, store: Store, state: dict[str, Any]) -> dict[st
         "drift": [],
         "phase": state["phase"],
         "monitoring": monitoring_of(store),
+        "pull": pull_of(store, current),
         "rollout": rollout_of(store),
         "left": left_behind(host).get("left", []),  # by a machine that left its cluster by itself
         "timestamp": stamp(host.clock),

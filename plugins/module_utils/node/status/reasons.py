@@ -13,6 +13,7 @@ from typing import Any
 from ..engine.records.state import Phase
 from ..errors import NodeNotReady, UnitFailed
 from .monitoring import BLOCKED, FAILING
+from .pull import NO_PULL, WRONG
 from .rollout import NEEDS_SOMEONE
 
 DRIFT, CONTENDED = "Drift", "DriftContended"
@@ -66,7 +67,9 @@ def verdict_of(status: Mapping[str, Any]) -> Verdict:
         return Verdict.RIGHT
     following = status["monitoring"]
     only_the_source = following["status"] == FAILING and status["reason"] == following["code"]
-    return Verdict.UNKNOWN if only_the_source and status["node"]["ready"] else Verdict.WRONG
+    pull = status.get("pull", NO_PULL)
+    only_pull = pull["status"] in WRONG and status["reason"] == pull["code"]
+    return Verdict.UNKNOWN if (only_the_source or only_pull) and status["node"]["ready"] else Verdict.WRONG
 
 
 def _phase(phase: str) -> Reason:
@@ -106,6 +109,9 @@ def _wrong(status: Mapping[str, Any], state: Mapping[str, Any], failure: Reason 
     if following["status"] == FAILING:
         message = f"can't follow the configuration since {following['since']}: {following['message']}"
         yield Reason(following["code"], message, Verdict.UNKNOWN)
+    pull = status.get("pull", NO_PULL)
+    if pull["status"] in WRONG:  # the node itself is as its configuration says
+        yield Reason(pull["code"], f"ansible-pull: {pull['message']}", Verdict.UNKNOWN)
 
 
 NOT_READY = {

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..errors import counted
+from .pull import NO_PULL, in_short
 from .reasons import Verdict, verdict_of
 
 NOTHING = "-"
@@ -29,6 +30,7 @@ def in_words(status: Mapping[str, Any]) -> dict[str, str]:
         "drift": NOTHING if "name" not in node else counted(len(drift), "item") if drift else "none",
         "config": f"{config['version']} ({applied})" if config["version"] else NOTHING,
         "follows": followed(status["monitoring"]),
+        "pull": in_short(status.get("pull", NO_PULL)),
         "reason": status["reason"],
         "right": "yes" if is_right(status) else "no",
     }

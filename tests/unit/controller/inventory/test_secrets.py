@@ -34,6 +34,7 @@ VALUES = {
     "flexnode_proxy_http": "http://user:s3cret-a@proxy.example.com:3128",
     "flexnode_proxy_https": "http://user:s3cret-b@proxy.example.com:3128",
     "flexnode_pull_repository": "https://user:s3cret-c@git.example.com/team/playbooks.git",
+    "flexnode_pull_ssh_key": "-----BEGIN OPENSSH PRIVATE KEY-----\ns3cret-d\n",
     "flexnode_vpn_profile": "client\ndev tun\n<key>s3cret</key>",
 }
 

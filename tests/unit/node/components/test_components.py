@@ -327,7 +327,6 @@ def test_monitoring_is_there_for_an_address_that_can_be_asked_again() -> None:
     ("change", "field"),
     [
         ({"hooks": {"before": ["/etc/x.yml"]}}, "hooks.before"),
-        ({"pull": {"repository": "https://git.example/x.git"}}, "pull.repository"),
         ({"npd": {"version": "1.34.0", "sha256": "ab" * 32}}, "npd.version, npd.sha256"),
     ],
 )

@@ -38,6 +38,7 @@ def test_the_status_of_a_machine_that_is_no_node(debian: Machine) -> None:
         "drift": "-",
         "config": "-",
         "follows": "-",
+        "pull": "-",
         "reason": "NotStarted",
         "right": "no",
     }
@@ -55,6 +56,7 @@ def test_the_status_of_a_good_node(site: Site) -> None:
         "drift": "none",
         "config": "17 (applied)",
         "follows": "-",
+        "pull": "-",
         "reason": "NodeJoined",
         "right": "yes",
     }

@@ -55,6 +55,22 @@ def matching(accepts: str, pattern: str, *, limit: int = 4096) -> Kind[str]:
     return kind(accepts, read)
 
 
+def either(accepts: str, *kinds: Kind[T]) -> Kind[T]:
+    """Return a Kind of values that one of several kinds accepts: the first one has priority."""
+
+    def read(raw: object) -> T:
+        hint = ""
+        for one in kinds:
+            try:
+                return one.read(raw)
+            except Refused as refused:
+                hint = hint or refused.problems[0].hint
+        raise result.refuse(raw, hint)
+
+    result = Kind(accepts, read)
+    return result
+
+
 def _read_boolean(raw: object) -> bool | None:
     # Jinja passes booleans as text.
     words = {"true": True, "false": False}

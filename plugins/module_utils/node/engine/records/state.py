@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 DATA_DIR = "/var/lib/aks-flex-node"
 OWN = (
     "cache",
+    "pull",
+    "pull.json",
     "origins",
     "applied-config.json",
     "config-version.txt",
@@ -210,6 +212,17 @@ class Store:
             self._host.remove(self._path("drift.json"))
         else:
             self._write("drift.json", record)
+
+    def pulled(self) -> dict[str, Any]:
+        """The result of the last ansible-pull; empty: none ran yet."""
+        return self._read("pull.json") or {}
+
+    def set_pulled(self, record: Mapping[str, Any] | None) -> None:
+        """Store it, or remove it (None)."""
+        if record is None:
+            self._host.remove(self._path("pull.json"))
+        else:
+            self._write("pull.json", record)
 
     # -- transaction -----------------------------------------------------------------------------------------
 

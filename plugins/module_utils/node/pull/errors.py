@@ -1,0 +1,49 @@
+# Copyright: (c) 2026, aks.flexnode contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Errors of ansible-pull, 20xx. None of them disturbs the node."""
+
+from __future__ import annotations
+
+from ..errors import FlexNodeError
+
+
+class RepositoryUnreachable(FlexNodeError):
+    """git could not fetch anything."""
+
+    code, title = "FLEX-2001", "The repository of ansible-pull can't be fetched"
+    remedy = "check pull.repository, its credentials and the network; the next run tries again"
+
+
+class RefMissing(FlexNodeError):
+    """The repository answers, but does not have what is to be run."""
+
+    code, title = "FLEX-2002", "The repository of ansible-pull lacks a branch, commit or playbook"
+    remedy = "push it, or correct pull.ref or pull.playbook"
+
+
+class CommitRefused(FlexNodeError):
+    """The signature is missing, bad, or of an unknown key."""
+
+    code, title = "FLEX-2003", "A commit is not signed by an allowed key"
+    remedy = "sign the commit with a key of pull.allowedSigners or pull.gpgKeys, and push it again"
+
+
+class PlaybookFailed(FlexNodeError):
+    """ansible-pull ended with an error."""
+
+    code, title = "FLEX-2004", "The playbook of the repository failed"
+    remedy = "see its output: journalctl -u aks-flex-node-pull"
+
+
+class CollectionsFailed(FlexNodeError):
+    """ansible-galaxy ended with an error."""
+
+    code, title = "FLEX-2005", "The collections of the repository can't be installed"
+    remedy = "check collections/requirements.yml and the servers that it names; or commit the collections"
+
+
+class PullNotPossible(FlexNodeError):
+    """cron is missing, or the calendar expression is wrong."""
+
+    code, title = "FLEX-2006", "ansible-pull can't be scheduled as configured"

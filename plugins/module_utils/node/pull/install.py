@@ -1,0 +1,122 @@
+# Copyright: (c) 2026, aks.flexnode contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Install, update or remove ansible-pull, in a transaction of its own after the node works."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ..components.every import AFTERWARDS
+from ..config.model import NodeConfig
+from ..engine.prune import prune
+from ..engine.records.state import Store
+from ..engine.restarts import Progress, silent
+from ..errors import FlexNodeError
+from ..machine.clock import stamp
+from ..machine.host import Host
+from ..machine.layout import ANSIBLE_DIR
+from ..operations.obtain import Obtained
+from ..operations.outcome import Reconciled
+from ..operations.reconcile import reconcile
+from .errors import PullNotPossible
+
+PULL = tuple(AFTERWARDS)
+CRON = ("/usr/sbin/cron", "/usr/sbin/crond")
+
+
+def is_pending(obtained: Obtained) -> bool:
+    """Whether ansible-pull differs from the configuration; also if it is to be removed."""
+    if not is_concerned(obtained):
+        return False
+    try:
+        return reconcile(replace(obtained, fetched=False), PULL, check=True).changed
+    except FlexNodeError:  # the installation itself says why
+        return True
+
+
+def is_concerned(obtained: Obtained) -> bool:
+    """Whether this machine pulls, or did so before: most do not, and must not pay for the question."""
+    host = obtained.node.host
+    return obtained.node.config.pull.repository is not None or host.exists(ANSIBLE_DIR)
+
+
+def install(
+    obtained: Obtained,
+    *,
+    check: bool = False,
+    progress: Progress = silent,
+    machine: str | None = None,
+    leave: frozenset[str] | None = None,
+) -> Reconciled:
+    """Make ansible-pull as the configuration says; a failure is recorded for the status, and raised."""
+    node, store = obtained.node, obtained.store
+    obtained = replace(obtained, fetched=False)
+    try:
+        check_schedule(node.host, node.config)
+        run = reconcile(obtained, PULL, check=check, progress=progress, machine=machine, leave=leave)
+    except FlexNodeError as error:
+        if not check:
+            note_failure(node.host, store, error)
+        raise
+    if not check:
+        settle(node.host, store, node.config)
+    return run
+
+
+def install_after(obtained: Obtained, progress: Progress = silent, machine: str | None = None) -> list[str]:
+    """The same after a join or an update; a failure is a warning: the node works without it."""
+    # A change of the node that is not proven yet comes first.
+    if not is_concerned(obtained) or obtained.store.transaction() is not None:
+        return []
+    try:
+        install(obtained, progress=progress, machine=machine)
+    except FlexNodeError as error:
+        why = f"{error.code}: {error.what}: {error.why}"
+        return [f"ansible-pull is not installed as configured: {' '.join(why.split())}"]
+    return []
+
+
+def check_schedule(host: Host, config: NodeConfig) -> None:
+    """Refuse a schedule that would never run, before anything is installed."""
+    pull = config.pull
+    if pull.repository is None:
+        return
+    if pull.scheduler == "cron":
+        if not any(host.exists(path) for path in CRON):
+            raise PullNotPossible(
+                "cron is not installed on this machine",
+                where="pull.scheduler",
+                why=f"{' and '.join(CRON)} do not exist",
+                fix="remove pull.scheduler (a systemd timer needs nothing), or install the package cron",
+            )
+        return
+    checked = host.run(["systemd-analyze", "calendar", pull.calendar], check=False)
+    if checked.status != 0:
+        raise PullNotPossible(
+            "the schedule of ansible-pull can't be used",
+            where="pull.schedule",
+            why=" ".join((checked.stderr or checked.stdout).split())[:300] or "systemd refuses it",
+            fix=f"use a calendar expression; try it: systemd-analyze calendar {pull.calendar!r}",
+        )
+
+
+def note_failure(host: Host, store: Store, error: FlexNodeError) -> None:
+    """Remember why it is not installed; since when, if it is the same reason as before."""
+    record = store.pulled()
+    before = record.get("install") or {}
+    since = before["since"] if before.get("code") == error.code else stamp(host.clock)
+    message = " ".join(f"{error.what}: {error.why}".split())
+    store.set_pulled({**record, "install": {"code": error.code, "message": message, "since": since}})
+
+
+def settle(host: Host, store: Store, config: NodeConfig) -> None:
+    """What failed before is history; a machine that no longer pulls keeps nothing of it."""
+    if config.pull.repository is None:
+        if store.pulled() or host.exists(f"{store.directory}/pull"):
+            store.set_pulled(None)
+            host.remove_tree(f"{store.directory}/pull")
+            prune(host, store, (), of=frozenset(PULL))
+    elif store.pulled().get("install"):
+        record = {name: value for name, value in store.pulled().items() if name != "install"}
+        store.set_pulled(record or None)

@@ -1,0 +1,141 @@
+# Copyright: (c) 2026, aks.flexnode contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Run a commit: its collections, then ansible-pull itself, which sees only the verified copy."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from ..config.sections.pull import PLAYBOOK, Pull
+from ..machine.command import TIMED_OUT, Completed, run_shown
+from ..machine.host import Host
+from ..machine.layout import ANSIBLE_DIR, DEFAULT_PLAYBOOK
+from .errors import CollectionsFailed, PlaybookFailed, RefMissing
+from .repository import Repository
+
+Say = Callable[[str], None]
+REQUIREMENTS = "collections/requirements.yml"
+RECAP = re.compile(r"^\S+\s+:\s+(ok=\d+.*)$", re.MULTILINE)
+TASK, FATAL = re.compile(r"^TASK \[(.*)\] \**$"), re.compile(r"^(fatal|failed): \[")
+CODE = re.compile(r"FLEX-\d{4}: [^\"\\\n]{1,160}")
+ERROR = re.compile(r"^(?:\[ERROR\]:|ERROR!) (.+)$", re.MULTILINE)
+MARK = "AKS_FLEX_NODE_PULL"  # tells our modules and our command who runs them
+
+
+def by_ansible_pull() -> bool:
+    """Whether this process was started by ansible-pull of this machine."""
+    return MARK in os.environ
+
+
+def patience_of(asked: float | None) -> float | None:
+    """Seconds to wait for the turn of this node in a rollout; None: as configured.
+
+    ansible-pull does not wait unless it is asked to: it would keep the machine from all other runs
+    meanwhile, and its next run asks again.
+    """
+    return 0 if asked is None and by_ansible_pull() else asked
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One commit to run, and where."""
+
+    host: Host
+    repository: Repository
+    directory: str  # of everything that belongs to ansible-pull, for root only
+    commit: str
+    pull: Pull
+    environment: Mapping[str, str]  # the proxy of the site
+    say: Say
+
+    @property
+    def checkout(self) -> str:
+        """The working copy; that of the last run stays there."""
+        return f"{self.directory}/checkout"
+
+    def playbook(self) -> str:
+        """The playbook that runs: the repository's own, or one that only repairs drift."""
+        named = self.pull.playbook or PLAYBOOK
+        if self.repository.has(self.commit, named):
+            return named
+        if self.pull.playbook:
+            raise RefMissing(
+                f"commit {self.commit[:12]} has no playbook {named}",
+                where="pull.playbook",
+                why="the file is not in the repository",
+            )
+        return DEFAULT_PLAYBOOK
+
+    def run(self) -> str:
+        """Run it; returns the result in one line."""
+        playbook = self.playbook()
+        host, here = self.host, self.directory
+        options = ["--url", f"file://{host.path(self.repository.bare)}", "--checkout", self.commit]
+        options += ["--directory", host.path(self.checkout), "--full", "--clean"]
+        options += ["--inventory", "localhost,", "--connection", "local"]
+        more: dict[str, str] = {}
+        if self.repository.has(self.commit, REQUIREMENTS):
+            own = host.path(f"{here}/collections")
+            more = {"ANSIBLE_COLLECTIONS_PATH": f"{own}:/usr/share/ansible/collections"}
+            self._install_collections(more)
+        done = self._ansible("ansible-pull", [*options, playbook], more)
+        if done.status != 0:
+            raise PlaybookFailed(
+                f"{'the default playbook' if playbook == DEFAULT_PLAYBOOK else playbook} failed",
+                where=f"commit {self.commit[:12]}",
+                why=reason(done, self.pull.timeout_seconds),
+            )
+        recap = RECAP.findall(done.stdout)
+        return " ".join(recap[-1].split()) if recap else "nothing ran"
+
+    def _install_collections(self, more: Mapping[str, str]) -> None:
+        """What the repository requires, into a directory of its own. The file is read from the commit."""
+        host, file = self.host, f"{self.directory}/requirements.yml"
+        host.write(file, self.repository.content(self.commit, REQUIREMENTS), 0o600, durable=False)
+        target = host.path(f"{self.directory}/collections")
+        options = ["collection", "install", "--requirements-file", host.path(file)]
+        done = self._ansible("ansible-galaxy", [*options, "--collections-path", target, "--upgrade"], more)
+        if done.status != 0:
+            raise CollectionsFailed(
+                "the collections that the repository requires can't be installed",
+                where=f"{REQUIREMENTS} of commit {self.commit[:12]}",
+                why=reason(done, self.pull.timeout_seconds),
+            )
+
+    def _ansible(self, command: str, options: list[str], more: Mapping[str, str]) -> Completed:
+        """Run a command of the venv; everything that it writes for itself stays below our directory."""
+        here = self.host.path(self.directory)
+        environment = {
+            **self.environment,
+            "HOME": "/root",
+            "LC_ALL": "C.UTF-8",
+            "ANSIBLE_HOME": f"{here}/ansible",
+            "ANSIBLE_LOCAL_TEMP": f"{here}/ansible/tmp",
+            "ANSIBLE_REMOTE_TEMP": f"{here}/ansible/tmp",
+            "ANSIBLE_NOCOLOR": "1",
+            "ANSIBLE_PYTHON_INTERPRETER": "auto_silent",
+            MARK: "1",
+            **more,
+        }
+        argv = [self.host.path(f"{ANSIBLE_DIR}/bin/{command}"), *options]
+        return run_shown(argv, environment, self.say, self.pull.timeout_seconds)
+
+
+def reason(done: Completed, limit: float) -> str:
+    """Why a run failed, in one line: the code of this collection if there is one, else the task."""
+    if done.status == TIMED_OUT:
+        return f"it did not end within {limit:g} s (pull.timeoutSeconds)"
+    task, failed = "", ""
+    for line in done.stdout.splitlines():
+        if match := TASK.match(line):
+            task = match[1]
+        elif FATAL.match(line):
+            failed = task
+    code, error = CODE.search(done.stdout), ERROR.search(done.stdout)
+    said = code[0].strip() if code else error[1][:200] if error else ""
+    parts = [f"task {failed}" if failed else "", said, "" if failed or said else f"exit status {done.status}"]
+    return ": ".join(part for part in parts if part)

@@ -1,0 +1,121 @@
+# Copyright: (c) 2026, aks.flexnode contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""One ansible-pull: fetch, verify, run, record. Whatever goes wrong, the node itself is not touched."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from ..config.model import NodeConfig
+from ..engine.records.state import Phase, Store
+from ..errors import ConfigMissing, FlexNodeError, LeaseHeld
+from ..machine.clock import stamp
+from ..machine.host import Host
+from ..machine.layout import RUN_DIR
+from ..net.proxy import environment, proxies
+from ..status.publish import publish
+from .errors import CommitRefused
+from .playbook import Run
+from .repository import Access, Repository
+
+Say = Callable[[str], None]
+OK, FAILED, REFUSED = "ok", "failed", "refused"
+NOT_RUN = 3  # exit status, as of a configuration that was refused
+
+
+def pull_once(host: Host, store: Store, config: NodeConfig, say: Say) -> int:
+    """Run what the repository has now; exit status 0: it worked."""
+    if config.pull.repository is None:
+        raise ConfigMissing(
+            "this machine has no repository to pull from",
+            where="pull.repository",
+            fix="set pull.repository in its configuration",
+        )
+    if store.state().get("phase") == Phase.RESETTING.value:
+        say("this machine is leaving the cluster: no playbook runs")
+        return 0
+    with alone(host):
+        before, start = store.pulled(), host.clock.now()
+        known = before.get("lastGood") or {}
+        found: dict[str, Any] = {"commit": None, "started": stamp(host.clock)}
+        try:
+            summary = fetch_and_run(host, store, config, say, found, str(known.get("commit") or ""))
+        except FlexNodeError as error:
+            outcome = REFUSED if isinstance(error, CommitRefused) else FAILED
+            what = " ".join(f"{error.what}: {error.why}".split()) if error.why else error.what
+            same = before.get("code") == error.code
+            since = (before.get("since") if same else "") or stamp(host.clock)
+            found |= {"outcome": outcome, "code": error.code, "message": what, "since": since}
+            say(str(error))
+        else:
+            good = {"commit": found["commit"], "time": stamp(host.clock)}
+            found |= {"outcome": OK, "message": summary, "lastGood": good}
+            say(f"commit {found['commit'][:12]}: {summary}")
+        seconds = round(host.clock.now() - start, 1)
+        kept = {"lastGood": known or None, "install": before.get("install")}
+        record = {**kept, **found, "time": stamp(host.clock), "seconds": seconds}
+        store.set_pulled({name: value for name, value in record.items() if value is not None})
+    publish(host, store)
+    return 0 if found["outcome"] == OK else NOT_RUN
+
+
+def fetch_and_run(
+    host: Host, store: Store, config: NodeConfig, say: Say, found: dict[str, Any], known: str
+) -> str:
+    """The run itself; `found` receives the commit as soon as it is known. Returns one line."""
+    directory = f"{store.directory}/pull"
+    repository = Repository(host, directory, access_of(config))
+    commit = found["commit"] = repository.fetch(config.pull.ref or "HEAD")
+    if config.pull.verify_commit:
+        repository.verify(commit)
+        say(f"commit {commit[:12]} has a good signature")
+    rewritten = bool(known) and not repository.follows(commit, known)
+    repository.accept(commit)
+    summary = Run(host, repository, directory, commit, config.pull, environment(config), say).run()
+    return f"{summary} (the history was rewritten: {known[:12]} is no ancestor)" if rewritten else summary
+
+
+def access_of(config: NodeConfig) -> Access:
+    """How the configuration says to reach the repository."""
+    pull = config.pull
+    url = pull.repository.reveal() if pull.repository else ""
+    through = proxies(config)
+    return Access(
+        url,
+        ssh_key=pull.ssh_key.reveal() if pull.ssh_key else "",
+        known_hosts=pull.known_hosts or "",
+        ca_pem=pull.ca_cert.pem if pull.ca_cert else "",
+        proxy=through.https if url.startswith("https://") else "",
+        no_proxy=",".join(through.no) if through.https else "",
+        allowed_signers=pull.allowed_signers or "",
+        gpg_keys=pull.gpg_keys or "",
+    )
+
+
+@contextlib.contextmanager
+def alone(host: Host) -> Iterator[None]:
+    """One pull at a time. It does not hold the operation lease: the tasks of a playbook take that."""
+    host.make_directories(RUN_DIR, 0o700)
+    flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+    descriptor = os.open(host.path(f"{RUN_DIR}/pull.lock"), flags, 0o600)
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            pid = os.read(descriptor, 20).decode().strip() or "unknown"
+            raise LeaseHeld(
+                "another ansible-pull is running",
+                where=f"{RUN_DIR}/pull.lock",
+                why=f"process {pid} runs the playbooks of the repository",
+                fix="wait until it has finished, or watch it: journalctl --follow --unit aks-flex-node-pull",
+            ) from None
+        os.ftruncate(descriptor, 0)
+        os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
+        yield
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,176 @@
+#!/usr/bin/python
+# Copyright: (c) 2026, aks.flexnode contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: flexnode_wheelhouse
+short_description: Download the wheels of ansible-core that nodes need for ansible-pull
+version_added: 0.1.0
+description:
+  - Fills a directory with the wheels of ansible-core and of what it needs, for chosen Python versions and
+    processors. Nodes that reach no package index get them from there, by role P(aks.flexnode.pull#role) or
+    from a web server (C(pull.wheels) of the configuration).
+  - Which files, and the SHA-256 digest of each, is fixed by this release of the collection. A file that is
+    there with the right digest is not downloaded again; one with another digest is replaced.
+  - Runs on the controller. It needs no pip.
+author:
+  - aks.flexnode contributors (@aks-flexnode)
+extends_documentation_fragment:
+  - aks.flexnode.attributes
+options:
+  path:
+    description:
+      - The directory. It is created if it does not exist. Other files in it are left alone.
+    type: path
+    required: true
+  pythons:
+    description:
+      - Python versions of the machines, such as V(3.11). Without it, those of all supported platforms.
+    type: list
+    elements: str
+    default: []
+  architectures:
+    description:
+      - Processors of the machines.
+    type: list
+    elements: str
+    choices: [amd64, arm64]
+    default: [amd64, arm64]
+  index:
+    description:
+      - A Python package index (PEP 503).
+    type: str
+    default: https://pypi.org/simple
+  ca_cert:
+    description:
+      - A file with the CA of the index, where that has a private certificate.
+    type: path
+"""
+
+EXAMPLES = r"""
+- name: Download the wheels for all supported platforms
+  aks.flexnode.flexnode_wheelhouse:
+    path: /srv/wheels
+  delegate_to: localhost
+  run_once: true
+
+- name: Download the wheels for Debian 12 on amd64 from the site's own index
+  aks.flexnode.flexnode_wheelhouse:
+    path: /srv/wheels
+    pythons: ["3.11"]
+    architectures: [amd64]
+    index: https://index.example.com/simple
+"""
+
+RETURN = r"""
+downloaded:
+  description: Names of the files that were downloaded, or would be.
+  returned: success
+  type: list
+  elements: str
+  sample: [ansible_core-2.19.14-py3-none-any.whl]
+targets:
+  description: Names of all files that each combination of Python and processor needs.
+  returned: success
+  type: dict
+  sample: {3.11-amd64: [ansible_core-2.19.14-py3-none-any.whl, jinja2-3.1.6-py3-none-any.whl]}
+error:
+  description: The code of the error; the message says the rest.
+  returned: failure
+  type: dict
+  sample: {code: FLEX-1201}
+"""
+
+import os
+from typing import Any
+
+from ansible.module_utils.basic import AnsibleModule
+
+from ansible_collections.aks.flexnode.plugins.module_utils.node.catalogue.wheels import (
+    ARCHES,
+    INDEX,
+    Wheel,
+    in_index,
+    pythons,
+    wheels_for,
+)
+from ansible_collections.aks.flexnode.plugins.module_utils.node.errors import FlexNodeError
+from ansible_collections.aks.flexnode.plugins.module_utils.node.machine.host import Host
+from ansible_collections.aks.flexnode.plugins.module_utils.node.net.download import MIB, Download, Wanted
+from ansible_collections.aks.flexnode.plugins.module_utils.node.net.http_client import HttpClient, Proxies
+from ansible_collections.aks.flexnode.plugins.module_utils.node.net.index import file_url
+
+
+def main() -> None:
+    module = AnsibleModule(
+        argument_spec={
+            "path": {"type": "path", "required": True},
+            "pythons": {"type": "list", "elements": "str", "default": []},
+            "architectures": {
+                "type": "list",
+                "elements": "str",
+                "choices": list(ARCHES),
+                "default": list(ARCHES),
+            },
+            "index": {"type": "str", "default": INDEX},
+            "ca_cert": {"type": "path"},
+        },
+        supports_check_mode=True,
+    )
+    try:
+        result = build(module.params, check=module.check_mode)
+    except FlexNodeError as error:
+        module.fail_json(msg=str(error), error=error.as_result())
+    else:
+        module.exit_json(**result)
+
+
+def build(params: dict[str, Any], *, check: bool) -> dict[str, Any]:
+    host, directory = Host(), os.path.abspath(params["path"])
+    targets = {
+        f"{python}-{arch}": wheels_for(python, arch)
+        for python in params["pythons"] or pythons()
+        for arch in params["architectures"]
+    }
+    wheels = {wheel.file: wheel for needed in targets.values() for wheel in needed}
+    missing = [wheel for wheel in wheels.values() if not is_there(host, directory, wheel)]
+    if missing and not check:
+        client = client_for(host, params["ca_cert"])
+        for wheel in missing:
+            download(host, client, directory, params["index"], wheel)
+    return {
+        "changed": bool(missing),
+        "downloaded": sorted(wheel.file for wheel in missing),
+        "targets": {name: sorted(wheel.file for wheel in needed) for name, needed in targets.items()},
+    }
+
+
+def is_there(host: Host, directory: str, wheel: Wheel) -> bool:
+    path = f"{directory}/{wheel.file}"
+    return host.stat(path).is_ == "file" and host.sha256(path) == wheel.sha256
+
+
+def download(host: Host, client: HttpClient, directory: str, index: str, wheel: Wheel) -> None:
+    os.makedirs(directory, exist_ok=True)
+    path = f"{directory}/{wheel.file}"
+    url = file_url(client, in_index(index, wheel))
+    Download(
+        host, client, Wanted(f"{wheel.name} {wheel.version}", url, wheel.sha256, 64 * MIB), f"{path}.part"
+    ).run()
+    os.chmod(f"{path}.part", 0o644)
+    os.replace(f"{path}.part", path)
+
+
+def client_for(host: Host, ca_cert: str | None) -> HttpClient:
+    environment = {name.lower(): value for name, value in os.environ.items()}
+    no_proxy = tuple(part.strip() for part in environment.get("no_proxy", "").split(",") if part.strip())
+    proxies = Proxies(environment.get("http_proxy", ""), environment.get("https_proxy", ""), no_proxy)
+    ca_pem = (host.read(os.path.abspath(ca_cert)) or b"").decode() if ca_cert else ""
+    return HttpClient(ca_pem=ca_pem, proxies=proxies, clock=host.clock)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,237 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: (c) 2026, aks.flexnode contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""ansible-pull is installed after the node works, in a transaction of its own, and removed again."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from ansible_collections.aks.flexnode.plugins.module_utils.node.catalogue import wheels
+from ansible_collections.aks.flexnode.plugins.module_utils.node.engine.records.state import Store
+from ansible_collections.aks.flexnode.plugins.module_utils.node.errors import (
+    ArtifactUnreachable,
+    NotInCatalogue,
+)
+from ansible_collections.aks.flexnode.plugins.module_utils.node.operations.leave import leave
+from ansible_collections.aks.flexnode.plugins.module_utils.node.operations.obtain import stored_config
+from ansible_collections.aks.flexnode.plugins.module_utils.node.pull.errors import PullNotPossible
+from ansible_collections.aks.flexnode.plugins.module_utils.node.pull.install import (
+    install,
+    install_after,
+    is_pending,
+)
+from ansible_collections.aks.flexnode.plugins.module_utils.node.resources.package import Package
+from ansible_collections.aks.flexnode.plugins.module_utils.node.resources.paths import File, Link
+from ansible_collections.aks.flexnode.plugins.module_utils.node.resources.tree import Tree
+from ansible_collections.aks.flexnode.plugins.module_utils.node.status.document import status_of
+from tests.unit.node.fakes import Machine
+from tests.unit.node.pull.team import PYTHON, WHEEL_DIR, packages_of, small_wheels
+from tests.unit.node.sites import Site, also, killed_at
+
+REPOSITORY = "https://git.example/team.git"
+ANSIBLE = "/opt/aks-flex-node/ansible"
+VERSIONS = "/opt/aks-flex-node/versions"
+TIMER = "aks-flex-node-pull.timer"
+UNITS = "/etc/systemd/system"
+
+
+def pulls(**settings: Any) -> dict[str, Any]:
+    return {"pull": {"repository": REPOSITORY, "wheels": WHEEL_DIR, **settings}}
+
+
+@pytest.fixture
+def node(site: Site, monkeypatch: pytest.MonkeyPatch) -> Site:
+    machine = site.machine
+    vars(machine.commands)["_env"] = packages_of(machine)
+    machine.put("/etc/ssl/certs/ca-certificates.crt", "")
+    machine.put("/etc/machine-id", "0123456789abcdef0123456789abcdef\n")
+    machine.put(f"/usr/bin/python{PYTHON}", "", 0o755)
+    machine.path("/usr/bin/python3").symlink_to(f"python{PYTHON}")
+    monkeypatch.setattr(wheels, "TABLE", small_wheels(machine))
+    return site
+
+
+def installed(node: Site) -> None:
+    install(stored_config(node.machine.host), machine="x86_64")
+
+
+def store_of(machine: Machine) -> Store:
+    return Store(machine.host)
+
+
+def test_a_join_does_not_wait_for_it(node: Site) -> None:
+    run = node.join(pulls())
+    assert run.node["ready"]
+    assert not node.machine.path(ANSIBLE).exists()
+    assert is_pending(stored_config(node.machine.host))
+
+
+def test_it_is_a_venv_of_verified_wheels_with_a_timer(node: Site) -> None:
+    node.join(pulls(schedule="daily", spreadSeconds=60))
+    installed(node)
+    machine = node.machine
+    listed = machine.text(f"{ANSIBLE}/lib/python{PYTHON}/site-packages/aks-flex-node.pth").splitlines()
+    assert [line.split("/")[4] for line in listed] == ["ansible-core", "jinja2"]
+    assert machine.path(f"{listed[0]}/ansible_core/__init__.py").exists()
+    assert machine.path(f"{ANSIBLE}/bin/python3").readlink().as_posix() == "/usr/bin/python3"
+    assert machine.text(f"{ANSIBLE}/bin/ansible-pull").startswith(f"#!{ANSIBLE}/bin/python3 -Iu\n")
+    timer = machine.text(f"{UNITS}/{TIMER}")
+    assert "OnCalendar=daily\n" in timer
+    assert "RandomizedDelaySec=60\nFixedRandomDelay=yes\n" in timer
+    assert machine.commands.units[TIMER] == "active"
+    assert machine.path("/usr/bin/git").exists()
+    assert not is_pending(stored_config(machine.host))
+    assert status_of(machine.host)["pull"] == {"status": "NotRun"}
+    assert not install(stored_config(machine.host), machine="x86_64").changed
+
+
+def test_uninstall_removes_all_of_it_with_the_packages_that_came(node: Site) -> None:
+    before = node.machine.snapshot("/usr", "/opt", "/etc/cron.d")
+    node.join(pulls())
+    installed(node)
+    node.machine.put("/var/lib/aks-flex-node/pull/checkout/local.yml", "[]")
+    report = leave(node.machine.host, drain_seconds=0)
+    assert report.remains == []
+    assert node.machine.snapshot("/usr", "/opt", "/etc/cron.d") == before
+    assert not node.machine.path("/var/lib/aks-flex-node").exists()
+    assert ("systemctl", "stop", TIMER) in node.machine.commands.calls
+
+
+def test_a_git_that_was_there_before_stays(node: Site) -> None:
+    node.machine.put("/usr/bin/git", "", 0o755)
+    node.join(pulls())
+    installed(node)
+    assert node.machine.commands.times("env") == 0
+    leave(node.machine.host, drain_seconds=0)
+    assert node.machine.path("/usr/bin/git").exists()
+
+
+def test_a_repository_that_is_no_longer_configured_is_removed_with_its_data(node: Site) -> None:
+    node.join(pulls())
+    installed(node)
+    store_of(node.machine).set_pulled({"outcome": "ok"})
+    node.join()
+    obtained = stored_config(node.machine.host)
+    assert is_pending(obtained)
+    installed(node)
+    for path in (ANSIBLE, f"{UNITS}/{TIMER}", "/usr/bin/git", "/var/lib/aks-flex-node/pull.json"):
+        assert not node.machine.path(path).exists(), path
+    assert not list(node.machine.path(VERSIONS).glob("jinja2/*"))
+    assert node.machine.path(f"{VERSIONS}/kubelet").exists()
+    assert not is_pending(stored_config(node.machine.host))
+
+
+def test_a_failure_is_a_warning_and_the_node_works(node: Site) -> None:
+    node.join(pulls(wheels="/srv/nothing"))
+    (warning,) = install_after(stored_config(node.machine.host), machine="x86_64")
+    assert "FLEX-1201" in warning
+    status = status_of(node.machine.host)
+    assert status["node"]["ready"]
+    assert (status["pull"]["status"], status["pull"]["code"]) == ("NotInstalled", "FLEX-1201")
+    assert not node.machine.path(f"{ANSIBLE}/bin").exists()
+    node.join(pulls())
+    assert install_after(stored_config(node.machine.host), machine="x86_64") == []
+    assert status_of(node.machine.host)["pull"] == {"status": "NotRun"}
+
+
+def test_a_wheel_with_another_digest_is_never_used(node: Site) -> None:
+    wheel = next(node.machine.path(WHEEL_DIR).glob("jinja2*"))
+    wheel.write_bytes(wheel.read_bytes() + b"more")
+    node.join(pulls())
+    with pytest.raises(ArtifactUnreachable, match="missing, or another file"):
+        installed(node)
+
+
+def test_a_new_version_keeps_the_previous_one_and_those_of_the_node(
+    node: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A playbook that runs meanwhile keeps its files; the node has a previous version of its own."""
+    node.join(pulls())
+    installed(node)
+    node.join(pulls(), also("1.4.4", "runc"))
+    monkeypatch.setattr(wheels, "TABLE", small_wheels(node.machine, jinja2="3.1.7"))
+    assert is_pending(stored_config(node.machine.host))
+    installed(node)
+    kept = {path.name.partition("-")[0] for path in node.machine.path(f"{VERSIONS}/jinja2").iterdir()}
+    assert kept == {"3.1.6", "3.1.7"}
+    assert len(list(node.machine.path(f"{VERSIONS}/runc").iterdir())) == 2
+    monkeypatch.setattr(wheels, "TABLE", small_wheels(node.machine, jinja2="3.1.8"))
+    installed(node)
+    kept = {path.name.partition("-")[0] for path in node.machine.path(f"{VERSIONS}/jinja2").iterdir()}
+    assert kept == {"3.1.7", "3.1.8"}
+
+
+def test_cron_only_starts_the_service(node: Site) -> None:
+    node.machine.put("/usr/sbin/cron", "", 0o755)
+    node.join(pulls(scheduler="cron", schedule="5 * * * *"))
+    installed(node)
+    line = node.machine.text("/etc/cron.d/aks-flex-node-pull").splitlines()[-1]
+    assert line == "5 * * * * root systemctl start --no-block aks-flex-node-pull.service"
+    assert "aks-flex-node pull --delay " in node.machine.text(f"{UNITS}/aks-flex-node-pull.service")
+    assert not node.machine.path(f"{UNITS}/{TIMER}").exists()
+
+
+def test_a_machine_without_cron_is_refused_before_anything_is_installed(node: Site) -> None:
+    node.join(pulls(scheduler="cron"))
+    with pytest.raises(PullNotPossible, match="cron is not installed"):
+        installed(node)
+    assert not node.machine.path(ANSIBLE).exists()
+
+
+def test_a_schedule_that_systemd_refuses_is_refused(node: Site) -> None:
+    node.join(pulls(schedule="every full moon"))
+    node.machine.commands.statuses["systemd-analyze"] = 1
+    with pytest.raises(PullNotPossible, match="can't be used"):
+        installed(node)
+    assert not node.machine.path(ANSIBLE).exists()
+
+
+def test_a_python_without_wheels_is_named_and_drift_is_still_checked(node: Site) -> None:
+    node.join(pulls())
+    installed(node)
+    node.machine.path("/usr/bin/python3").unlink()
+    node.machine.path("/usr/bin/python3").symlink_to("python3.99")
+    with pytest.raises(NotInCatalogue, match=r"Python 3\.99"):
+        installed(node)
+    found = status_of(node.machine.host)
+    assert [item["item"] for item in found["drift"]] == ["check:pull"]
+    assert found["node"]["ready"]
+
+
+def test_drift_of_it_is_found(node: Site) -> None:
+    node.join(pulls())
+    installed(node)
+    node.machine.path(f"{ANSIBLE}/bin/ansible-pull").write_text("#!/bin/sh\n")
+    node.machine.commands.units[TIMER] = "inactive"
+    found = {item["item"] for item in status_of(node.machine.host)["drift"]}
+    assert found == {f"file:{ANSIBLE}/bin/ansible-pull", f"unit:{TIMER}"}
+    installed(node)
+    assert status_of(node.machine.host)["drift"] == []
+
+
+@pytest.mark.parametrize("killed", [Package, Tree, File, Link])
+def test_an_installation_that_is_killed_is_completed_or_undone(
+    node: Site, monkeypatch: pytest.MonkeyPatch, killed: type
+) -> None:
+    before = node.machine.snapshot("/usr", "/opt", "/etc/cron.d")
+    node.join(pulls())
+    with killed_at(monkeypatch, killed, "apply"):
+        installed(node)
+    assert status_of(node.machine.host)["node"]["ready"]
+    installed(node)
+    assert not is_pending(stored_config(node.machine.host))
+    assert not node.machine.path("/var/lib/aks-flex-node/transaction.json").exists()
+    node.join(pulls(schedule="daily"))
+    with killed_at(monkeypatch, File, "apply"):
+        installed(node)
+    assert leave(node.machine.host, drain_seconds=0).remains == []
+    assert node.machine.snapshot("/usr", "/opt", "/etc/cron.d") == before
+
+
+def test_the_record_carries_a_schema_number(node: Site) -> None:
+    store_of(node.machine).set_pulled({"outcome": "ok"})
+    assert json.loads(node.machine.text("/var/lib/aks-flex-node/pull.json"))["schema"]

@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: (c) 2026, aks.flexnode contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""Packages of the distribution: installed only if they are missing, removed only if they came with us."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from ansible_collections.aks.flexnode.plugins.module_utils.node.machine.command import Completed
+from ansible_collections.aks.flexnode.plugins.module_utils.node.machine.host import Host
+from ansible_collections.aks.flexnode.plugins.module_utils.node.resources.package import (
+    Package,
+    PackageUnusable,
+)
+from tests.unit.node.fakes import Machine
+from tests.unit.node.pull.team import packages_of
+
+GIT = Package("git")
+
+
+@pytest.fixture
+def apt(machine: Machine) -> Machine:
+    vars(machine.commands)["_env"] = packages_of(machine)
+    return machine
+
+
+def a_host(machine: Machine, answer: Callable[[list[str]], tuple[int, str, str]]) -> tuple[Host, list[str]]:
+    """A host whose apt-get answers this; and the lines that it was called with."""
+    calls: list[str] = []
+
+    def run(argv: object, data: bytes | None, timeout: float) -> Completed:
+        words = [str(word) for word in argv]  # type: ignore[attr-defined]
+        calls.append(" ".join(words))
+        return Completed(tuple(words), *answer(words))
+
+    return Host(root=str(machine.root), runner=run, clock=machine.clock), calls
+
+
+def test_a_package_and_what_comes_with_it_goes_again(apt: Machine) -> None:
+    assert GIT.difference(GIT.observe(apt.host)) is not None
+    origin = GIT.capture(apt.host, apt.store.journal)
+    assert origin == {"is": "absent", "adds": ["git-man", "liberror-perl", "git"]}
+    GIT.apply(apt.host)
+    assert GIT.difference(GIT.observe(apt.host)) is None
+    assert Package.restore(apt.host, "git", origin, apt.store.journal) == []
+    assert GIT.observe(apt.host) == "absent"
+    install = next(call for call in apt.commands.calls if "install" in call and "--simulate" not in call)
+    assert {"--no-remove", "--no-install-recommends", "DPkg::Lock::Timeout=120"} <= set(install)
+
+
+def test_a_package_that_was_there_is_never_removed(apt: Machine) -> None:
+    apt.put("/usr/bin/git", "", 0o755)
+    origin = GIT.capture(apt.host, apt.store.journal)
+    assert origin == {"is": "present"}
+    assert Package.restore(apt.host, "git", origin, apt.store.journal) == []
+    assert apt.commands.calls == []
+
+
+def test_a_package_that_others_need_by_now_stays(apt: Machine) -> None:
+    origin = GIT.capture(apt.host, apt.store.journal)
+    GIT.apply(apt.host)
+    env = vars(apt.commands)["_env"]
+
+    def with_another(*words: str) -> str:
+        more = "Purg git-lfs [3.0]\n" if "purge" in words else ""
+        return str(env(*words)) + more
+
+    vars(apt.commands)["_env"] = with_another
+    (left,) = Package.restore(apt.host, "git", origin, apt.store.journal)
+    assert "needed by now by git-lfs" in left
+    assert GIT.observe(apt.host) == "present"
+
+
+def test_package_lists_that_are_out_of_date_are_refreshed_once(machine: Machine) -> None:
+    fresh: list[bool] = []
+
+    def answer(words: list[str]) -> tuple[int, str, str]:
+        if "update" in words:
+            fresh.append(True)
+            return 0, "", ""
+        return (0, "Inst git (1.0)\n", "") if fresh else (100, "", "E: Unable to locate package git\n")
+
+    host, calls = a_host(machine, answer)
+    assert GIT.capture(host, machine.store.journal)["adds"] == ["git"]
+    assert [line.split()[-1] for line in calls] == ["git", "update", "git"]
+    fresh.clear()
+    GIT.apply(host)
+    assert fresh == [True]
+
+
+def test_apt_that_fails_is_an_error_that_quotes_it(machine: Machine) -> None:
+    def answer(words: list[str]) -> tuple[int, str, str]:
+        return 100, "", "E: Could not get lock /var/lib/dpkg/lock-frontend. It is held by process 7 (apt)\n"
+
+    host, _calls = a_host(machine, answer)
+    with pytest.raises(PackageUnusable, match="can't be installed") as caught:
+        GIT.capture(host, machine.store.journal)
+    assert "held by process 7" in caught.value.why
+    assert "apt-get" in caught.value.where
+    with pytest.raises(PackageUnusable):
+        GIT.apply(host)
