@@ -12,10 +12,12 @@ import pytest
 from ansible.module_utils import basic
 
 from ansible_collections.aks.flexnode.plugins.module_utils.node.config.document import merge
+from ansible_collections.aks.flexnode.plugins.module_utils.node.pull.playbook import MARK
 from ansible_collections.aks.flexnode.plugins.modules import flexnode_reconcile
 from tests.unit.node.fakes import Machine
+from tests.unit.node.rollout import rollouts
 from tests.unit.node.servers import Pki
-from tests.unit.node.sites import KUBELET, SHORT, Site, a_site
+from tests.unit.node.sites import KUBELET, MORE, SHORT, Site, a_site
 
 REFUSED = "E1115 failed to run Kubelet: cannot create certificate signing request: Unauthorized\n"
 
@@ -72,3 +74,23 @@ def test_after_a_refused_document_a_good_one_changes_nothing(
     assert (refused["error"]["code"], refused["changed"]) == ("FLEX-1204", False)
     again = answer(site, capsys)
     assert (again["changed"], again["summary"], again["actions"]) == (False, "unchanged", [])
+
+
+def test_a_run_of_ansible_pull_does_not_wait_for_its_turn_and_does_not_fail(
+    site: Site, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Other tasks of the playbook go on, and the next run asks again. A push fails, and names the others."""
+    rollouts.create(site.api)
+    assert answer(site, capsys, rollouts.LIMIT)["outcome"] == "joined"
+    rollouts.held_by(site.api, "edge-7")
+    pushed = answer(site, capsys, rollouts.LIMIT, MORE, wait_seconds=0)
+    assert (pushed["failed"], pushed["error"]["code"]) == (True, "FLEX-1522")
+    monkeypatch.setenv(MARK, "1")
+    naps = len(site.machine.clock.naps)
+    waits = answer(site, capsys, rollouts.LIMIT, MORE)
+    assert (waits.get("failed"), waits["changed"], waits["outcome"]) == (None, False, "waits")
+    assert waits["waits"].startswith("FLEX-1522: ")
+    assert "edge-7" in waits["waits"]
+    assert len(site.machine.clock.naps) == naps
+    rollouts.put(site.api, lambda now: now.without_holder("edge-7"))
+    assert answer(site, capsys, rollouts.LIMIT, MORE)["outcome"] == "updated"

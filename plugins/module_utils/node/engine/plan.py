@@ -10,8 +10,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from ..machine.host import Host
+from ..machine.layout import AGENT_DIR
 from ..resources.base import Change, Item, Ownership, Resource, key_of
-from ..resources.paths import Directory
+from ..resources.paths import Directory, Link
 from ..resources.program import Program
 from ..resources.tree import Tree
 from ..resources.units import Unit
@@ -76,7 +77,18 @@ class Plan:
     @property
     def replaces_program(self) -> bool:
         """Whether another release of this program is installed, which may render files differently."""
-        return any(isinstance(step.resource, Program) for step in self.steps)
+        return bool(self.next_program) or any(isinstance(step.resource, Program) for step in self.steps)
+
+    @property
+    def next_program(self) -> str:
+        """The command that replaces the installed one; empty: it stays, or there is none yet.
+
+        The link says so. The files of the new one may be there already, from a run that waited or was killed.
+        """
+        for step in self.steps:
+            if isinstance(step.resource, Link) and step.resource.target.startswith(f"{AGENT_DIR}/"):
+                return step.resource.target if f"{AGENT_DIR}/" in step.change.before else ""
+        return ""
 
     def touches(self, components: frozenset[str]) -> bool:
         """Whether an item of one of these components changes."""

@@ -9,7 +9,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..components.every import AFTERWARDS
-from ..components.newest_program import LINK
 from ..config.model import NodeConfig
 from ..config.parse import parse
 from ..config.types.values import Version
@@ -26,7 +25,6 @@ from ..node_object.drain import drain, uncordon
 from ..node_object.labels import update_labels
 from ..node_object.taints import taint_changes
 from ..node_object.this_node import ThisNode
-from ..resources.paths import Link
 from ..resources.program import Program
 from ..resources.units import RUNNING, unit_states
 from ..rollout.decide import Change, Policy
@@ -145,16 +143,14 @@ def before_change(
 def check_program(host: Host, plan: Plan) -> None:
     """A new release of this program must be able to plan on this machine before it replaces the old one.
 
-    Its directory is named by its content and no link points there yet: placing it changes nothing. The link
-    decides: a run that waited for its turn, or was killed, may have placed the directory before.
+    Its directory is named by its content and no link points there yet: placing it changes nothing.
     """
-    moves = [step.resource for step in plan.steps if step.resource.name == LINK]
-    if not moves or not isinstance(moves[0], Link) or not host.stat(LINK).target:
+    command = plan.next_program
+    if not command:
         return
     for step in plan.steps:
         if isinstance(step.resource, Program):
             step.resource.apply(host)
-    command = moves[0].target
     done = host.run([command, "plan"], timeout=PLAN_SECONDS, check=False)
     if done.status != 0:
         host.remove_tree(command.rpartition("/")[0])
