@@ -518,7 +518,7 @@ def test_the_result_of_leaving_says_only_what_is_true(
     stage.play("aks.flexnode.unbootstrap", {"edge-1": {}}, "--limit", "edge-1", *arguments)
     assert stage.status == 0, stage.output
     assert sentence in stage.output
-    assert "Check the inventory and read the settings of all machines]" in stage.output
+    assert "Check the inventory and read the settings of these machines]" in stage.output
 
 
 def test_what_can_not_be_deleted_is_told_with_everything_else(stage: Stage) -> None:

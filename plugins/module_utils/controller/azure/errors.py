@@ -29,8 +29,8 @@ class PermissionMissing(FlexNodeError):
 class NotInAzure(FlexNodeError):
     code, title = "FLEX-1703", "What is named was not found in Azure"
     remedy = (
-        "correct it, then run this again. Clusters of a subscription: "
-        'az aks list --subscription SUBSCRIPTION --query "[].id" -o tsv'
+        "correct the id or the name, then run this again (the clusters of a subscription: "
+        'az aks list --subscription SUBSCRIPTION --query "[].id" -o tsv)'
     )
 
 

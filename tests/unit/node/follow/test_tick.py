@@ -550,7 +550,8 @@ def test_an_update_that_does_not_work_is_rolled_back_and_blocked(joined: Followe
     words = capsys.readouterr().out
     assert "polling  Blocked  version 18, FLEX-1502 since" in words
     assert (
-        "reason   FLEX-1502  the last configuration was rolled back, the node keeps the one before: " in words
+        "reason   FLEX-1502  the last configuration was rolled back; the node still runs the previous one. "
+        in words
     )
     bearable = True
     joined.blob.publish({"upgrade": {"gateSeconds": 11}})
