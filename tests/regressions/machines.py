@@ -110,7 +110,7 @@ CASES = (
         (
             Edit(
                 RECONCILE,
-                "        prune(host, store, versions_before(done.before))\n",
+                "        prune(host, store, versions_before(done.before), plan.components)\n",
                 "        clear_staging(host)\n",
             ),
         ),

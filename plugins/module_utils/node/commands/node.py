@@ -17,7 +17,7 @@ from ..engine.lease import held, new_operation
 from ..engine.records.left import forget_left
 from ..engine.records.state import store_of
 from ..engine.run_log import recorded
-from ..errors import ConfigMissing, PreflightFailed, counted
+from ..errors import ConfigMissing, NotInCatalogue, PreflightFailed, counted
 from ..follow.tick import tick
 from ..machine.host import Host
 from ..machine.program import COMMAND
@@ -120,7 +120,11 @@ def plan(options: argparse.Namespace, host: Host) -> int:
         obtained = obtain(host, named_source(options, host), {}, check=True, durable=options.durable)
     else:
         obtained = stored_config(host, pollable=True)
-    run = reconcile(obtained, (*EVERYTHING, *PULL), check=True)
+    try:
+        run = reconcile(obtained, (*EVERYTHING, *PULL), check=True)
+    except NotInCatalogue as error:  # of Ansible, for the Python of a new release of the system: as for drift
+        run = reconcile(obtained, EVERYTHING, check=True)
+        complain(f"warning: ansible-pull is not planned: {error.code}: {error.what}: {error.why}")
     for step in run.plan.diff if options.diff else ():
         before, after = step["before"].splitlines(), step["after"].splitlines()
         name = step["before_header"]

@@ -116,7 +116,8 @@ class UpgradePolicy:
     wait_seconds: int = setting(
         "waitSeconds",
         integer(0, 86400),
-        "How long a playbook or a command at the machine waits for its turn; a poll never waits.",
+        "How long a playbook or a command at the machine waits for its turn. Polls and ansible-pull do not "
+        "wait.",
         default=600,
     )
 

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from ansible_collections.aks.flexnode.plugins.module_utils.node.catalogue import wheels
+from ansible_collections.aks.flexnode.plugins.module_utils.node.cli import main
 from ansible_collections.aks.flexnode.plugins.module_utils.node.engine.records.state import Store
 from ansible_collections.aks.flexnode.plugins.module_utils.node.errors import (
     ArtifactUnreachable,
@@ -190,7 +191,9 @@ def test_a_schedule_that_systemd_refuses_is_refused(node: Site) -> None:
     assert not node.machine.path(ANSIBLE).exists()
 
 
-def test_a_python_without_wheels_is_named_and_drift_is_still_checked(node: Site) -> None:
+def test_a_python_without_wheels_is_named_and_drift_is_still_checked(
+    node: Site, capsys: pytest.CaptureFixture[str]
+) -> None:
     node.join(pulls())
     installed(node)
     node.machine.path("/usr/bin/python3").unlink()
@@ -200,6 +203,11 @@ def test_a_python_without_wheels_is_named_and_drift_is_still_checked(node: Site)
     found = status_of(node.machine.host)
     assert [item["item"] for item in found["drift"]] == ["check:pull"]
     assert found["node"]["ready"]
+    # A plan works, too: without it no new release would replace the installed command.
+    assert main(["plan"], node.machine.host) == 0
+    shown = capsys.readouterr()
+    assert shown.out == "nothing to do\n"
+    assert "ansible-pull is not planned: FLEX-1204: there is no ansible-core for Python 3.99" in shown.err
 
 
 def test_drift_of_it_is_found(node: Site) -> None:
