@@ -84,24 +84,11 @@ error:
   sample: {code: FLEX-1201}
 """
 
-import os
-from typing import Any
-
 from ansible.module_utils.basic import AnsibleModule
 
-from ansible_collections.aks.flexnode.plugins.module_utils.node.catalogue.wheels import (
-    ARCHES,
-    INDEX,
-    Wheel,
-    in_index,
-    pythons,
-    wheels_for,
-)
+from ansible_collections.aks.flexnode.plugins.module_utils.controller.wheelhouse import build
+from ansible_collections.aks.flexnode.plugins.module_utils.node.catalogue.wheels import ARCHES, INDEX
 from ansible_collections.aks.flexnode.plugins.module_utils.node.errors import FlexNodeError
-from ansible_collections.aks.flexnode.plugins.module_utils.node.machine.host import Host
-from ansible_collections.aks.flexnode.plugins.module_utils.node.net.download import MIB, Download, Wanted
-from ansible_collections.aks.flexnode.plugins.module_utils.node.net.http_client import HttpClient, Proxies
-from ansible_collections.aks.flexnode.plugins.module_utils.node.net.index import file_url
 
 
 def main() -> None:
@@ -126,50 +113,6 @@ def main() -> None:
         module.fail_json(msg=str(error), error=error.as_result())
     else:
         module.exit_json(**result)
-
-
-def build(params: dict[str, Any], *, check: bool) -> dict[str, Any]:
-    host, directory = Host(), os.path.abspath(params["path"])
-    targets = {
-        f"{python}-{arch}": wheels_for(python, arch)
-        for python in params["pythons"] or pythons()
-        for arch in params["architectures"]
-    }
-    wheels = {wheel.file: wheel for needed in targets.values() for wheel in needed}
-    missing = [wheel for wheel in wheels.values() if not is_there(host, directory, wheel)]
-    if missing and not check:
-        client = client_for(host, params["ca_cert"])
-        for wheel in missing:
-            download(host, client, directory, params["index"], wheel)
-    return {
-        "changed": bool(missing),
-        "downloaded": sorted(wheel.file for wheel in missing),
-        "targets": {name: sorted(wheel.file for wheel in needed) for name, needed in targets.items()},
-    }
-
-
-def is_there(host: Host, directory: str, wheel: Wheel) -> bool:
-    path = f"{directory}/{wheel.file}"
-    return host.stat(path).is_ == "file" and host.sha256(path) == wheel.sha256
-
-
-def download(host: Host, client: HttpClient, directory: str, index: str, wheel: Wheel) -> None:
-    os.makedirs(directory, exist_ok=True)
-    path = f"{directory}/{wheel.file}"
-    url = file_url(client, in_index(index, wheel))
-    Download(
-        host, client, Wanted(f"{wheel.name} {wheel.version}", url, wheel.sha256, 64 * MIB), f"{path}.part"
-    ).run()
-    os.chmod(f"{path}.part", 0o644)
-    os.replace(f"{path}.part", path)
-
-
-def client_for(host: Host, ca_cert: str | None) -> HttpClient:
-    environment = {name.lower(): value for name, value in os.environ.items()}
-    no_proxy = tuple(part.strip() for part in environment.get("no_proxy", "").split(",") if part.strip())
-    proxies = Proxies(environment.get("http_proxy", ""), environment.get("https_proxy", ""), no_proxy)
-    ca_pem = (host.read(os.path.abspath(ca_cert)) or b"").decode() if ca_cert else ""
-    return HttpClient(ca_pem=ca_pem, proxies=proxies, clock=host.clock)
 
 
 if __name__ == "__main__":

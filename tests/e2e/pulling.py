@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ansible_collections.aks.flexnode.plugins.modules.flexnode_wheelhouse import build
+from ansible_collections.aks.flexnode.plugins.module_utils.controller.wheelhouse import build
 from testbed import Testbed
 from testbed.basics import paths
 from testbed.images import debs

@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
+from ansible_collections.aks.flexnode.plugins.module_utils.controller.wheelhouse import build
 from ansible_collections.aks.flexnode.plugins.module_utils.node.catalogue import wheels
 from ansible_collections.aks.flexnode.plugins.module_utils.node.errors import DigestMismatch, NotInCatalogue
-from ansible_collections.aks.flexnode.plugins.modules.flexnode_wheelhouse import build
 from tests.unit.node.pull.team import a_wheel
 from tests.unit.node.servers import Answer, Pki, Request, Server, serving
 
