@@ -32,7 +32,9 @@ def test_the_status_of_a_machine_that_is_no_node(debian: Machine) -> None:
     status = status_of(debian.host)
     assert (status["phase"], status["reason"], status["node"]["ready"]) == ("NotStarted", "NotStarted", False)
     assert status["node"]["status"] == "NotConfigured"  # for programs; people read:
-    assert status["message"].startswith("this machine has not joined a cluster")
+    joins = "To join it, run bootstrap"
+    new = "this machine has not joined a cluster (it is new, or unbootstrap removed it)"
+    assert status["message"] == f"{new}. {joins}"
     assert in_words(status) == {
         "status": "NotJoined",
         "drift": "-",
