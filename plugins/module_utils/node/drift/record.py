@@ -70,12 +70,13 @@ class Item:
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """The last repair failed; it is not tried again at once."""
+    """The last repair failed, or has to wait; it is not tried again at once."""
 
     code: str
     message: str
-    attempts: int
+    attempts: int  # that failed
     retry_at: float
+    waiting: bool = False  # nothing failed: other nodes come first
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,13 +92,10 @@ class DriftRecord:
         """From drift.json; a damaged one is as good as none, the next check writes it again."""
         try:
             stored = store.drift() or {}
-            failure = stored.get("failure")
             return cls(
                 tuple(Item.of(item) for item in stored.get("items", ())),
                 float(stored.get("checked", 0.0)),
-                Failure(failure["code"], failure["message"], failure["attempts"], failure["retryAt"])
-                if failure
-                else None,
+                _failure(stored.get("failure") or stored.get("waiting"), "waiting" in stored),
             )
         except (StateCorrupt, KeyError, TypeError, ValueError):
             return cls()
@@ -111,7 +109,7 @@ class DriftRecord:
             {
                 "checked": int(now),
                 "items": [item.as_dict() for item in self.items],
-                "failure": failure
+                "waiting" if failure and failure.waiting else "failure": failure
                 and {
                     "code": failure.code,
                     "message": failure.message,
@@ -138,7 +136,7 @@ class DriftRecord:
         return frozenset(item.item for item in self.of_state(CONTENDED))
 
     def waits(self, now: float) -> bool:
-        """Whether a repair failed, and it is too early for the next one."""
+        """Whether a repair failed or had to wait, and it is too early for the next one."""
         return self.failure is not None and pausing(self.failure.retry_at, now)
 
     def updated(
@@ -167,6 +165,17 @@ class DriftRecord:
         attempts = self.failure.attempts + 1 if self.failure else 1
         pause = min(FIRST_PAUSE * 2 ** (attempts - 1), LONGEST)
         return replace(self, failure=Failure(code, message, attempts, now + pause))
+
+    def postponed(self, code: str, message: str, now: float) -> DriftRecord:
+        """The record after a repair had to wait for other nodes: the pause does not get longer."""
+        attempts = self.failure.attempts if self.failure else 0
+        return replace(self, failure=Failure(code, message, attempts, now + FIRST_PAUSE, waiting=True))
+
+
+def _failure(stored: Mapping[str, Any] | None, waiting: bool) -> Failure | None:
+    if not stored:
+        return None
+    return Failure(stored["code"], stored["message"], stored["attempts"], stored["retryAt"], waiting)
 
 
 def _met(finding: Finding, known: Item | None, now: float, repair: bool) -> Item:

@@ -44,7 +44,8 @@ def repair(host: Host, store: Store, drift: Drift, say: Say) -> int:
     except FlexNodeError as error:
         now = host.clock.now()
         message = " ".join(f"{error.what}: {error.why}".split())
-        record.failed(error.code, message, now).keep(store, now)
+        note = record.postponed if error.waits else record.failed
+        note(error.code, message, now).keep(store, now)
         note_checked(host)
         say(f"{error}\ndrift is not repaired{' yet' if error.waits else ''}")
         return 0 if error.waits else FAILED  # other nodes come first: a later check repairs it

@@ -109,6 +109,14 @@ def test_a_repair_waits_for_its_turn_and_says_so(polls: Followed, capsys: Captur
     assert "waits for edge-7" in said
     assert "drift is not repaired yet" in said
     assert polls.machine.text(CONFIG) == "{}"
+    for number in range(1, 4):
+        kept = polls.machine.store.drift() or {}
+        assert "failure" not in kept, "it waits, nothing failed"
+        assert kept["waiting"]["code"] == "FLEX-1522"
+        assert kept["waiting"]["retryAt"] == polls.machine.clock.time + 60, "the pause stays the same"
+        polls.machine.clock.time += 61
+        assert polls.poll("--drift") == 0, number
+    assert polls.machine.text(CONFIG) == "{}"
     put(polls.site.api, lambda now: now.without_holder("edge-7"))
     polls.machine.clock.time += 61
     assert polls.poll("--drift") == 0
