@@ -47,3 +47,10 @@ class PullNotPossible(FlexNodeError):
     """cron is missing, or the calendar expression is wrong."""
 
     code, title = "FLEX-2006", "ansible-pull can't be scheduled as configured"
+
+
+class CommitOlder(FlexNodeError):
+    """Signed, and older than a commit that ran: a server in wrong hands could bring it back."""
+
+    code, title = "FLEX-2007", "A signed commit is older than the one that ran before"
+    remedy = "revert with a new signed commit; or name the old commit in pull.ref, if you mean it"

@@ -90,6 +90,10 @@ class Repository:
         """Whether a commit comes after another one; False: the history was rewritten."""
         return self._git("merge-base", "--is-ancestor", earlier, commit).status == 0
 
+    def date(self, commit: str) -> int:
+        """When a commit was made, by its committer, in seconds; a signature covers that, too."""
+        return int(self._git("show", "--no-patch", "--format=%ct", commit).stdout.strip() or 0)
+
     # -- git -------------------------------------------------------------------------------------------------
 
     def _git(self, *arguments: str, wait: float = LOCAL_SECONDS) -> Completed:

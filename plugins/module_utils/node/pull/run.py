@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from ..config.model import NodeConfig
@@ -19,7 +19,7 @@ from ..machine.host import Host
 from ..machine.layout import RUN_DIR
 from ..net.proxy import environment, proxies
 from ..status.publish import publish
-from .errors import CommitRefused
+from .errors import CommitOlder, CommitRefused
 from .playbook import Run
 from .repository import Access, Repository
 
@@ -44,9 +44,9 @@ def pull_once(host: Host, store: Store, config: NodeConfig, say: Say) -> int:
         known = before.get("lastGood") or {}
         found: dict[str, Any] = {"commit": None, "started": stamp(host.clock)}
         try:
-            summary = fetch_and_run(host, store, config, say, found, str(known.get("commit") or ""))
+            summary = fetch_and_run(host, store, config, say, found, before.get("newest") or {})
         except FlexNodeError as error:
-            outcome = REFUSED if isinstance(error, CommitRefused) else FAILED
+            outcome = REFUSED if isinstance(error, (CommitRefused, CommitOlder)) else FAILED
             what = " ".join(f"{error.what}: {error.why}".split()) if error.why else error.what
             same = before.get("code") == error.code
             since = (before.get("since") if same else "") or stamp(host.clock)
@@ -57,7 +57,7 @@ def pull_once(host: Host, store: Store, config: NodeConfig, say: Say) -> int:
             found |= {"outcome": OK, "message": summary, "lastGood": good}
             say(f"commit {found['commit'][:12]}: {summary}")
         seconds = round(host.clock.now() - start, 1)
-        kept = {"lastGood": known or None, "install": before.get("install")}
+        kept = {"lastGood": known or None, "install": before.get("install"), "newest": before.get("newest")}
         record = {**kept, **found, "time": stamp(host.clock), "seconds": seconds}
         store.set_pulled({name: value for name, value in record.items() if value is not None})
     publish(host, store)
@@ -65,19 +65,40 @@ def pull_once(host: Host, store: Store, config: NodeConfig, say: Say) -> int:
 
 
 def fetch_and_run(
-    host: Host, store: Store, config: NodeConfig, say: Say, found: dict[str, Any], known: str
+    host: Host, store: Store, config: NodeConfig, say: Say, found: dict[str, Any], newest: Mapping[str, Any]
 ) -> str:
-    """The run itself; `found` receives the commit as soon as it is known. Returns one line."""
-    directory = f"{store.directory}/pull"
+    """The run itself; `found` receives the commit as soon as it is known. Returns one line.
+
+    newest: the commit that ran last, whatever came of it.
+    """
+    directory, ref = f"{store.directory}/pull", config.pull.ref or "HEAD"
     repository = Repository(host, directory, access_of(config))
-    commit = found["commit"] = repository.fetch(config.pull.ref or "HEAD")
+    commit = found["commit"] = repository.fetch(ref)
     if config.pull.verify_commit:
         repository.verify(commit)
         say(f"commit {commit[:12]} has a good signature")
+    known = str(newest.get("commit") or "")
     rewritten = bool(known) and not repository.follows(commit, known)
+    # Another ref in the configuration is a decision of the administrator, who may go back.
+    if rewritten and config.pull.verify_commit and newest["ref"] == ref:
+        check_newer(repository, commit, newest)
     repository.accept(commit)
+    found["newest"] = {"commit": commit, "ref": ref, "date": repository.date(commit)}
+    if found["newest"] != newest:  # before it runs: a playbook may reboot the machine
+        store.set_pulled({**store.pulled(), "newest": found["newest"]})
     summary = Run(host, repository, directory, commit, config.pull, environment(config), say).run()
     return f"{summary} (the history was rewritten: {known[:12]} is no ancestor)" if rewritten else summary
+
+
+def check_newer(repository: Repository, commit: str, newest: Mapping[str, Any]) -> None:
+    """Refuse a signed commit that does not follow the last one and is older: its signature never expires."""
+    known = str(newest["commit"])
+    if repository.follows(known, commit) or repository.date(commit) < int(newest["date"]):
+        raise CommitOlder(
+            f"commit {commit[:12]} is not run",
+            where=str(newest["ref"]),
+            why=f"it is older than {known[:12]}, which ran on this machine before",
+        )
 
 
 def access_of(config: NodeConfig) -> Access:

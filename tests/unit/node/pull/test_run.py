@@ -178,6 +178,63 @@ def test_a_rewritten_history_runs_and_is_noted(node: Node) -> None:
     assert f"the history was rewritten: {second[:12]}" in node.status()["message"]
 
 
+def signs(node: Node) -> Path:
+    """From now on every commit has to be signed with this key."""
+    key = node.team.key("alice")
+    node.settings = {"ref": "main", "verifyCommit": True, "allowedSigners": node.team.signer(key)}
+    return key
+
+
+def test_an_older_signed_commit_is_not_run_again(node: Node) -> None:
+    """Its signature never expires: who controls the server could bring back an old mistake."""
+    key = signs(node)
+    older = node.team.push({"local.yml": "[]"}, signed_by=key)
+    node.team.push({"local.yml": "[1]"}, signed_by=key)
+    node.machine.put("/exits", "2")
+    assert node.pull() == NOT_RUN  # it ran, and its playbook failed
+    node.machine.put("/exits", "0")
+    node.team.git("reset", "--quiet", "--hard", older)
+    node.team.git("push", "--quiet", "--force", "origin", "HEAD:main")
+    for _run in range(2):
+        assert node.pull() == NOT_RUN
+        assert (node.status()["status"], node.status()["code"]) == ("Refused", "FLEX-2007")
+    assert len(node.called()) == 1
+    # The same if the copy on the machine was lost: the date of the commit is signed, too.
+    node.host.remove_tree("/var/lib/aks-flex-node/pull/repository.git")
+    node.team.git(
+        "-c", "gc.reflogExpire=now", "gc", "--quiet", "--prune=now", at=node.team.directory / "team.git"
+    )
+    newest = node.store.pulled()["newest"]
+    node.store.set_pulled({**node.store.pulled(), "newest": {**newest, "date": newest["date"] + 60}})
+    assert node.pull() == NOT_RUN
+    assert node.status()["code"] == "FLEX-2007"
+    # A decision of the administrator, in the configuration.
+    node.settings = {**node.settings, "ref": older}
+    assert node.pull() == 0
+    assert node.status()["commit"] == older
+
+
+def test_a_rewritten_history_that_is_newer_runs(node: Node) -> None:
+    key = signs(node)
+    node.team.push({"local.yml": "[]"}, signed_by=key)
+    node.team.push({"local.yml": "[1]"}, signed_by=key)
+    assert node.pull() == 0
+    node.team.git("reset", "--quiet", "--hard", "HEAD~1")
+    newer = node.team.push({"local.yml": "[2]"}, signed_by=key)
+    assert node.pull() == 0
+    assert node.status()["commit"] == newer
+
+
+def test_without_verify_commit_the_server_decides(node: Node) -> None:
+    older = node.team.push({"local.yml": "[]"})
+    node.team.push({"local.yml": "[1]"})
+    assert node.pull() == 0
+    node.team.git("reset", "--quiet", "--hard", older)
+    node.team.git("push", "--quiet", "--force", "origin", "HEAD:main")
+    assert node.pull() == 0
+    assert "the history was rewritten" in node.status()["message"]
+
+
 def test_required_collections_are_installed_first(node: Node) -> None:
     node.team.push({"local.yml": "[]", "collections/requirements.yml": "collections: [community.general]\n"})
     assert node.pull() == 0
