@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
+import json
 import time
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -12,7 +14,7 @@ import pytest
 
 from testbed import Testbed
 from testbed.machine import Machine
-from testbed.playbooks import Play
+from testbed.playbooks import ROOT, Play
 from tests.e2e import fleet, following, pulling
 from tests.e2e.conftest import MachineMaker
 from tests.e2e.photograph import differences, photograph
@@ -21,6 +23,7 @@ from tests.e2e.together import Said, together
 
 NODES = {f"pull-{platform}": platform for platform in PYTHONS}
 ANSIBLE = {"3.10": "2.17.", "3.11": "2.19.", "3.12": "2.21.", "3.13": "2.21."}
+ROLLOUT = ROOT / "docs/examples/rollout.yaml"
 KUBELET_FLAGS = "/etc/default/kubelet"
 LOCAL = """- name: Our machines
   hosts: all
@@ -121,6 +124,7 @@ def test_every_platform_pulls_on_its_timer_and_repairs_drift(
         right = machine.read(KUBELET_FLAGS)
         machine.run(["tee", "--append", KUBELET_FLAGS], input="# a hand-made change\n")
         fleet.eventually("the repair", partial(_reads, machine, right), 120)
+        fleet.eventually("its recap", partial(_printed, machine, "changed=1"), 60)  # nothing else repaired it
         assert fleet.is_ready(fleet.node(bed, machine.name))
     assert all("aks.flexnode.flexnode_reconcile" in bootstrap.modules(name) for name in NODES)
 
@@ -184,6 +188,27 @@ def test_a_repository_that_is_away_empty_or_broken_leaves_the_node_alone(
     undisturbed(bed, machine, pids)
     assert "FLEX-2004" in machine.run(["aks-flex-node", "status"], check=False).stdout
     team.push({"local.yml": LOCAL})
+
+
+def test_an_older_signed_commit_is_not_run_again(nodes: dict[str, Machine], team: Team) -> None:
+    """A server in wrong hands offers what was signed once; a team that means it pushes a revert."""
+    machine = nodes["debian12"]
+    runs = team.push({"roles/cameras/tasks/main.yml": ROLE.format(text="three cameras")})
+    assert pulling.pulled(machine, runs)["status"] == "Ok"
+    older = team.git("rev-parse", "HEAD~1")
+    team.git("push", "--quiet", "--force", "origin", f"{older}:main")
+    found = pulling.pulled(machine, older)
+    assert (found["status"], found["code"]) == ("Refused", "FLEX-2007")
+    assert machine.read("/etc/cameras.conf") == "three cameras\n"
+    team.git("push", "--quiet", "origin", "HEAD:main")
+    assert pulling.pulled(machine, runs)["status"] == "Ok"
+    revert = team.push({"roles/cameras/tasks/main.yml": ROLE.format(text="two cameras")})
+    assert pulling.pulled(machine, revert)["status"] == "Ok"
+    assert machine.read("/etc/cameras.conf") == "two cameras\n"
+
+
+def _printed(machine: Machine, text: str) -> bool:
+    return text in pulling.journal(machine)
 
 
 def _reads(machine: Machine, text: str) -> bool:
@@ -259,6 +284,48 @@ def test_push_pull_and_poll_at_once_twenty_times(
     assert machine.run(["ls", "/var/lib/aks-flex-node/transaction.json"], check=False).returncode != 0
     assert fleet.is_ready(fleet.node(bed, machine.name))
     machine.run(["systemctl", "start", TIMER])
+
+
+def test_a_pull_names_the_push_that_waits_for_its_turn(
+    bed: Testbed, nodes: dict[str, Machine], team: Team, wheels: str, directory: Path
+) -> None:
+    """A push keeps the machine while it waits for other nodes; the run after that one works again."""
+    machine = nodes["ubuntu2204"]
+    bed.cluster.kubectl("apply", "-f", str(ROLLOUT))
+    document = {**fleet.join_document(bed), "pull": team.settings(wheels)}
+    document["upgrade"] = {"maxUnavailable": 1, "waitSeconds": 90}
+
+    def push(**kubelet: Any) -> Play:
+        node = {**document["node"], "kubelet": {**document["node"]["kubelet"], **kubelet}}
+        inventory = fleet.write_inventory(
+            bed, [machine], directory / "turn.yml", flexnode_config={**document, "node": node}
+        )
+        return fleet.play("update", inventory)
+
+    fleet.succeeded(push())
+    held = {"since": "2026-01-01T00:00:00+00:00", "rollout": "", "what": "repair"}
+    record = {"schema": 1, "nodes": {}, "holders": {"pull-elsewhere": held}, "rollouts": {}}
+    place = ("configmap", "flexnode-rollout", "-n", "kube-system")
+
+    def put(record: dict[str, Any]) -> None:
+        patch = {"data": {"rollout.json": json.dumps(record)}}
+        bed.cluster.kubectl("patch", *place, "--type=merge", "-p", json.dumps(patch))
+
+    put(record)
+    pids = fleet.main_pids(machine)
+    with ThreadPoolExecutor(1) as pool:
+        pushed = pool.submit(push, verbosity=3)
+        found = fleet.eventually("a pull that met it", lambda: _with_code(machine, "FLEX-2004"), 150)
+        run = pushed.result()
+    assert "FLEX-1401" in found["message"]
+    assert "Ansible (process " in found["message"]
+    assert run.status != 0
+    assert "FLEX-1522" in run.output
+    assert "pull-elsewhere" in run.output
+    undisturbed(bed, machine, pids)
+    put({**record, "holders": {}})
+    fleet.eventually("a pull that works", lambda: pulling.status(machine)["status"] == "Ok", 150)
+    bed.cluster.kubectl("delete", "-f", str(ROLLOUT), "--ignore-not-found")
 
 
 def _runs(machine: Machine) -> bool:

@@ -93,14 +93,18 @@ def running_version(machine: Machine, unit: str) -> str:
 def freshly_ready(bed: Testbed, machine: Machine) -> bool:
     """Whether the kubelet that runs now reported the Node as Ready; an older report does not count."""
     properties = "--property=ActiveState,ExecMainStartTimestamp"
-    shown = machine.run(["systemctl", "show", "--timestamp=unix", properties, KUBELET]).stdout
+    shown = machine.run(["systemctl", "show", "--timestamp=utc", properties, KUBELET]).stdout
     unit = dict(line.split("=", 1) for line in shown.splitlines())
     found = fleet.node(bed, machine.name)
     if unit["ActiveState"] != "active" or not fleet.is_ready(found):
         return False
     (ready,) = [one for one in found["status"]["conditions"] if one["type"] == "Ready"]
     heartbeat = datetime.datetime.fromisoformat(ready["lastHeartbeatTime"].replace("Z", "+00:00"))
-    return heartbeat.timestamp() >= int(unit["ExecMainStartTimestamp"].removeprefix("@"))
+    # systemd 249 of Ubuntu 22.04 has no --timestamp=unix.
+    started = datetime.datetime.strptime(
+        f"{unit['ExecMainStartTimestamp']}+0000", "%a %Y-%m-%d %H:%M:%S UTC%z"
+    )
+    return heartbeat >= started
 
 
 def status(machine: Machine) -> str:

@@ -13,9 +13,12 @@ from pathlib import Path
 
 import pytest
 
+from ansible_collections.aks.flexnode.plugins.module_utils.node.catalogue import wheels
 from ansible_collections.aks.flexnode.plugins.module_utils.node.engine import fetch
 from ansible_collections.aks.flexnode.plugins.module_utils.node.machine import disk
 from tests.faults.lab import Lab, a_lab
+from tests.unit.node.fakes import Machine
+from tests.unit.node.pull.team import WHEEL_DIR, small_wheels
 from tests.unit.node.servers import Pki
 
 COUNTED = "crash points: "
@@ -40,7 +43,14 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
     memory = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
     roots = Path(tempfile.mkdtemp(prefix="flexnode-faults-", dir=memory))
     pki = Pki.make(tmp_path_factory.mktemp("pki"))
-    with a_lab(tmp_path_factory.mktemp("lab"), roots, pki) as made:
+    wheelhouse = Machine.at(roots / "wheelhouse")
+    table = small_wheels(wheelhouse)
+    wheelhouse.path(WHEEL_DIR).rename(roots / "wheels")
+    with (
+        pytest.MonkeyPatch.context() as patch,
+        a_lab(tmp_path_factory.mktemp("lab"), roots, pki) as made,
+    ):
+        patch.setattr(wheels, "TABLE", table)
         yield made
     shutil.rmtree(roots)
 

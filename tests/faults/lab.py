@@ -29,6 +29,8 @@ from tests.faults.dying import DyingHost, Watch
 from tests.unit.node.config.test_samples import CLUSTER
 from tests.unit.node.fake_api import FakeApi, a_node
 from tests.unit.node.fakes import Machine, swap_row
+from tests.unit.node.pull.team import PYTHON, WHEEL_DIR, packages_of
+from tests.unit.node.rollout.rollouts import LIMIT, create, shared
 from tests.unit.node.servers import Answer, Pki, Request, serving
 from tests.unit.node.sites import (
     CONTAINERD,
@@ -96,6 +98,7 @@ class World:
     machine: Machine
     nodes: dict[str, Any] = field(default_factory=dict)
     authority: int = 1  # of the cluster: it takes certificates of this one alone
+    config_maps: dict[str, Any] = field(default_factory=dict)
 
     def copy(self) -> World:
         """The same once more, to the inode's content; the running units too."""
@@ -107,7 +110,10 @@ class World:
         machine = Machine.at(root)
         machine.commands.units = dict(self.machine.commands.units)
         machine.clock.time = self.machine.clock.time
-        return World(self.lab, machine, copy.deepcopy(self.nodes), self.authority)
+        vars(machine.commands)["_env"] = packages_of(machine)
+        return World(
+            self.lab, machine, copy.deepcopy(self.nodes), self.authority, copy.deepcopy(self.config_maps)
+        )
 
     def away(self) -> None:
         """Remove it."""
@@ -116,6 +122,7 @@ class World:
     def meet(self) -> None:
         """Be the world that the API server is in."""
         self.lab.api.nodes = self.nodes
+        self.lab.api.config_maps = self.config_maps
         self.lab.api.now = self.machine.clock.now
         self.lab.api.knows = self._takes_the_certificate
 
@@ -138,7 +145,7 @@ class World:
 
     def fingerprint(self) -> tuple[Any, ...]:
         """Everything that outlives a process, in short: two moments with the same one are the same."""
-        found: list[Any] = [repr(self.machine.commands.units), repr(self.nodes)]
+        found: list[Any] = [repr(self.machine.commands.units), repr(self.nodes), repr(self.config_maps)]
         waiting = [str(self.machine.root)]
         while waiting:
             with os.scandir(waiting.pop()) as entries:
@@ -172,6 +179,13 @@ class World:
         shown = self.machine.path(IDENTITY)
         return shown.exists() and shown.read_bytes().endswith(self._signature)
 
+    def turns(self) -> Photo:
+        """What the rollout record of the cluster says now; what was rolled out before stays in it."""
+        self.lab.api.config_maps = self.config_maps
+        record = shared(self.lab.api)
+        software = {name: (member.ring, member.software) for name, member in record.nodes.items()}
+        return {"registered": software, "holders": sorted(record.holders)}
+
     def photo(self, *, times: bool = False) -> Photo:
         """Every file to the byte with mode and owner, the units, the Nodes."""
         nodes = copy.deepcopy(self.nodes)
@@ -184,7 +198,7 @@ class World:
                 if condition["type"] == CONDITION:
                     condition |= {"lastHeartbeatTime": "", "lastTransitionTime": ""}
             node["metadata"].pop("resourceVersion", None)
-        found: Photo = {"units": running(self.machine.commands.units), "nodes": nodes}
+        found: Photo = {"units": running(self.machine.commands.units), "nodes": nodes, **self.turns()}
         root = str(self.machine.root)
         for directory, names, files in os.walk(root):
             inside = os.path.relpath(directory, root)
@@ -254,6 +268,8 @@ class Lab:
     follow: tuple[str, ...]  # a join with an address that is looked at again
     published: dict[str, bytes]  # what stands there
     news: bytes  # what will
+    taking_turns: tuple[tuple[str, ...], tuple[str, ...]]  # join and update, with upgrade.maxUnavailable
+    pull: tuple[str, ...]  # a join that also installs ansible-pull
     _roots: int = 0
 
     def new_root(self) -> Path:
@@ -266,6 +282,15 @@ class Lab:
     def fresh(self) -> World:
         """A Debian as installed; it has swap."""
         world = World(self, Machine.at(self.new_root()).furnish())
+        machine = world.machine
+        vars(machine.commands)["_env"] = packages_of(machine)
+        machine.put("/etc/machine-id", "0123456789abcdef0123456789abcdef\n")
+        machine.put("/etc/ssl/certs/ca-certificates.crt", "")
+        machine.put(f"/usr/bin/python{PYTHON}", "", 0o755)
+        machine.path("/usr/bin/python3").symlink_to(f"python{PYTHON}")
+        shutil.copytree(self.directory / "wheels", machine.path(WHEEL_DIR))
+        self.api.config_maps = world.config_maps
+        create(self.api)
         for directory in ("/var/lib", "/var/log", "/opt", "/etc/default", "/sys/module"):
             world.machine.path(directory).mkdir(parents=True, exist_ok=True)
         return world
@@ -353,12 +378,22 @@ def a_lab(directory: Path, roots: Path, pki: Pki) -> Iterator[Lab]:
         )
         commands = []
         broken = merge(newer, {"node": {"maxPods": UNBEARABLE}, "upgrade": {"gateSeconds": 10}})
-        documents = {"join": document, "update": newer, "broken": broken, "rotation": rotated}
+        documents = {
+            "join": document,
+            "update": newer,
+            "broken": broken,
+            "rotation": rotated,
+            "turn": merge(document, LIMIT),
+            "next-turn": merge(newer, LIMIT),
+            "pull": merge(
+                document, {"pull": {"repository": "https://git.example/team.git", "wheels": WHEEL_DIR}}
+            ),
+        }
         for name, content in documents.items():
             file = directory / f"{name}.json"
             file.write_text(json.dumps(content))
             commands.append(("join", "--config", str(file)))
-        join, update, broken_update, rotation = commands
+        join, update, broken_update, rotation, turn, next_turn, pull = commands
         (directory / "ca.pem").write_text(pki.ca_pem)
         url = f"{address.url}/bundle?sig=s3cret"
         follow = ("join", "--config-url", url, "--ca-cert", str(directory / "ca.pem"), "--durable")
@@ -369,4 +404,5 @@ def a_lab(directory: Path, roots: Path, pki: Pki) -> Iterator[Lab]:
             for version, content in (("17", document), ("18", newer))
         )
         published["bundle"] = old
-        yield Lab(roots, pki, api, join, update, broken_update, rotation, follow, published, new)
+        turns = (turn, next_turn)
+        yield Lab(roots, pki, api, join, update, broken_update, rotation, follow, published, new, turns, pull)

@@ -44,6 +44,7 @@ EFFECTS = {
     "sync_tree",
     "write",
 }
+KINDS = ("fresh", "lived-in")
 KILLS = 12  # real ones, for each operation
 
 
@@ -66,7 +67,7 @@ class Case:
 def cases(lab: Lab) -> dict[str, Case]:
     """The operations, each with its machine."""
     made = {}
-    for kind, start in (("fresh", lab.fresh()), ("lived-in", lab.lived_in())):
+    for kind, start in zip(KINDS, (lab.fresh(), lab.lived_in()), strict=True):
         origin = start.photo(times=True)
         joined = start.copy()
         assert joined.command(*lab.join)[0] == 0
@@ -81,6 +82,10 @@ def cases(lab: Lab) -> dict[str, Case]:
         following = start.copy()
         assert following.command(*lab.follow)[0] == 0
         made[f"poll, {kind}"] = Case(following, POLL, origin, following.photo())
+        taking_turns = start.copy()
+        assert taking_turns.command(*lab.taking_turns[0])[0] == 0
+        made[f"turn, {kind}"] = Case(taking_turns, lab.taking_turns[1], origin, taking_turns.photo())
+        made[f"pull, {kind}"] = Case(joined, lab.pull, origin, photo)
     lab.published["bundle"] = lab.news
     return made
 
@@ -147,8 +152,13 @@ def tried(where: str, world: World, *trials: Callable[[World], None]) -> list[st
     return wrong
 
 
-@pytest.mark.parametrize("kind", ["fresh", "lived-in"])
-@pytest.mark.parametrize("operation", ["bootstrap", "update", "rotation", "poll", "drift", "unbootstrap"])
+# What these do does not depend on the machine's past: one kind is enough.
+ALIKE = ("turn", "pull")
+EVERYWHERE = ("bootstrap", "update", "rotation", "poll", "drift", "unbootstrap")
+MATRIX = [*((name, kind) for name in EVERYWHERE for kind in KINDS), *((name, KINDS[0]) for name in ALIKE)]
+
+
+@pytest.mark.parametrize(("operation", "kind"), MATRIX)
 def test_killed_and_run_again(
     cases: dict[str, Case],
     lab: Lab,
@@ -226,10 +236,13 @@ def test_an_update_that_is_rolled_back_killed_and_run_again(
     assert not wrong, f"{len(wrong)} wrong after {len(points.copies)} points:\n" + "\n\n".join(wrong[:20])
 
 
+NOT_FILES = ("units", "nodes", "registered", "holders")
+
+
 def files_of(world: World) -> Photo:
     """The files alone; those half written have random names."""
     photo = {re.sub(r"[.][0-9a-f]{12}$", ".~", path): seen for path, seen in world.photo().items()}
-    return {path: seen for path, seen in photo.items() if path not in ("units", "nodes")}
+    return {path: seen for path, seen in photo.items() if path not in NOT_FILES}
 
 
 def killed(world: World, command: tuple[str, ...], moment: int) -> int:

@@ -169,12 +169,16 @@ def registered(shared: Shared, node: str, ring: str, software: str, now: float, 
 
 
 def done(shared: Shared, change: Change, now: float) -> Shared:
-    """The node is Ready with the new software: its slot is free."""
+    """The node is Ready with the new software: its slot is free.
+
+    A run that was killed after it said so says it again: without a slot that does not count twice.
+    """
+    held = change.node in shared.holders
     shared = registered(
         shared.without_holder(change.node), change.node, change.ring, change.after, now, late=True
     )
     rollout = shared.rollouts.get(change.rollout)
-    if rollout is None:
+    if rollout is None or not held:
         return shared
     part = rollout.done.get(change.ring)
     back = {name: one for name, one in rollout.rolled_back.items() if name != change.node}

@@ -125,9 +125,11 @@ def small_wheels(machine: Machine, **versions: str) -> str:
     return "\n" + "\n".join(rows) + "\n"
 
 
+DPKG = "/var/lib/dpkg/info"
+
+
 def packages_of(machine: Machine) -> Callable[..., str]:
-    """apt-get on this machine: git comes with two others, and goes with them."""
-    there: set[str] = set()
+    """apt-get on this machine: git comes with two others, and goes with them. All it knows is on the disk."""
 
     def env(*arguments: str) -> str:
         words = [word for word in arguments if not word.startswith("-") and "=" not in word]
@@ -135,19 +137,21 @@ def packages_of(machine: Machine) -> Callable[..., str]:
         if "install" in words:
             names = ["git-man", "liberror-perl", *words[words.index("install") + 1 :]]
             if not simulated:
-                there.update(names)
+                for name in names:
+                    machine.put(f"{DPKG}/{name}.list")
                 machine.put("/usr/bin/git", "", 0o755)
             return "".join(f"Inst {name} (1.0 stable)\n" for name in names)
         if "purge" in words:
             names = words[words.index("purge") + 1 :]
             if not simulated:
-                there.difference_update(names)
+                for name in names:
+                    machine.path(f"{DPKG}/{name}.list").unlink()
                 machine.path("/usr/bin/git").unlink()
             return "".join(f"Purg {name} [1.0]\n" for name in names)
         return ""
 
     def dpkg_query(*arguments: str) -> str:
-        return "installed" if arguments[-1] in there else ""
+        return "installed" if machine.path(f"{DPKG}/{arguments[-1]}.list").exists() else ""
 
     setattr(machine.commands, "_dpkg-query", dpkg_query)
     return env

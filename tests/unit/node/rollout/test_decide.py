@@ -221,6 +221,12 @@ def test_a_node_in_the_middle_of_a_change_finishes_it_whatever_was_decided_since
     )
 
 
+def test_a_change_that_is_reported_twice_counts_once() -> None:
+    """A run that was killed between its report and its own note of it reports again."""
+    once = updated(FLEET, "a")
+    assert done(once, change("a"), NOW + 60) == once
+
+
 def test_a_second_try_that_works_counts_as_done() -> None:
     policy = Policy(1, max_rolled_back=1)
     shared = rolled_back(takes(FLEET, "a"), change("a"), "FLEX-1501", policy, NOW, works=True)
