@@ -143,6 +143,22 @@ def offer_packages(machine: Machine) -> None:
     machine.run(["tee", SOURCES], input=f"deb [trusted=yes] file:{debs.INSIDE} ./\n")
 
 
+def install_package_that_needs(machine: Machine, other: str, directory: Path) -> None:
+    """Install an empty package that depends on another one, as an administrator would with a real one."""
+    name = f"needs-{other}"
+    tree = directory / name
+    (tree / "DEBIAN").mkdir(parents=True)
+    fields = {"Package": name, "Version": "1", "Architecture": "all", "Depends": other}
+    fields |= {"Maintainer": "team <team@example.com>", "Description": "empty"}
+    control = "".join(f"{key}: {value}\n" for key, value in fields.items())
+    (tree / "DEBIAN/control").write_text(control)
+    package = directory / f"{name}.deb"
+    argv = ["dpkg-deb", "--build", "--root-owner-group", str(tree), str(package)]
+    subprocess.run(argv, check=True, capture_output=True)
+    machine.copy_to(package, f"/root/{name}.deb")
+    machine.run(["dpkg", "--install", f"/root/{name}.deb"])
+
+
 def publish_wheels(bed: Testbed, *platforms: str) -> str:
     """The wheelhouse of the controller on the mirror; its URL."""
     cache = paths.cache() / "wheels"

@@ -355,11 +355,17 @@ def test_without_a_repository_it_is_removed_and_unbootstrap_leaves_no_trace(
         assert not machine.run(["ls", "/usr/bin/git"], check=False).stdout
 
 
-def test_a_machine_without_an_index_gets_its_wheels_from_the_controller(
-    bed: Testbed, machines: MachineMaker, team: Team, directory: Path
-) -> None:
+@pytest.fixture(scope="module")
+def offline(machines: MachineMaker) -> Machine:
     (machine,) = machines(("pull-offline", "debian12"))
     pulling.offer_packages(machine)
+    return machine
+
+
+def test_a_machine_without_an_index_gets_its_wheels_from_the_controller(
+    bed: Testbed, offline: Machine, team: Team, directory: Path
+) -> None:
+    machine = offline
     settings = team.settings("https://127.0.0.1:9/nothing-here")
     wheelhouse = directory / "wheelhouse"
     inventory = inventory_of(bed, [machine], directory / "offline.yml", settings)
@@ -377,3 +383,13 @@ def test_a_machine_without_an_index_gets_its_wheels_from_the_controller(
         pulling.journal(machine),
         time.monotonic() - start,
     )
+
+
+def test_packages_that_others_need_by_now_stay(offline: Machine, directory: Path) -> None:
+    """On the machine of the test before git came with this collection; something was installed since."""
+    machine = offline
+    pulling.install_package_that_needs(machine, "git", directory)
+    said = machine.run(["aks-flex-node", "unbootstrap"], check=False)
+    assert "package git (needed by now by needs-git)" in said.stdout + said.stderr
+    assert machine.run(["git", "--version"]).stdout.startswith("git version")
+    assert machine.run(["ls", "/opt/aks-flex-node"], check=False).returncode != 0

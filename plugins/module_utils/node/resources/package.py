@@ -109,6 +109,8 @@ class Package:
         if not ours:
             return []
         planned = apt_get(host, "--simulate", "purge", *ours)
+        if planned.status != 0:  # what would go is not known
+            raise unusable(f"the package {name} can't be removed", planned)
         others = sorted(set(REMOVED.findall(planned.stdout)) - set(ours))
         if others:
             return [f"package {name} (needed by now by {', '.join(others)})"]
