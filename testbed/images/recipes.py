@@ -95,11 +95,13 @@ def node(platform: str) -> Recipe:
     """The root file system of a node platform."""
     if platform not in PLATFORMS:
         raise TestbedError(f"platform {platform!r} is unknown: choose one of {', '.join(PLATFORMS)}")
+    ubuntu = PLATFORMS[platform] in UBUNTU
     return Recipe(
         name=f"node-{platform}",
         suite=PLATFORMS[platform],
-        packages=NODE_PACKAGES,
+        # Every server has apt; Ubuntu does not count it to the smallest possible system.
+        packages=("apt", *NODE_PACKAGES) if ubuntu else NODE_PACKAGES,
         overlay=NODE_OVERLAY,
         hooks=NODE_HOOKS,
-        keys=UBUNTU_KEYS if PLATFORMS[platform] in UBUNTU else None,
+        keys=UBUNTU_KEYS if ubuntu else None,
     )
