@@ -291,7 +291,7 @@ class Lab:
         shutil.copytree(self.directory / "wheels", machine.path(WHEEL_DIR))
         self.api.config_maps = world.config_maps
         create(self.api)
-        for directory in ("/var/lib", "/var/log", "/opt", "/etc/default", "/sys/module"):
+        for directory in ("/var/lib/dpkg/info", "/var/log", "/opt", "/etc/default", "/sys/module"):
             world.machine.path(directory).mkdir(parents=True, exist_ok=True)
         return world
 

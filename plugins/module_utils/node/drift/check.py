@@ -22,7 +22,7 @@ from ..components.newest_program import ALTERED, altered_program, without_older_
 from ..components.services import SERVICES
 from ..config.model import NodeConfig
 from ..config.parse import parse
-from ..engine.plan import make_plan
+from ..engine.plan import Plan, make_plan, step_key
 from ..engine.records.state import Store
 from ..errors import FlexNodeError, NotInCatalogue
 from ..machine.facts import gather
@@ -99,7 +99,7 @@ def look(host: Host, store: Store, document: Mapping[str, Any], now: float) -> S
     ours = {resource.name for resource in resources}
     findings = (
         *([Finding(f"program:{altered}", REPORT, f"{altered} {ALTERED}")] if altered else ()),
-        *(finding_of(step) for step in plan.steps),
+        *_of_steps(plan, None if unknown else store.pulled().get("install")),
         *unknown,
         *certificates(host, client, cluster_ca(config), now),
         *drop_ins(host, SERVICES, ours),
@@ -109,6 +109,20 @@ def look(host: Host, store: Store, document: Mapping[str, Any], now: float) -> S
     except FlexNodeError:  # it can't be reached: nothing is known of them now
         return Seen(findings, OF_THE_NODE)
     return Seen((*findings, *of_node))
+
+
+def _of_steps(plan: Plan, failed: Mapping[str, str] | None) -> Iterator[Finding]:
+    """What differs on the machine.
+
+    failed: why ansible-pull could not be installed. Then all that it lacks is one item: a repair tries again.
+    """
+    for step in plan.steps:
+        owners = plan.owners.get(step_key(step), frozenset())
+        if not (failed and owners and owners <= set(AFTERWARDS)):
+            yield finding_of(step)
+    if failed:
+        what = f"ansible-pull is not installed: {failed['code']}: {failed['message']}"
+        yield Finding("pull:install", REPAIR, what)
 
 
 def at_api_server(node: ThisNode, known_taints: list[dict[str, str]]) -> Iterator[Finding]:

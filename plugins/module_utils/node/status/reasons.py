@@ -119,7 +119,8 @@ NOT_READY = {
     "NotJoined": "the kubelet has no credential for the API server",
     "NotConfigured": "there is no configuration",
 }
-ONLY_NOTED = ("drop-in:",)  # another owner's choice: it is listed, and is no reason to do anything
+# Listed, and no reason of its own: another owner's choice, and ansible-pull, whose reason has its own code.
+ONLY_NOTED = ("drop-in:", "pull:")
 SHOWN = 2  # items in the message; the document has them all
 
 

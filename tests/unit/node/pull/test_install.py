@@ -133,10 +133,25 @@ def test_a_failure_is_a_warning_and_the_node_works(node: Site) -> None:
     status = status_of(node.machine.host)
     assert status["node"]["ready"]
     assert (status["pull"]["status"], status["pull"]["code"]) == ("NotInstalled", "FLEX-1201")
+    assert status["reason"] == "FLEX-1201"
+    assert [item["item"] for item in status["drift"]] == ["pull:install"], "and not each of its files"
     assert not node.machine.path(f"{ANSIBLE}/bin").exists()
     node.join(pulls())
     assert install_after(stored_config(node.machine.host), machine="x86_64") == []
     assert status_of(node.machine.host)["pull"] == {"status": "NotRun"}
+
+
+def test_drift_repair_tries_a_failed_installation_again(node: Site) -> None:
+    node.join(pulls(wheels="/srv/later"))
+    assert install_after(stored_config(node.machine.host), machine="x86_64")
+    machine = node.machine
+    assert main(["poll", "--drift"], machine.host) == 3
+    machine.path(WHEEL_DIR).rename(machine.path("/srv/later"))
+    machine.clock.time += 3600
+    assert main(["poll", "--drift"], machine.host) == 0
+    assert machine.commands.units[TIMER] == "active"
+    status = status_of(machine.host)
+    assert (status["pull"], status["drift"]) == ({"status": "NotRun"}, [])
 
 
 def test_a_wheel_with_another_digest_is_never_used(node: Site) -> None:
