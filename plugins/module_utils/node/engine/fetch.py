@@ -111,8 +111,14 @@ class Fetcher:
         _scheme, is_local, directory = artifact.url.partition("file://")
         beside = f"{WHEELS_DIR}/{artifact.file_name}"
         for file in (directory, beside) if is_local else (beside,):
-            if self._host.stat(file).is_ == "file" and self._host.sha256(file) == artifact.sha256:
-                self._host.write(place, self._host.read(file) or b"", 0o600, durable=False)
+            content = self._host.read(file) if self._host.stat(file).is_ == "file" else None
+            # Of what was read: the file may be changed meanwhile by whoever owns the directory.
+            if content is not None and hashlib.sha256(content).hexdigest() == artifact.sha256:
+                partial = f"{place}.part"  # as of a download: a run that is killed leaves nothing else
+                self._host.remove(partial)
+                with explained(partial), open(self._host.path(partial), "xb", opener=private) as copy:
+                    copy.write(content)
+                self._host.move(partial, place)
                 return True
         if is_local:
             raise ArtifactUnreachable(

@@ -100,11 +100,11 @@ class Package:
     @classmethod
     def restore(cls, host: Host, name: str, origin: Origin, vault: Vault) -> list[str]:
         """Remove it and what came with it, unless other packages need that by now."""
-        missing = cls.mark_now(host, name) == "absent"
-        if origin["is"] != "absent" or missing:
-            if origin["is"] != "absent" and missing:  # a rollback of its removal
+        if origin["is"] != "absent":
+            if cls.mark_now(host, name) == "absent":  # a rollback of its removal
                 cls(name).apply(host)
             return []
+        # Also if it is not there itself: an installation that was interrupted leaves some of the others.
         ours = [package for package in origin.get("adds", (name,)) if installed(host, package)]
         if not ours:
             return []
@@ -121,9 +121,9 @@ class Package:
 
 
 def installed(host: Host, package: str) -> bool:
-    """Whether dpkg has a package installed."""
+    """Whether dpkg has a package, or half of it."""
     shown = host.run(["dpkg-query", "--show", "--showformat=${db:Status-Status}", package], check=False)
-    return shown.stdout.strip() == "installed"
+    return shown.stdout.strip() not in ("", "not-installed", "config-files")
 
 
 def refresh(host: Host) -> None:

@@ -146,7 +146,7 @@ def packages_of(machine: Machine) -> Callable[..., str]:
             if not simulated:
                 for name in names:
                     machine.path(f"{DPKG}/{name}.list").unlink()
-                machine.path("/usr/bin/git").unlink()
+                machine.path("/usr/bin/git").unlink(missing_ok=True)
             return "".join(f"Purg {name} [1.0]\n" for name in names)
         return ""
 

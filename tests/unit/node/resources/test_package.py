@@ -16,7 +16,7 @@ from ansible_collections.aks.flexnode.plugins.module_utils.node.resources.packag
     PackageUnusable,
 )
 from tests.unit.node.fakes import Machine
-from tests.unit.node.pull.team import packages_of
+from tests.unit.node.pull.team import DPKG, packages_of
 
 GIT = Package("git")
 
@@ -49,6 +49,25 @@ def test_a_package_and_what_comes_with_it_goes_again(apt: Machine) -> None:
     assert GIT.observe(apt.host) == "absent"
     install = next(call for call in apt.commands.calls if "install" in call and "--simulate" not in call)
     assert {"--no-remove", "--no-install-recommends", "DPkg::Lock::Timeout=120"} <= set(install)
+
+
+def test_what_an_interrupted_installation_left_goes_too(apt: Machine) -> None:
+    origin = GIT.capture(apt.host, apt.store.journal)
+    GIT.apply(apt.host)
+    apt.path("/usr/bin/git").unlink()
+    apt.path(f"{DPKG}/git.list").unlink()
+    assert Package.restore(apt.host, "git", origin, apt.store.journal) == []
+    assert list(apt.path(DPKG).iterdir()) == []
+
+
+def test_what_would_go_is_not_known_and_nothing_goes(apt: Machine) -> None:
+    origin = GIT.capture(apt.host, apt.store.journal)
+    GIT.apply(apt.host)
+    apt.commands.statuses["env"] = 100
+    with pytest.raises(PackageUnusable, match="can't be removed"):
+        Package.restore(apt.host, "git", origin, apt.store.journal)
+    purges = [call for call in apt.commands.calls if "purge" in call]
+    assert all("--simulate" in call for call in purges)
 
 
 def test_a_package_that_was_there_is_never_removed(apt: Machine) -> None:
