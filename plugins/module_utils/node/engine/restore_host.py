@@ -26,9 +26,10 @@ from .records.journal import Entry
 from .records.state import Store
 from .restarts import Progress, reload_and_restart, silent
 
-# An interrupted run can leave these half applied: some swap areas off, a tree without its manifest. Their
-# mark then matches nothing, and their own `restore` decides what belongs to this collection.
-HALF_DONE = ("directory", "tree", "swap")
+# An interrupted run can leave these half applied: some swap areas off, a tree without its manifest, some of
+# the packages that come with one. Their mark then matches nothing, and their own `restore` decides what
+# belongs to this collection.
+HALF_DONE = ("directory", "tree", "swap", "package")
 # The poll timer, its services, and the program that they run: they take up a leave that was interrupted, so
 # they are removed last.
 TAKES_UP = (
@@ -102,7 +103,7 @@ def _restored(
     spared = [name for of, _colon, name in parts if of != "directory" or name in keep]
     try:
         now = kind.mark_now(host, entry.name)
-        if now == entry.was and (entry.kind != "directory" or now == "absent"):
+        if now == entry.was and _is_all(entry, now):
             return None  # never changed in the end, or restored by an interrupted run
         if now not in entry.marks and entry.kind not in HALF_DONE:
             return Restored(entry.key, "left", "changed outside this collection")
@@ -114,6 +115,16 @@ def _restored(
         why = f"still in use, or not created by this collection: {', '.join(left[:5])}"
         return Restored(entry.key, "left", why)
     return Restored(entry.key, "removed" if entry.origin.get("is") == "absent" else "restored")
+
+
+def _is_all(entry: Entry, now: str) -> bool:
+    """Whether an item in its original state is all there is to restore.
+
+    A directory has content, and an interrupted installation leaves packages that came with the one.
+    """
+    if entry.kind == "package":
+        return now == "present"
+    return entry.kind != "directory" or now == "absent"
 
 
 def _ran_before(entry: Entry) -> bool:
