@@ -5,9 +5,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from ..dataclass import dataclass
 from ..errors import NotInCatalogue
 from .artifacts import Artifact, mirrored
 from .wheel_data import TABLE
@@ -21,7 +21,7 @@ INDEX = "https://pypi.org/simple"
 ARCHES: tuple[Arch, ...] = ("amd64", "arm64")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Wheel:
     """One file of a Python package, and which Pythons and architectures it is for."""
 

@@ -10,10 +10,10 @@ import platform
 import re
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from ..config.types.values import Arch
+from ..dataclass import dataclass
 from ..errors import UnsupportedPlatform
 from .host import Host
 from .layout import ANSIBLE_PYTHON
@@ -28,7 +28,7 @@ STORED = ("cpus", "memory", "may_lower_oom_score", "resolv_conf")
 SWAP_SERVICES = frozenset(("zramswap.service", "dphys-swapfile.service", "systemd-zram-setup@.service"))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Facts:
     """The facts that components use."""
 

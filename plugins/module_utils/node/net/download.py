@@ -10,9 +10,9 @@ import http.client
 import os
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
+from ..dataclass import dataclass
 from ..errors import ArtifactTooLarge, ArtifactTruncated, ArtifactUnreachable, DigestMismatch, DiskFull
 from ..machine.disk import explained
 from ..machine.host import CHUNK, Host
@@ -26,7 +26,7 @@ MIB = 1 << 20
 RANGE = re.compile(r"bytes (\d+)-\d+/(\d+|\*)")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Wanted:
     """A file to download: what it is called in messages, and what it must be."""
 

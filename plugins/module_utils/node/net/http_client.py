@@ -12,9 +12,9 @@ import urllib.error
 import urllib.parse
 import urllib.request
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import IO, Any
 
+from ..dataclass import dataclass
 from ..errors import ConfigInvalid, Problem
 from ..machine.clock import Clock, SystemClock
 from .answer import AGENT, ERROR_BODY, MOST, HttpFailure, Response, retry_after, shown
@@ -23,7 +23,7 @@ from .tls import advice_for, distrusts, in_words, tls_context
 LOOPBACK = ("localhost", "127.0.0.0/8", "::1")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Proxies:
     """Proxy URLs; `no` lists hosts, domains and networks that are reached directly."""
 

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from ..catalogue.artifacts import artifacts_of
@@ -14,6 +13,7 @@ from ..config.available import check_available
 from ..config.document import canonical, merge, redact, restore_secrets
 from ..config.parse import parse
 from ..config.types.setting import Purpose
+from ..dataclass import asdict, dataclass, replace
 from ..engine.records.state import Store, store_of
 from ..errors import (
     ConfigInvalid,
@@ -39,7 +39,7 @@ from .checks import check_name, check_secrets, check_token, has_joined
 from .pool_token import is_unneeded, without_placeholder, without_token
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Obtained:
     """A checked configuration, the node that it describes, and where its state is stored."""
 

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
 from ..components.every import COMPONENTS, wanted
 from ..components.newest_program import without_older_program
 from ..config.available import check_available
+from ..dataclass import dataclass, replace
 from ..engine.fetch import Fetcher
 from ..engine.plan import Plan, Step, make_plan, step_key
 from ..engine.prune import clear_staging, discard_new, prune, versions_before
@@ -174,7 +174,7 @@ def converge(
     return run
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Work:
     """What is to be done, and with which credential."""
 

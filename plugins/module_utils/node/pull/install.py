@@ -5,10 +5,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from ..components.every import AFTERWARDS
 from ..config.model import NodeConfig
+from ..dataclass import replace
 from ..engine.prune import prune
 from ..engine.records.state import Store
 from ..engine.restarts import Progress, silent

@@ -8,9 +8,9 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 
 from ..config.sections.pull import PLAYBOOK, Pull
+from ..dataclass import dataclass
 from ..machine.command import TIMED_OUT, Completed, run_shown
 from ..machine.host import Host
 from ..machine.layout import ANSIBLE_DIR, DEFAULT_PLAYBOOK
@@ -40,7 +40,7 @@ def patience_of(asked: float | None) -> float | None:
     return 0 if asked is None and by_ansible_pull() else asked
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Run:
     """One commit to run, and where."""
 

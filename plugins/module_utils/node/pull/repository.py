@@ -9,9 +9,9 @@ git reads secrets from files that only root can read: arguments of a process are
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from urllib.parse import urlsplit
 
+from ..dataclass import dataclass
 from ..machine.command import TIMED_OUT, Completed
 from ..machine.host import Host
 from .errors import CommitRefused, RefMissing, RepositoryUnreachable
@@ -24,7 +24,7 @@ NO_REF = re.compile(r"couldn't find remote ref|not our ref|unadvertised object",
 NOISE = re.compile(r"^(From |remote: (Enumerating|Counting|Compressing|Total)|\s*[*+!-] |hint:|Fetching )")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Access:
     """How to reach a repository, and who may sign its commits. Everything as the configuration has it."""
 

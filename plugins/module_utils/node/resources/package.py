@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
+from ..dataclass import dataclass
 from ..errors import FlexNodeError
 from ..machine.host import Host
 from .base import Change, Drift, Origin, Vault
@@ -40,7 +40,7 @@ class PackageUnusable(FlexNodeError):
     remedy = "run the apt-get command by hand to see more, fix the cause, then run this again"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Package:
     """A package, by the file that it is needed for."""
 

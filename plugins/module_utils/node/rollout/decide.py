@@ -10,9 +10,9 @@ at a time. A change of the fleet's software goes through the rings in order, and
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import TypeVar, Union
 
+from ..dataclass import dataclass, replace
 from ..errors import counted
 from ..machine.clock import iso
 from .record import Holder, Member, Ring, RolledBack, Rollout, Shared
@@ -22,7 +22,7 @@ REGISTER_SECONDS = 60.0  # that a node of a later ring waits after it was regist
 NAMED = 5  # nodes in a message
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Policy:
     """The settings of `upgrade` that decide."""
 
@@ -36,7 +36,7 @@ class Policy:
         return self.rings.index(ring) if ring in self.rings else len(self.rings)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Change:
     """What a node is about to do."""
 
@@ -49,12 +49,12 @@ class Change:
     begun: bool = False  # it was interrupted in the middle
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Take:
     """Begin now."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Wait:
     """Ask again later."""
 
@@ -63,7 +63,7 @@ class Wait:
     seconds: float = 0.0  # at least; 0: unknown
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Stopped:
     """Do not begin, until an administrator decides or the configuration changes."""
 

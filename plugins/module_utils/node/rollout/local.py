@@ -10,9 +10,9 @@ between leaves a slot that the next run finds.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
 from typing import Any
 
+from ..dataclass import asdict, dataclass, replace
 from ..engine.records.state import Phase, Store
 from ..errors import FlexNodeError, StateCorrupt
 from ..machine.clock import stamp
@@ -23,7 +23,7 @@ WAITING, STOPPED, UNKNOWN, HOLDS = "waiting", "stopped", "unknown", "holds"  # s
 DONE, ROLLED_BACK, UNCHANGED = "done", "rolled back", "unchanged"  # outcomes of a slot
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Slot:
     """A slot that this node holds, or was about to take."""
 
@@ -38,7 +38,7 @@ class Slot:
         return Policy(1, max_rolled_back=self.max_rolled_back)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Local:
     """The part `rollout` of state.json."""
 

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
 from typing import Any
 
+from ..dataclass import dataclass, field, replace
 from ..machine.clock import iso, moment
 
 NAMESPACE, NAME, KEY = "kube-system", "flexnode-rollout", "rollout.json"
@@ -20,7 +20,7 @@ SCHEMA = 1
 MOST_ROLLOUTS = 10  # that are remembered; the oldest are forgotten, those that were stopped last
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Member:
     """A node that takes part in rollouts."""
 
@@ -30,7 +30,7 @@ class Member:
     late: bool = False  # it had joined before it was registered: others may still have to register
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Holder:
     """A node that may be down now."""
 
@@ -39,7 +39,7 @@ class Holder:
     what: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Ring:
     """How far a rollout got in one ring."""
 
@@ -47,7 +47,7 @@ class Ring:
     last: float  # when the last of these nodes was Ready with the new software
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class RolledBack:
     """A node that returned to its previous software."""
 
@@ -56,7 +56,7 @@ class RolledBack:
     when: float
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Rollout:
     """One change, on its way through the nodes of a cluster."""
 
@@ -68,7 +68,7 @@ class Rollout:
     resumed: float = 0.0  # by an administrator: rollbacks before that time do not stop it again
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Shared:
     """The whole record."""
 

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 
 from ..config.parse import parse
+from ..dataclass import dataclass, replace
 from ..engine.records.state import Store
 from ..errors import ConfigInvalid, FlexNodeError
 from ..machine.host import Host
@@ -36,7 +36,7 @@ Progress = Callable[[str], None]
 PAUSE = 5.0  # seconds between two questions of a run that waits
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Turn:
     """One change of this node, and the cluster's permission for it."""
 

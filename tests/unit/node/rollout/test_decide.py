@@ -5,10 +5,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
+from ansible_collections.aks.flexnode.plugins.module_utils.node.dataclass import replace
 from ansible_collections.aks.flexnode.plugins.module_utils.node.rollout.decide import (
     REGISTER_SECONDS,
     Change,

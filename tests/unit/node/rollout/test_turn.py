@@ -6,13 +6,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from ansible_collections.aks.flexnode.plugins.module_utils.node.cli import main
 from ansible_collections.aks.flexnode.plugins.module_utils.node.config.parse import parse
+from ansible_collections.aks.flexnode.plugins.module_utils.node.dataclass import replace
 from ansible_collections.aks.flexnode.plugins.module_utils.node.engine.records.state import Store
 from ansible_collections.aks.flexnode.plugins.module_utils.node.errors import (
     ApiUnreachable,

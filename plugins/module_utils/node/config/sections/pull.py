@@ -5,8 +5,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from ...dataclass import dataclass
 from ...secret import Secret
 from ..types.addresses import https_url, pem, repository, source_url
 from ..types.kinds import absolute_path, boolean, choice, either, integer, line, matching, secret, text
@@ -17,7 +16,7 @@ PLAYBOOK = "local.yml"  # as ansible-pull itself expects it
 INDEX = "https://pypi.org/simple"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Pull:
     """ansible-pull of the team's own repository."""
 

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from ...config.model import NodeConfig
+from ...dataclass import dataclass
 from ...engine.restarts import Progress, silent
 from ...errors import ConfigUnreachable
 from ...identity.choice import audience_for, identity_for
@@ -35,7 +35,7 @@ REPORT_EVERY = 60.0
 TRANSIENT = (0, 408, 500, 502, 503, 504)
 
 
-@dataclass(slots=True)
+@dataclass()
 class PoolClient:
     """One pool at Azure Resource Manager, as one identity."""
 
