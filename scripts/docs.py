@@ -11,7 +11,7 @@ import json
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
@@ -45,6 +45,7 @@ from ansible_collections.aks.flexnode.plugins.module_utils.node.config.types.set
     Setting,
     table,
 )
+from ansible_collections.aks.flexnode.plugins.module_utils.node.dataclass import replace  # noqa: E402
 from ansible_collections.aks.flexnode.plugins.module_utils.node.errors import (  # noqa: E402
     FlexNodeError,
     error_classes,

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Any, ClassVar
+
+from .dataclass import dataclass
 
 _SHOWN_AT_MOST = 80
 
@@ -59,7 +60,7 @@ NOT_SET = "not set"
 UNKNOWN_KEY = "unknown key"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Problem:
     """One problem in a document, written so that its parts form sentences.
 

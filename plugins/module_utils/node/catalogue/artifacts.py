@@ -6,9 +6,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
+from ..dataclass import dataclass
 from ..errors import NotInCatalogue, VersionSkew
 from .data import TABLE
 
@@ -33,7 +33,7 @@ UPSTREAM: Mapping[str, str] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Artifact:
     """One file to download; `member` is the binary that is used from an archive with several."""
 

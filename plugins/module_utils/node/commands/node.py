@@ -18,18 +18,15 @@ from ..engine.records.left import forget_left
 from ..engine.records.state import store_of
 from ..engine.run_log import recorded
 from ..errors import ConfigMissing, PreflightFailed, counted
-from ..follow.tick import tick
 from ..machine.host import Host
 from ..machine.program import COMMAND
 from ..operations.obtain import obtain, stored_config
 from ..operations.outcome import Reconciled, run_log_of, taint_warnings
 from ..operations.reconcile import EVERYTHING, reconcile
-from ..procedures.pool.registration import Pool
 from ..secret import Secret
 from ..sources.source import Refused, Source, Stored
 from ..sources.watched import Watched
 from .output import Say, complain, progress, show
-from .pool import machine_left, pool_settings, pool_source
 from .source import has_source, named_source
 
 UNKNOWN_YET = "artifact-unknown"  # the check of versions, which a pool names when it is asked
@@ -39,6 +36,8 @@ def join(options: argparse.Namespace, host: Host) -> int:
     """Fetch the configuration and apply it, until the Node is Ready."""
     if not options.pool:
         return apply(options, host, named_source(options, host))
+    from .pool import pool_settings, pool_source  # most machines belong to no pool
+
     say = progress(host)
     settings, config = pool_settings(options, host)
     # Before the pool is asked: that creates a machine in Azure. The versions are not known yet.
@@ -65,7 +64,7 @@ def apply(
     with held(host, new_operation(), f"{COMMAND} {options.command}"):
         obtained = obtain(host, source, overrides or {}, durable=options.durable)
         say("configuration is valid")
-        if options.command == "join" and not isinstance(source, Pool):
+        if options.command == "join" and not options.pool:
             check_machine(host, obtained.node.config, options.skip, say)
         node = obtained.node
         with recorded(run_log_of(host, node.config, obtained.document, say)) as log:
@@ -74,7 +73,7 @@ def apply(
 
                 log.more(register_machine(obtained, log).actions)
             run = reconcile(obtained, EVERYTHING, retry=options.retry, progress=log)
-    notes = source.notes if isinstance(source, Pool) else ()
+    notes = getattr(source, "notes", ())  # a pool has some
     for warning in (*notes, *obtained.warnings, *run.warnings, *taint_warnings(run)):
         complain(f"warning: {warning}")
     show(result_line(run, host.clock.monotonic() - start))
@@ -136,6 +135,8 @@ def preflight(options: argparse.Namespace, host: Host) -> int:
     named = has_source(options)
     overrides: Mapping[str, Any] = {}
     if options.pool:
+        from .pool import pool_settings, pool_source
+
         settings, config = pool_settings(options, host)
         overrides = settings
         source: Source = pool_source(settings, config, host, lambda _line: None, dry=True)
@@ -149,6 +150,8 @@ def preflight(options: argparse.Namespace, host: Host) -> int:
 
 def poll(options: argparse.Namespace, host: Host) -> int:
     """Exit status 3: there is a new configuration, and it was refused or failed."""
+    from ..follow.tick import tick
+
     return tick(host, show, show, hand_over=options.hand_over, drift=options.drift)
 
 
@@ -156,6 +159,7 @@ def unbootstrap(options: argparse.Namespace, host: Host) -> int:
     """Leave the cluster and restore the host; exit status 1: something could not be removed."""
     from ..operations.leave import leave  # not needed by any other command
     from ..procedures.arc.departure import leave_azure
+    from .pool import machine_left
 
     say = progress(host)
     token = Secret(sys.stdin.readline().strip()) if options.access_token_stdin else None

@@ -8,8 +8,8 @@ from __future__ import annotations
 import argparse
 import json
 import re
-from dataclasses import dataclass
 
+from ..dataclass import dataclass
 from ..engine.records.state import Phase, Store, store_of
 from ..machine.host import Host
 from ..machine.layout import POLL_TIMER
@@ -19,7 +19,7 @@ from .output import show
 HEALTHY, NOT_WORKING, NOT_FOLLOWING = 0, 3, 4  # exit statuses
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Health:
     """The health of a node in one word, with the reason."""
 

@@ -6,9 +6,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
+from ..dataclass import dataclass
 from .document import merge
 from .early import early_form
 from .model import AZURE_METHODS
@@ -16,7 +16,7 @@ from .types.kinds import boolean
 from .types.setting import Refused
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Choices:
     """The credentials of a document: the methods that it names, and the credentials that it has."""
 

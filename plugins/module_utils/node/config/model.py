@@ -6,10 +6,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from ipaddress import IPv4Address
 from typing import Any
 
+from ..dataclass import dataclass
 from ..errors import NOT_SET, ConfigInvalid, Problem
 from ..secret import Secret
 from .sections.azure import Azure
@@ -26,7 +26,7 @@ AZURE_METHODS = KUBELET_METHODS[1:]
 AKS_DNS = IPv4Address("10.0.0.10")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class KubernetesAuth:
     """How the kubelet authenticates; `method` is resolved from what is present."""
 
@@ -42,7 +42,7 @@ class KubernetesAuth:
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class AzureAuth:
     """How the node authenticates to Azure; None: it does not."""
 
@@ -51,7 +51,7 @@ class AzureAuth:
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class DriftPolicy:
     """What is done when the machine differs from its configuration."""
 
@@ -61,7 +61,7 @@ class DriftPolicy:
     interval: int = setting("interval", integer(30, 86400), "Seconds between full checks.", default=150)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class UpgradePolicy:
     """How updates are rolled out."""
 
@@ -90,7 +90,7 @@ class UpgradePolicy:
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Pull:
     """ansible-pull of the team's own repository."""
 
@@ -110,7 +110,7 @@ class Pull:
 _task_files = list_of(matching("an absolute path of a YAML file of tasks", r"/[^\x00-\x1f]+\.ya?ml"))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Hooks:
     """Task files of the team that playbooks include around the roles."""
 
@@ -118,7 +118,7 @@ class Hooks:
     after: tuple[str, ...] = setting("after", _task_files, "Run after the last role.", default=())
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class KubeletOverrides:
     """Settings of the kubelet's own configuration file."""
 
@@ -130,7 +130,7 @@ class KubeletOverrides:
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class NodeConfig:
     """One machine's configuration, checked and complete."""
 

@@ -6,10 +6,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from posixpath import dirname
 from typing import Any
 
+from ..dataclass import replace
 from ..errors import NOT_SET, UNKNOWN_KEY, ConfigInvalid, Problem
 from .auth import azure_method, kubelet_method
 from .early import early_form

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from itertools import combinations
 from posixpath import dirname
 
+from ..dataclass import dataclass
 from ..errors import NOT_SET, Problem, shown
 from .auth import azure_method, contradictions, kubelet_credential, missing_credentials
 from .model import NodeConfig
@@ -23,7 +23,7 @@ from .types.setting import Purpose
 Check = Callable[[NodeConfig], Iterator[Problem]]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Rule:
     """A check, and the parts of the document it reads: it is skipped while one of those is wrong."""
 

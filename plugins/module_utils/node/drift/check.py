@@ -11,7 +11,6 @@ and the apply service, which sees all, makes the check again.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from os.path import basename
 from typing import Any
 
@@ -22,6 +21,7 @@ from ..components.newest_program import ALTERED, altered_program, without_older_
 from ..components.services import SERVICES
 from ..config.model import NodeConfig
 from ..config.parse import parse
+from ..dataclass import dataclass
 from ..engine.plan import make_plan
 from ..engine.records.state import Store
 from ..errors import FlexNodeError
@@ -39,7 +39,7 @@ from .record import FOUND, REPAIR, REPORT, DriftRecord, Finding
 OF_THE_NODE = ("label:", "taint:")  # items at the API server
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Drift:
     """The result of a check: the record as it is now, and whether a repair is needed."""
 
@@ -53,7 +53,7 @@ class Drift:
         return [item.what for item in self.record.items if item.item in self.repairs]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Seen:
     """Everything that differs; and kinds of items that could not be looked at."""
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 import calendar
 import time
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
 from typing import Any
 
+from ..dataclass import dataclass, replace
 from ..engine.records.state import Store
 from ..errors import StateCorrupt
 from ..sources.watched import LONGEST, pausing
@@ -22,7 +22,7 @@ REPAIR, RESTART, REPORT = "repair", "restart", "report"  # classes
 FOUND, REPAIRED, CONTENDED, REPORTED = "found", "repaired", "contended", "reported"  # states
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Finding:
     """An item that differs now."""
 
@@ -31,7 +31,7 @@ class Finding:
     what: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Item:
     """An item that differed, and what became of it."""
 
@@ -68,7 +68,7 @@ class Item:
         return tuple(moment for moment in self.returns if 0 <= now - moment < WINDOW)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Failure:
     """The last repair failed; it is not tried again at once."""
 
@@ -78,7 +78,7 @@ class Failure:
     retry_at: float
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class DriftRecord:
     """All items; empty: the machine is as configured, and has been for ten minutes."""
 

@@ -10,8 +10,8 @@ import fcntl
 import json
 import os
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
 
+from ..dataclass import asdict, dataclass
 from ..errors import LeaseHeld
 from ..machine.host import Host
 from ..machine.layout import RUN_DIR  # a reboot ends every operation, and clears /run
@@ -20,7 +20,7 @@ GAP = 10.0  # seconds between the calls of one operation, in which no other oper
 PATIENCE = 30.0  # more than GAP: the run after an abandoned one waits that long, then proceeds
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Lease:
     """The operation that may change this machine, and until when."""
 

@@ -6,9 +6,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import ClassVar
 
+from ..dataclass import dataclass
 from ..machine.host import Host
 from ..resources.base import HIDDEN, Change, Drift, Origin, Resource, Vault, key_of
 from ..resources.kinds import KINDS, NAMED
@@ -18,7 +18,7 @@ from .records.journal import Entry, Journal
 KEPT = frozenset(("tree", "program"))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Orphan:
     """An item of the journal that no component contains. Applying it restores its original state."""
 
@@ -80,7 +80,7 @@ class Orphan:
         return [] if origin["kind"] == "unit" else KINDS[origin["kind"]].restore(host, name, origin, vault)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Orphans:
     """All items that are no longer in the configuration, by what happens to them."""
 

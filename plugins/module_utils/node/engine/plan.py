@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
 
+from ..dataclass import dataclass, field, replace
 from ..machine.host import Host
 from ..resources.base import Change, Item, Ownership, Resource, key_of
 from ..resources.paths import Directory
@@ -19,7 +19,7 @@ from .orphans import Orphan, find_orphans
 from .records.state import Store
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Step:
     """One item that differs, and how."""
 
@@ -32,7 +32,7 @@ def step_key(step: Step) -> str:
     return step.resource.key if isinstance(step.resource, Orphan) else key_of(step.resource)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Plan:
     """All differences between the machine and its configuration, in the order in which they are applied."""
 

@@ -6,8 +6,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
+from ..dataclass import dataclass
 from ..errors import FlexNodeError
 from ..machine.host import Host
 from ..machine.layout import (
@@ -40,7 +40,7 @@ TAKES_UP = (
 )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Restored:
     """The result for one item of the journal."""
 

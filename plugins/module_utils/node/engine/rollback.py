@@ -6,8 +6,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 
+from ..dataclass import replace
 from ..errors import FlexNodeError
 from ..machine.host import Host
 from ..machine.layout import UNIT_DIR

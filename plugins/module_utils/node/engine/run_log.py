@@ -8,8 +8,8 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 
+from ..dataclass import dataclass, field
 from ..errors import FlexNodeError
 from ..machine.clock import stamp
 from ..machine.host import Host
@@ -25,7 +25,7 @@ SHORT = 0.05  # seconds: the duration of a shorter change says nothing
 SECRET = "<secret>"  # noqa: S105 - what is shown instead of one
 
 
-@dataclass(slots=True)
+@dataclass()
 class RunLog:
     """Receives the progress of a run. A step ends where the next one begins.
 

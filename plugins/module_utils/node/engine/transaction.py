@@ -8,10 +8,10 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Protocol
 
+from ..dataclass import dataclass, field, replace
 from ..errors import ApiUnreachable, FlexNodeError, counted
 from ..machine.host import Host
 from ..machine.layout import UNIT_DIR
@@ -41,7 +41,7 @@ class Gate(Protocol):
     def pass_(self, host: Host) -> None: ...
 
 
-@dataclass(slots=True)
+@dataclass()
 class Timings:
     """Seconds spent in each part of a run."""
 
@@ -76,7 +76,7 @@ def nothing() -> None:
     """The default of what happens around a change."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Around:
     """What happens around a change, and what is recorded of it."""
 

@@ -6,11 +6,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from typing import Any
 
 from ..config.document import merge
 from ..config.parse import parse
+from ..dataclass import replace
 from ..engine.records.record import Record
 from ..engine.records.state import Store
 from ..engine.run_log import note_failure

@@ -12,10 +12,10 @@ import enum
 import json
 import urllib.parse
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 from ..config.document import canonical, carry_secrets, loads, merge
+from ..dataclass import replace
 from ..engine.records.state import Store
 from ..errors import ConfigUnreachable, FlexNodeError
 from ..machine.host import Host

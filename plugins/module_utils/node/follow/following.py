@@ -6,10 +6,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from typing import Any
 
 from ..config.document import loads
+from ..dataclass import replace
 from ..engine.records.left import record_left
 from ..engine.records.state import Store, store_of
 from ..engine.run_log import note_failure

@@ -11,9 +11,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
 from typing import Any
 
+from ..dataclass import dataclass, replace
 from ..engine.lease import held, new_operation
 from ..engine.records.state import Store
 from ..errors import ApiUnreachable, ConfigMissing, ConfigUnreachable, FlexNodeError, LeaseHeld
@@ -43,7 +43,7 @@ HEAL_PAUSE = 300.0  # seconds until a new certificate is requested again
 AT_ONCE = "at-once"  # azure.machines.apply
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Found:
     """What a poll found, and what to do about it."""
 

@@ -6,8 +6,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 
+from ..dataclass import replace
 from ..engine.lease import held, new_operation
 from ..engine.records.state import Store
 from ..errors import StateCorrupt

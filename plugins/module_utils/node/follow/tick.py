@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from dataclasses import replace
 
+from ..dataclass import replace
 from ..engine.lease import held, new_operation
 from ..engine.records.state import Phase, Store, store_of
 from ..errors import ConfigMissing, ConfigUnreachable, FlexNodeError, LeaseHeld, StateCorrupt

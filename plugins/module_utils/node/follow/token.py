@@ -12,8 +12,8 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
-from dataclasses import dataclass
 
+from ..dataclass import dataclass
 from ..engine.records.state import Store
 from ..errors import ConfigMissing, FlexNodeError
 from ..identity.cache import DIRECTORY, Cached, private_file
@@ -24,7 +24,7 @@ from ..secret import Secret
 FILE = f"{DIRECTORY}/poll"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class PollingToken:
     """A token for Azure Resource Manager."""
 

@@ -11,8 +11,8 @@ import json
 import re
 import ssl
 import uuid
-from dataclasses import dataclass
 
+from ..dataclass import dataclass
 from ..machine.host import Host
 from .errors import CredentialUnusable
 
@@ -22,7 +22,7 @@ LIFETIME = 600
 _CERTIFICATE = re.compile(r"-----BEGIN CERTIFICATE-----.+?-----END CERTIFICATE-----", re.DOTALL)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class CertificateFile:
     """One PEM file with an RSA key and its certificate. openssl reads the key from the file."""
 

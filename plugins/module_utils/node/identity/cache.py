@@ -12,8 +12,8 @@ import os
 import queue
 import stat
 import threading
-from dataclasses import dataclass
 
+from ..dataclass import dataclass
 from ..errors import FlexNodeError
 from ..machine.host import Host
 from ..machine.layout import RUN_DIR  # a tmpfs: no token is written to disk, and a reboot removes them all
@@ -27,7 +27,7 @@ MOST = 64 << 10
 HURRY_SECONDS = 8.0  # limit of a whole refresh, with DNS and connections, while the cached token is valid
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Kept:
     """A cached token: its lifetime, and when it started by two clocks."""
 

@@ -11,8 +11,8 @@ import socket
 import threading
 import urllib.parse
 from collections.abc import Mapping
-from dataclasses import dataclass
 
+from ..dataclass import dataclass
 from ..net.answer import Headers
 
 MOST = 256 << 10
@@ -22,7 +22,7 @@ class NoAnswer(Exception):
     """No answer, or not in time; the text says which."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Reply:
     """An answer of any status. Header names are case-insensitive."""
 

@@ -9,9 +9,9 @@ import hashlib
 import re
 import urllib.parse
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Protocol
 
+from ..dataclass import dataclass
 from ..machine.host import Host
 from ..net.answer import HttpFailure
 from ..net.http_client import HttpClient
@@ -49,7 +49,7 @@ class Proof(Protocol):
         """The fields of the token request; used nowhere else."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class SecretText:
     """A secret of the configuration."""
 
@@ -64,7 +64,7 @@ class SecretText:
         return {"client_secret": self.secret.reveal()}
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class SecretFile:
     """A secret in a file on the machine; read each time, so that it can be replaced."""
 

@@ -10,10 +10,10 @@ import email.utils
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import datetime, timezone
 from typing import Any, Protocol
 
+from ..dataclass import dataclass
 from ..machine.clock import Clock
 from ..net.answer import Headers
 from ..secret import Secret
@@ -26,7 +26,7 @@ LONGEST = 86400.0  # Azure's tokens are valid for a day at most: a longer lifeti
 EXEC_API = "client.authentication.k8s.io/v1"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class AccessToken:
     """A token. Times are by this machine's clock, even if it is wrong: the kubelet reads the same clock."""
 
@@ -35,7 +35,7 @@ class AccessToken:
     refresh_on: float  # when it should be renewed
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Issued:
     """The answer of a source: the token, and for how many seconds from now it is valid."""
 

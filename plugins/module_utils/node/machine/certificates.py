@@ -10,13 +10,14 @@ import binascii
 import calendar
 import re
 import time
-from dataclasses import dataclass
+
+from ..dataclass import dataclass
 
 _PEM = re.compile(rb"-----BEGIN CERTIFICATE-----(.+?)-----END CERTIFICATE-----", re.DOTALL)
 _SEQUENCE, _VERSION, _UTC_TIME = 0x30, 0xA0, 0x17
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Validity:
     """Seconds since the epoch."""
 

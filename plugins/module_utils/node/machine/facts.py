@@ -8,10 +8,10 @@ from __future__ import annotations
 import os
 import platform
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from ..config.types.values import Arch
+from ..dataclass import dataclass
 from ..errors import UnsupportedPlatform
 from .host import Host
 
@@ -25,7 +25,7 @@ STORED = ("cpus", "memory", "may_lower_oom_score", "resolv_conf")
 SWAP_SERVICES = frozenset(("zramswap.service", "dphys-swapfile.service", "systemd-zram-setup@.service"))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Facts:
     """The facts that components use."""
 

@@ -12,9 +12,9 @@ import os
 import re
 import stat
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from ..dataclass import dataclass
 from ..errors import CommandFailed, NotRoot
 from .clock import Clock, SystemClock
 from .disk import copy, discard, explained, free_space, sync_below, sync_names
@@ -26,7 +26,7 @@ CHUNK = 1 << 20
 TEMPORARY = re.compile(r"\.(.+)\.[0-9a-f]{12}")  # as `_beside` names them
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class PathState:
     """What exists at a path; links are not followed."""
 

@@ -12,7 +12,8 @@ from __future__ import annotations
 import errno
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
+
+from ..dataclass import dataclass
 
 DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
 # These concern one file: it is a mount point, or immutable. The rest of the tree can still be removed.
@@ -51,7 +52,7 @@ def empty_directory(
         os.close(walk.directory)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Level:
     """A directory on the way down. `mounted` and `keep` are paths relative to it."""
 

@@ -6,8 +6,9 @@
 from __future__ import annotations
 
 import urllib.parse
-from dataclasses import dataclass
 from typing import Any, Protocol
+
+from ..dataclass import dataclass
 
 RETRIED = frozenset((408, 425, 429, 500, 502, 503, 504))
 AGENT = "aks-flex-node"
@@ -44,7 +45,7 @@ class HttpFailure(Exception):
         self.final = final or tls or (status != 0 and status not in RETRIED)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Response:
     """An answer with its body."""
 

@@ -10,14 +10,15 @@ import http.client
 import os
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
+from ..dataclass import dataclass
 from ..errors import ArtifactTooLarge, ArtifactTruncated, ArtifactUnreachable, DigestMismatch, DiskFull
 from ..machine.disk import explained
 from ..machine.host import CHUNK, Host
 from .answer import HttpFailure, shown
-from .http_client import HttpClient, spread
+from .http_client import HttpClient
+from .retries import spread
 
 ATTEMPTS = 4  # in a row that bring less than CHUNK bytes
 FIRST_PAUSE, LONGEST_PAUSE = 1.0, 30.0  # seconds, doubled after each of them
@@ -26,7 +27,7 @@ MIB = 1 << 20
 RANGE = re.compile(r"bytes (\d+)-\d+/(\d+|\*)")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Wanted:
     """A file to download: what it is called in messages, and what it must be."""
 

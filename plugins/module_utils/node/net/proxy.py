@@ -8,7 +8,7 @@ from __future__ import annotations
 import urllib.parse
 
 from ..config.model import NodeConfig
-from .http_client import Proxies
+from .proxies import Proxies
 
 ALWAYS_DIRECT = ("localhost", "127.0.0.0/8", "::1", ".svc", ".cluster.local", "169.254.169.254")
 

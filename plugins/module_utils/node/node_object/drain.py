@@ -6,9 +6,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from ..dataclass import dataclass, field
 from ..errors import FlexNodeError, Forbidden
 from ..machine.clock import Clock
 from ..net.kube import KubeClient
@@ -29,7 +29,7 @@ class EvictionApi(Protocol):
     def evict(self, namespace: str, name: str) -> str: ...
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Drained:
     """How a drain ended: the pods that are still there, each with the reason."""
 

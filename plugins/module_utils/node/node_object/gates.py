@@ -10,8 +10,8 @@ kubelet died, and systemd calls a kubelet active that exits a second later.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
 
+from ..dataclass import dataclass, field
 from ..errors import (
     ApiUnreachable,
     FlexNodeError,
@@ -35,7 +35,7 @@ AFTER_CUT = 30.0  # seconds in which a kubelet reports, after the API server can
 TOO_MANY_STARTS = 3  # a unit that was restarted this often within one gate will not stay up
 
 
-@dataclass(slots=True)
+@dataclass()
 class Pause:
     """Waits between two questions: short ones first, so that a quick node is not kept waiting."""
 
@@ -48,7 +48,7 @@ class Pause:
         self.seconds = min(self.seconds * SLOWER, LONGEST_PAUSE)
 
 
-@dataclass(slots=True)
+@dataclass()
 class Starts:
     """Counts how often systemd restarts units from now on."""
 
@@ -64,7 +64,7 @@ class Starts:
         return next(restarted, "")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class UnitsActive:
     """systemd reports the units as active."""
 
@@ -94,7 +94,7 @@ class UnitsActive:
             seen = processes(host, self.units)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class NodeReady:
     """The API server reports the Node as Ready, as its kubelet reported it since all units have started.
 

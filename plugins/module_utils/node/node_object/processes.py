@@ -5,13 +5,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from ..dataclass import dataclass
 from ..machine.host import Host
 from ..resources.units import unit_states
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Process:
     """The main process of a unit."""
 

@@ -6,9 +6,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from http import HTTPStatus
 
+from ..dataclass import dataclass
 from ..errors import FlexNodeError
 from ..net.kube import KubeClient
 
@@ -18,7 +18,7 @@ APPROVAL = "system:certificates.k8s.io:certificatesigningrequests:nodeclient"
 KUBELET = "system:node"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Act:
     """Something that the identity does, and the built-in ClusterRole that allows it."""
 

@@ -5,19 +5,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-
 from ..components.exec_plugin import identity_method, uses_tokens
 from ..components.kubelet import kubelet_identity
 from ..components.labels import node_name
 from ..config.model import NodeConfig
+from ..dataclass import dataclass, field
 from ..identity.choice import kubernetes_token
 from ..machine.facts import hostname
 from ..machine.host import Host, PathState
 from ..net.kube import Json, KubeClient
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class ThisNode:
     """The node that a configuration describes, on this machine."""
 

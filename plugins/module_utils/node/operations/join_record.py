@@ -6,9 +6,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 
 from ..components.every import COMPONENTS
+from ..dataclass import dataclass, replace
 from ..drift.record import DriftRecord
 from ..engine.records.left import forget_left
 from ..engine.records.record import Record, Stage
@@ -25,7 +25,7 @@ from .pool_token import retire_token
 from .update import versions
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class JoinRecord:
     """One run that starts the kubelet."""
 

@@ -6,12 +6,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from typing import Optional
 
 from ..config.model import NodeConfig
 from ..config.parse import parse
 from ..config.types.setting import Purpose
+from ..dataclass import dataclass, field
 from ..drift.record import DriftRecord
 from ..engine.prune import clear_staging
 from ..engine.records.journal import Entry
@@ -56,7 +56,7 @@ def nothing_in_azure(_config: NodeConfig | None) -> list[str]:
     return []
 
 
-@dataclass(slots=True)
+@dataclass()
 class Left:
     """What was done, and what could not be removed."""
 

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from ..catalogue.artifacts import artifacts_of
@@ -14,6 +13,7 @@ from ..config.available import check_available
 from ..config.document import canonical, merge, redact, restore_secrets
 from ..config.parse import parse
 from ..config.types.setting import Purpose
+from ..dataclass import asdict, dataclass, replace
 from ..engine.records.state import Store, store_of
 from ..errors import (
     ConfigInvalid,
@@ -31,7 +31,6 @@ from ..net.proxy import proxies
 from ..node_object.this_node import ThisNode
 from ..secret import REDACTED
 from ..sources.followed import watched_source, with_resource
-from ..sources.machines import machine_name
 from ..sources.source import Source, Stored
 from ..sources.watched import Watched
 from ..status.publish import publish
@@ -39,7 +38,7 @@ from .checks import check_name, check_secrets, check_token, has_joined
 from .pool_token import is_unneeded, without_placeholder, without_token
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Obtained:
     """A checked configuration, the node that it describes, and where its state is stored."""
 
@@ -120,6 +119,8 @@ def obtain(
             raise ConfigInvalid([Problem("paths.dataDir", shown(config.paths.data_dir), accepted, hint)])
         node, store = ThisNode.of(host, config), store_of(host, config.paths.data_dir)
         if config.azure.target_agent_pool_name:
+            from ..sources.machines import machine_name
+
             machine_name(node.name)
         if is_unneeded(node, store):
             document = without_token(document)

@@ -6,13 +6,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
 from ..config.document import secrets_of
 from ..config.model import NodeConfig
 from ..config.types.setting import table
+from ..dataclass import dataclass, field
 from ..engine.plan import Plan
 from ..engine.restarts import Progress, silent
 from ..engine.run_log import RunLog
@@ -23,7 +23,7 @@ from ..machine.host import Host
 OF_THE_JOIN = ("azure.bootstrapToken",)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Outcome:
     """joined, updated, repaired or unchanged; and which settings changed."""
 
@@ -38,7 +38,7 @@ class Outcome:
         return f"{self.kind} ({detail})" if detail and self.kind != "joined" else self.kind
 
 
-@dataclass(slots=True)
+@dataclass()
 class Reconciled:
     """What a run did, or would do."""
 

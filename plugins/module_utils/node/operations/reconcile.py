@@ -7,14 +7,13 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..components.every import COMPONENTS, wanted
 from ..components.newest_program import without_older_program
 from ..config.available import check_available
 from ..config.model import NodeConfig
-from ..engine.fetch import Fetcher
+from ..dataclass import dataclass, replace
 from ..engine.plan import Plan, Step, make_plan, step_key
 from ..engine.prune import clear_staging, discard_new, prune, versions_before
 from ..engine.records.checked import note_checked
@@ -28,14 +27,12 @@ from ..errors import FlexNodeError
 from ..machine.facts import Facts, check_platform, gather
 from ..machine.host import Host
 from ..machine.layout import KUBELET
-from ..net.http_client import HttpClient
 from ..net.proxy import proxies
 from ..node_object.certificate import rejected_certificate
 from ..node_object.conditions import summary
 from ..node_object.gates import NodeReady, UnitsActive
 from ..node_object.labels import update_labels
 from ..node_object.taints import taint_changes
-from ..procedures.admin_conf import fetch_admin_conf
 from ..resources.admin_conf import AdminConf
 from ..resources.retired import Retired
 from ..resources.units import Unit
@@ -47,6 +44,9 @@ from .other_owners import check_foreign
 from .outcome import Reconciled, outcome_of, run_log_of
 from .refusal import check_blocked, finish_previous, reason_for, settle_previous
 from .update import check_downgrade, drain_first, drains, end_drain, present_node
+
+if TYPE_CHECKING:
+    from ..engine.fetch import Fetcher
 
 EVERYTHING = tuple(COMPONENTS)
 # A change of these decides over Ready, also without a restart: the kubelet has to report after it.
@@ -155,7 +155,7 @@ def converge(
     return run
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Work:
     """What is to be done, and with which credential."""
 
@@ -224,6 +224,8 @@ def check_before_apply(work: Work, obtained: Obtained, applied: Mapping[str, Any
     node, store = obtained.node, obtained.store
     check_secrets(obtained.document, store)
     if any(isinstance(step.resource, AdminConf) for step in work.plan.steps):
+        from ..procedures.admin_conf import fetch_admin_conf
+
         fetch_admin_conf(node.config, node.host)
     try:
         if work.runs_node and (applied is None or work.plan.installs("kubelet")):
@@ -256,8 +258,7 @@ def apply(
     if plan.changed:
         if record:
             record.begin()
-        # Creating a client loads the system's CAs, which is slow: only if there is something to fetch.
-        stager = Fetcher(host, download_client(node.config, host), store.cache) if plan.trees else None
+        stager = fetcher(node.config, host, store) if plan.trees else None
         execute(plan, host, store, stager, gates, timings=timings, progress=progress, around=around)
     else:
         around.starting()
@@ -336,7 +337,12 @@ def tidy(plan: Plan, host: Host, store: Store) -> None:
         clear_staging(host)
 
 
-def download_client(config: NodeConfig, host: Host) -> HttpClient:
-    """The client for artifacts: the mirror's CA and the site's proxy."""
+def fetcher(config: NodeConfig, host: Host, store: Store) -> Fetcher:
+    """Fetches artifacts: with the mirror's CA, and through the site's proxy."""
+    # Importing the HTTP client and loading the system's CAs is slow: only if there is something to fetch.
+    from ..engine.fetch import Fetcher
+    from ..net.http_client import HttpClient
+
     ca = config.mirror.ca_cert
-    return HttpClient(ca_pem=ca.pem if ca else "", proxies=proxies(config), clock=host.clock)
+    client = HttpClient(ca_pem=ca.pem if ca else "", proxies=proxies(config), clock=host.clock)
+    return Fetcher(host, client, store.cache)

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 from ..components.services import SERVICES
 from ..config.document import canonical
 from ..config.parse import parse
+from ..dataclass import replace
 from ..engine.leftovers import clear_leftovers
 from ..engine.prune import discard_new
 from ..engine.records.record import Record, Stage

@@ -11,8 +11,8 @@ remove those of one.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
+from ..dataclass import dataclass
 from ..engine.records.journal import Entry
 from ..machine.host import Host
 from ..machine.layout import CONTAINERD
@@ -27,7 +27,7 @@ TASKS = "/run/containerd/io.containerd.runtime.v2.task"  # a directory per names
 KUBERNETES = ("ctr", "-n", OURS)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class RuntimeUsers:
     """Who uses containerd beside Kubernetes."""
 

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from ..config.available import check_available, polls_resource
@@ -14,6 +13,7 @@ from ..config.document import canonical, merge, placeholders, restore_secrets
 from ..config.model import NodeConfig
 from ..config.parse import parse
 from ..config.types.setting import Purpose
+from ..dataclass import dataclass
 from ..engine.records.state import store_of
 from ..errors import ConfigInvalid, FlexNodeError, NotAvailable, Problem
 from ..machine.host import Host
@@ -25,7 +25,7 @@ from .finding import Finding, error
 DEFAULTS: Mapping[str, Any] = {"kubernetes": {"version": "1.34.0"}}
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Read:
     """A document and its problems; without a `config` it can't be used."""
 

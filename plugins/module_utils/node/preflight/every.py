@@ -6,8 +6,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 
+from ..dataclass import dataclass
 from ..errors import ConfigInvalid, Problem, shown
 from .checks import machine as check_machine
 from .checks import network as check_network
@@ -20,7 +20,7 @@ from .seen import Situation
 DOCUMENT = ("configuration", "configuration-source", "not-available", "token-format")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Check:
     """A check of the probe results, and the ids of its findings."""
 

@@ -6,9 +6,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass
 from typing import Any, Literal, Union
 
+from ..dataclass import asdict, dataclass
 from ..errors import PreflightFailed
 
 Severity = Literal["error", "warning"]
@@ -16,7 +16,7 @@ Stage = Literal["host", "connectivity", "all"]
 NOT_CHECKED = "NOT CHECKED"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Finding:
     """One problem: what was found, why it matters, and the command that fixes it."""
 
@@ -31,7 +31,7 @@ class Finding:
         return asdict(self)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Unchecked:
     """A check that could not run, and why; it must not look like a pass."""
 
@@ -57,7 +57,7 @@ def warning(id_: str, found: str, why: str, fix: str) -> Finding:
     return Finding(id_, "warning", found, why, fix)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Report:
     """The result of one preflight run for a machine."""
 

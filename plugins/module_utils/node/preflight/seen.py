@@ -6,16 +6,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from ..config.model import NodeConfig
 from ..config.types.addresses import Address, Network
+from ..dataclass import dataclass
 from ..identity.choice import Purpose
 from ..node_object.rights import Act
 from .azure_roles import Grant
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Disk:
     """The file system of a directory of the node."""
 
@@ -29,7 +29,7 @@ class Disk:
     noexec: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Listener:
     """A TCP port with a listening process."""
 
@@ -40,7 +40,7 @@ class Listener:
     pid: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Swap:
     """A swap area, in bytes."""
 
@@ -48,7 +48,7 @@ class Swap:
     used: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Link:
     """A network to which this machine is attached."""
 
@@ -56,7 +56,7 @@ class Link:
     network: Network
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Machine:
     """The machine, as read from its files."""
 
@@ -91,7 +91,7 @@ class Machine:
     disks: tuple[Disk, ...] | None = None  # None: a file system did not answer in time
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class ApiAnswer:
     """One connection to the API server; `failed` names the first step that failed."""
 
@@ -105,7 +105,7 @@ class ApiAnswer:
     skew: float | None = None  # seconds by which this machine's clock is ahead
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Source:
     """One URL that is downloaded from, and its answer."""
 
@@ -118,7 +118,7 @@ class Source:
     skew: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Access:
     """One Azure identity of the machine; `failure` is set if it got no token."""
 
@@ -133,7 +133,7 @@ class Access:
     not_accepted: str = ""  # the answer of an API server that does not accept the identity
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Reached:
     """The results of the network probes; None: not probed."""
 
@@ -146,7 +146,7 @@ class Reached:
     access_waits_for: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Situation:
     """Everything that a check may read."""
 

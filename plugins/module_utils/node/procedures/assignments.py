@@ -8,8 +8,8 @@ from __future__ import annotations
 import json
 import urllib.parse
 import uuid
-from dataclasses import dataclass
 
+from ..dataclass import dataclass
 from ..net.answer import HttpFailure
 from ..net.http_client import HttpClient
 from ..secret import Secret
@@ -27,7 +27,7 @@ def name_of(scope: str, principal_id: str, role_id: str) -> str:
     return str(uuid.uuid5(NAMES, "\n".join((scope.rstrip("/"), principal_id, role_id)).lower()))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Assignment:
     """A role assignment that this collection created."""
 

@@ -5,9 +5,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
 
+from ..dataclass import dataclass
 from ..errors import FileUnusable
 from ..machine.host import Host
 from ..machine.layout import RUN_DIR
@@ -19,7 +19,7 @@ STAGED = f"{RUN_DIR}/admin.conf"  # between fetching it and placing it; a reboot
 HEADER = "# aks-flex-node (writeAdminConf): admin credential of "
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class AdminConf:
     """The file. Its first line names the cluster: another cluster or CA needs another credential."""
 

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any, ClassVar, Protocol
 
+from ..dataclass import dataclass, field
 from ..machine.host import Host
 
 Origin = Mapping[str, Any]  # the original state of an item: JSON, in the format of its kind
@@ -24,7 +24,7 @@ class Drift(enum.Enum):
     REPORT = "report"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Change:
     """One difference, in words and as before/after."""
 
@@ -33,7 +33,7 @@ class Change:
     after: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Ownership:
     """The components of a plan, and which of them contain which item (by its key)."""
 

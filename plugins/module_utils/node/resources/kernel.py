@@ -6,9 +6,9 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import ClassVar
 
+from ..dataclass import dataclass
 from ..errors import ForeignPath, KernelLacks
 from ..machine.host import Host, unescaped
 from ..machine.links import real_path
@@ -20,7 +20,7 @@ FSTAB_NOTE = "# off for Kubernetes (aks-flex-node): "
 SWAP_LINE = re.compile(r"^\s*[^#\s]\S*\s+\S+\s+swap(\s|$)")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class KernelModule:
     """A kernel module, loaded or built in. At boot it is loaded by a file in /etc/modules-load.d."""
 
@@ -88,7 +88,7 @@ def provided(host: Host, module: str) -> bool:
     return False
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Sysctl:
     """A kernel setting as it is now. At boot it is set by a file in /etc/sysctl.d."""
 
@@ -154,7 +154,7 @@ def sysctl_path(setting: str) -> str:
     return "/proc/sys/" + setting.replace(".", "/")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class SwapOff:
     """No active swap."""
 
@@ -213,7 +213,7 @@ def active_swap(host: Host) -> list[tuple[str, str]]:
     return [(unescaped(row[0]), row[4]) for row in rows if len(row) >= 5]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class FstabSwap:
     """No swap in fstab: swap lines are commented out with a note, all other lines stay."""
 

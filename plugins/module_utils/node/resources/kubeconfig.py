@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass
 from typing import ClassVar
 
+from ..dataclass import dataclass
 from ..machine.host import Host
 from .base import Change, Drift, Origin, Vault
 from .paths import capture_path, path_mark, restore_path
@@ -17,7 +17,7 @@ from .paths import capture_path, path_mark, restore_path
 MODE = 0o600  # as the kubelet writes it
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Kubeconfig:
     """The API server URL of a kubelet that has joined.
 

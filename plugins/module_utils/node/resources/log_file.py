@@ -6,9 +6,9 @@
 from __future__ import annotations
 
 import posixpath
-from dataclasses import dataclass
 from typing import ClassVar
 
+from ..dataclass import dataclass
 from ..machine.host import Host, PathState
 from .base import Change, Drift, Origin, Vault
 from .paths import access, capture_path, path_mark, restore_path
@@ -19,7 +19,7 @@ FILES = 5  # with the present one
 HEADER = b"# What aks-flex-node did on this machine. Rotated by itself, removed by unbootstrap.\n"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class LogFile:
     """A file to which runs append. Its header tells it from a log of another program with the same name."""
 

@@ -7,16 +7,16 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from ..dataclass import dataclass
 from ..errors import ForeignPath
 from ..machine.host import Host, PathState
 from ..machine.links import empty_behind, real_path
 from .base import HIDDEN, Change, Drift, Origin, Vault
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class File:
     """A file that is managed as a whole: content, mode and owner."""
 
@@ -88,7 +88,7 @@ class File:
         return header + (HIDDEN + "\n" if hidden else content or "")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Link:
     """A symbolic link: switches versions, enables or masks a unit."""
 
@@ -143,7 +143,7 @@ class Link:
         return restore_path(host, name, origin, vault)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Directory:
     """A directory; with `ours` its content is removed at unbootstrap.
 

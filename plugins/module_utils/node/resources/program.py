@@ -8,14 +8,14 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import ClassVar
 
+from ..dataclass import dataclass
 from ..machine.host import Host
 from .base import Change, Drift, Origin, Vault
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Program:
     """Files that are installed together. The directory's name contains their digest."""
 

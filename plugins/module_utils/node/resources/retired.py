@@ -5,16 +5,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
 
+from ..dataclass import dataclass
 from ..machine.host import Host
 from ..machine.layout import KUBELET
 from .base import Change, Drift, Origin, Vault
 from .paths import capture_path, restore_path
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Retired:
     """Removes the certificate, so that the kubelet requests a new one. A rollback restores it."""
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from ..catalogue.artifacts import Artifact
+from ..dataclass import dataclass
 from ..machine.host import Host
 from ..machine.layout import STAGING, version_dir
 from .base import Change, Drift, Origin, Vault
@@ -19,7 +19,7 @@ from .base import Change, Drift, Origin, Vault
 MANIFEST = ".manifest.json"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Manifest:
     """The expected files of a tree, written when it was unpacked from a verified artifact."""
 
@@ -60,7 +60,7 @@ class Manifest:
         ]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Tree:
     """One build of one artifact under /opt/aks-flex-node/versions. Links decide which one is used."""
 

@@ -5,10 +5,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from os.path import basename
 from typing import ClassVar
 
+from ..dataclass import dataclass
 from ..machine.host import Host
 from ..machine.running import main_process, runs_installed
 from .base import Change, Drift, Origin, Vault
@@ -27,7 +27,7 @@ PROPERTIES = (
 )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Unit:
     """A unit that must run. The engine starts it, once, after everything else is in place.
 

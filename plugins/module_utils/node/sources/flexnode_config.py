@@ -9,9 +9,9 @@ import enum
 import json
 import urllib.parse
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
+from ..dataclass import dataclass
 from .watched import News, Watched, digest_of
 
 API_VERSION = "2026-05-01-preview"
@@ -44,7 +44,7 @@ def endpoint_of(watched: Watched) -> str:
     return f"{parts.scheme}://{parts.netloc}"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Reply:
     """An answer of Azure Resource Manager; status 0: there was none."""
 

@@ -6,13 +6,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 from ..config.available import polls_resource
 from ..config.document import beyond, layered
 from ..config.model import NodeConfig
 from ..config.resource import site_settings
+from ..dataclass import replace
 from ..engine.records.state import Store
 from ..machine.facts import hostname
 from ..machine.host import Host

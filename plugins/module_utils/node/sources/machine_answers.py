@@ -8,9 +8,9 @@ from __future__ import annotations
 import enum
 import zlib
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
+from ..dataclass import replace
 from .flexnode_config import GAP, Reply, Verdict, digest_for, says_deleted
 from .machines import Goal, goal_of_document
 from .watched import REPLACED, Watched, pausing

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from ..config.pool import MACHINE_NAME, MACHINES_API_VERSION, POOL_MACHINE_PATTERN, POOL_PATTERN
+from ..dataclass import dataclass, field
 from ..errors import ConfigInvalid, Problem, shown
 from .errors import MachineUnusable, MaxPodsFixed
 from .watched import MACHINES, is_machine
@@ -65,7 +65,7 @@ def role_line(principal: str, pool: str) -> str:
     )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Goal:
     """What a machine says its node must be. Labels and taints of AKS itself are not part of it."""
 

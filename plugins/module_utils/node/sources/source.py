@@ -6,18 +6,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from ..config.document import loads, unwrap
+from ..dataclass import dataclass
 from ..engine.records.state import Store
 from ..errors import ConfigInvalid, ConfigMissing, ConfigUnreachable, Problem
 from ..net.answer import HttpFailure, shown
-from ..net.http_client import HttpClient
 from .watched import Watched, digest_of
 
+if TYPE_CHECKING:
+    from ..net.http_client import HttpClient
 
-@dataclass(frozen=True, slots=True)
+
+@dataclass(frozen=True)
 class Fetched:
     """A document as its source returns it, with the source's version."""
 
@@ -33,7 +35,7 @@ class Source(Protocol):
     def fetch(self) -> Fetched: ...
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Inline:
     """The document itself: from inventory variables, or from a file."""
 
@@ -44,7 +46,7 @@ class Inline:
         return Fetched(*unwrap(self.document))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Stored:
     """The document that is stored on the machine."""
 
@@ -65,7 +67,7 @@ class Stored:
         return Fetched(document, self.store.config_version())
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Refused(Stored):
     """The document that was rolled back, to be tried again."""
 
@@ -79,7 +81,7 @@ class Refused(Stored):
         )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Seen:
     """What a poll found at the URL that this machine follows."""
 
@@ -91,7 +93,7 @@ class Seen:
         return Fetched(*unwrap(self.bundle))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Url:
     """A configuration bundle at a URL that is itself a secret."""
 

@@ -7,15 +7,16 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any
+
+from ..dataclass import dataclass, field
 
 MACHINES = "/machines/"  # in the id of a machine of a FlexNodes pool
 REPLACED = "replaced"
 LONGEST = 3600.0  # seconds: the longest pause, whatever Retry-After says and however often something failed
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class News:
     """A bundle as it was received."""
 
@@ -27,7 +28,7 @@ class News:
     waiting: str = ""  # what is new besides, and has to wait
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Blocked:
     """A bundle that was refused, or failed: it is not retried at every poll."""
 
@@ -39,7 +40,7 @@ class Blocked:
     retry_at: float | None = None  # None: never, only a new bundle helps
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Watched:
     """source.json: the URL with everything needed to request it, in one small file that a poll reads."""
 

@@ -6,11 +6,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from ..config.model import NodeConfig
 from ..config.parse import parse
+from ..dataclass import dataclass
 from ..drift.record import DriftRecord
 from ..engine.records.left import left_behind
 from ..engine.records.state import Phase, Store, store_of
@@ -33,7 +33,7 @@ NODE_PHASES = frozenset(
 )
 
 
-@dataclass(slots=True)
+@dataclass()
 class Observed:
     """The status document, and what its reports need besides."""
 

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
+from ..dataclass import dataclass
 from ..engine.records.state import Phase
 from ..errors import NodeNotReady, UnitFailed
 from .monitoring import BLOCKED, FAILING
@@ -38,7 +38,7 @@ class Verdict(enum.Enum):
     UNKNOWN = "Unknown"  # it works; nobody knows whether its configuration is the newest
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Reason:
     """A code that programs compare, and a sentence for people."""
 

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -24,6 +23,7 @@ from ansible_collections.aks.flexnode.plugins.module_utils.node.components.label
 from ansible_collections.aks.flexnode.plugins.module_utils.node.config.available import check_available
 from ansible_collections.aks.flexnode.plugins.module_utils.node.config.model import NodeConfig
 from ansible_collections.aks.flexnode.plugins.module_utils.node.config.parse import parse
+from ansible_collections.aks.flexnode.plugins.module_utils.node.dataclass import replace
 from ansible_collections.aks.flexnode.plugins.module_utils.node.engine.plan import with_parents
 from ansible_collections.aks.flexnode.plugins.module_utils.node.errors import NotAvailable
 from ansible_collections.aks.flexnode.plugins.module_utils.node.machine.facts import Facts

@@ -6,11 +6,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
 
+from ansible_collections.aks.flexnode.plugins.module_utils.node.dataclass import replace
 from ansible_collections.aks.flexnode.plugins.module_utils.node.engine.plan import (
     make_plan,
 )

@@ -8,12 +8,12 @@ from __future__ import annotations
 import time
 from base64 import b64encode
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from datetime import datetime, timezone
 
 import pytest
 
 from ansible_collections.aks.flexnode.plugins.module_utils.node.config.parse import parse
+from ansible_collections.aks.flexnode.plugins.module_utils.node.dataclass import replace
 from ansible_collections.aks.flexnode.plugins.module_utils.node.errors import (
     ApiUnreachable,
     CaMismatch,

@@ -6,11 +6,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
 from ipaddress import ip_address, ip_network
 from typing import Any
 
 from ansible_collections.aks.flexnode.plugins.module_utils.node.config.parse import parse
+from ansible_collections.aks.flexnode.plugins.module_utils.node.dataclass import replace
 from ansible_collections.aks.flexnode.plugins.module_utils.node.preflight.every import CHECKS
 from ansible_collections.aks.flexnode.plugins.module_utils.node.preflight.finding import Outcome
 from ansible_collections.aks.flexnode.plugins.module_utils.node.preflight.seen import (

@@ -5,12 +5,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from ipaddress import ip_address, ip_network
 from typing import Any
 
 import pytest
 
+from ansible_collections.aks.flexnode.plugins.module_utils.node.dataclass import replace
 from ansible_collections.aks.flexnode.plugins.module_utils.node.node_object.rights import (
     GET_CERTIFICATE,
     RUN_KUBELET,

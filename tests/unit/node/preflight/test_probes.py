@@ -12,7 +12,6 @@ import threading
 import time
 from base64 import urlsafe_b64encode
 from collections.abc import Iterator
-from dataclasses import replace
 from email.utils import formatdate
 from ipaddress import ip_address, ip_network
 from pathlib import Path
@@ -25,6 +24,7 @@ from ansible_collections.aks.flexnode.plugins.module_utils.node.config.types.val
     ApiServer,
     Certificates,
 )
+from ansible_collections.aks.flexnode.plugins.module_utils.node.dataclass import replace
 from ansible_collections.aks.flexnode.plugins.module_utils.node.errors import FlexNodeError
 from ansible_collections.aks.flexnode.plugins.module_utils.node.identity.token import AccessToken
 from ansible_collections.aks.flexnode.plugins.module_utils.node.net.http_client import HttpClient

@@ -6,9 +6,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from ipaddress import IPv4Network
 
+from ...dataclass import dataclass
 from ...secret import Secret
 from ..pool import MACHINES_API_VERSION
 from ..types.addresses import Network, https_url, network
@@ -36,7 +36,7 @@ CLOUDS: Mapping[str, tuple[str, str]] = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class TargetCluster:
     """The AKS cluster to join."""
 
@@ -47,7 +47,7 @@ class TargetCluster:
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class ServicePrincipal:
     """A service principal; all of it or none."""
 
@@ -64,14 +64,14 @@ class ServicePrincipal:
     client_tenant: str = needed("clientTenant", guid, "Tenant of the principal.", aliases=("tenantId",))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class ManagedIdentity:
     """The managed identity of an Azure VM; `{}` is the system-assigned one."""
 
     client_id: str | None = setting("clientId", guid, "A user-assigned identity; absent: system-assigned.")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class BootstrapToken:
     """The token with which the kubelet joins, once."""
 
@@ -83,7 +83,7 @@ class BootstrapToken:
         return self.token.reveal().partition(".")[0]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Arc:
     """Registration as an Arc-enabled server."""
 
@@ -101,7 +101,7 @@ class Arc:
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Machines:
     """How the machine of this node in a FlexNodes pool is followed."""
 
@@ -120,7 +120,7 @@ class Machines:
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Vpn:
     """Point-to-site VPN to a private cluster."""
 
@@ -142,7 +142,7 @@ class Vpn:
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Azure:
     """Everything about Azure; absent ids are derived from the cluster."""
 

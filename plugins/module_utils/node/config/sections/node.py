@@ -6,8 +6,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
+from ...dataclass import dataclass
 from ...secret import Secret
 from ..types.addresses import Address, Network, address, https_origin, network, node_ip, pem_base64, proxy_url
 from ..types.formats import dns_name, quantities, thresholds
@@ -35,7 +35,7 @@ EVICTION_HARD = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Kubelet:
     """How the kubelet reaches the cluster and treats the machine."""
 
@@ -73,7 +73,7 @@ class Kubelet:
     verbosity: int = setting("verbosity", integer(0, 10), "Log verbosity.", default=2)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Node:
     """The Node as the cluster sees it."""
 
@@ -83,7 +83,7 @@ class Node:
     kubelet: Kubelet = section("kubelet", Kubelet)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class ClusterNetwork:
     """Addresses of the cluster, for NO_PROXY and against overlaps."""
 
@@ -98,7 +98,7 @@ def _directory(key: str, about: str, default: str) -> str:
     return setting(key, own_directory, about, default=default)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class KubernetesPaths:
     """Directories of Kubernetes."""
 
@@ -109,7 +109,7 @@ class KubernetesPaths:
     kubelet_dir: str = _directory("kubeletDir", "State of the kubelet.", "/var/lib/kubelet")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class CniPaths:
     """Directories of CNI."""
 
@@ -118,7 +118,7 @@ class CniPaths:
     lib_dir: str = _directory("libDir", "State.", "/var/lib/cni")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Paths:
     """Directories on the machine."""
 
@@ -131,7 +131,7 @@ class Paths:
     cni: CniPaths = section("cni", CniPaths)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Agent:
     """The aks-flex-node command on the machine."""
 
@@ -143,7 +143,7 @@ class Agent:
     node_name: str | None = setting("nodeName", dns_name, "Name of the Node; absent: the host name.")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Proxy:
     """The site's proxy, for downloads, images and Azure."""
 

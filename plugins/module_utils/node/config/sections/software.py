@@ -6,8 +6,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
+from ...dataclass import dataclass
 from .. import defaults
 from ..types.addresses import Network, listen_address, network, pem, source_url, url_template
 from ..types.formats import containerd_version, digest, kubernetes_digests, own_catalogue, version
@@ -18,7 +18,7 @@ from ..types.values import Certificates, Digest, Version
 _IMAGE = r"[a-z0-9.-]+(:\d{1,5})?(/[a-z0-9._-]+)+(:[\w.-]{1,128})?(@sha256:[0-9a-f]{64})?"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Kubernetes:
     """kubelet, kubectl and kubeadm, of one version."""
 
@@ -31,7 +31,7 @@ class Kubernetes:
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Containerd:
     """The container runtime."""
 
@@ -48,7 +48,7 @@ class Containerd:
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Runc:
     """The low-level runtime."""
 
@@ -57,7 +57,7 @@ class Runc:
     sha256: Digest | None = setting("sha256", digest, "Digest of a version not in the catalogue.")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Cni:
     """The CNI plugins, and a bridge network if the cluster provides none."""
 
@@ -72,7 +72,7 @@ class Cni:
     pod_cidr: Network | None = setting("podCIDR", network, "Pods of this node alone; needed by mode bridge.")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Npd:
     """node-problem-detector, if a version is set."""
 
@@ -80,7 +80,7 @@ class Npd:
     sha256: Digest | None = setting("sha256", digest, "Digest; the catalogue has none.")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Mirror:
     """A copy of upstream's files, in upstream's layout."""
 

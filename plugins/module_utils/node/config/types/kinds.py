@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from posixpath import normpath
 from typing import Any, TypeVar
 
+from ...dataclass import replace
 from ...errors import Problem, shown
 from ...secret import REDACTED, Secret
 from .setting import Kind, Refused

@@ -6,9 +6,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import MISSING, Field, dataclass, field, fields
 from typing import Any, Generic, Literal, TypeVar, overload
 
+from ...dataclass import MISSING, Field, dataclass, field, fields
 from ...errors import Problem, shown
 
 # pylint: disable=invalid-field-call
@@ -35,7 +35,7 @@ def _no_secrets(raw: object) -> tuple[str, ...]:
     return ()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Kind(Generic[T]):
     """What a field accepts, in words, and how it is read; `secrets` returns what must not be shown."""
 
@@ -50,7 +50,7 @@ class Kind(Generic[T]):
         return Refused(Problem("", value, self.accepts, hint))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Setting:
     """One field of the document: its key, other spellings, kind, and when it is required."""
 
@@ -71,7 +71,7 @@ class Setting:
         return (self.key, *self.aliases)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Section:
     """A mapping of the document that is a dataclass of settings; optional ones are None when absent."""
 
@@ -136,7 +136,7 @@ def spelled(key: object) -> str:
     return str(key).lower() if isinstance(key, bool) else str(key)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Row:
     """One line of the reference: a setting with its full path."""
 

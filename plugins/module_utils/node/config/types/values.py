@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import re
 from base64 import b64encode
-from dataclasses import dataclass
 from typing import Literal
+
+from ...dataclass import dataclass
 
 Arch = Literal["amd64", "arm64"]
 Effect = Literal["NoSchedule", "PreferNoSchedule", "NoExecute"]
@@ -25,7 +26,7 @@ _CLUSTER_NAME = r"[A-Za-z0-9]([\w-]{0,61}[A-Za-z0-9])?"
 RESOURCE_GROUP = r"[\w().-]{0,89}[\w()-]"
 
 
-@dataclass(frozen=True, slots=True, order=True)
+@dataclass(frozen=True, order=True)
 class Version:
     """A release x.y.z; compares by number, prints without a v."""
 
@@ -58,7 +59,7 @@ class Version:
         return f"{self.major}.{self.minor}.{self.patch}"
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class ArmId:
     """The ARM id of a managed cluster; case-insensitive, as in ARM."""
 
@@ -95,7 +96,7 @@ class ArmId:
         return hash(self.canonical().lower())
 
 
-@dataclass(frozen=True, slots=True, order=True)
+@dataclass(frozen=True, order=True)
 class Taint:
     """A taint of a Node."""
 
@@ -108,7 +109,7 @@ class Taint:
         return f"{self.key}={self.value}:{self.effect}" if self.value else f"{self.key}:{self.effect}"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Digest:
     """The sha256 of an artifact by architecture; a single digest counts for both."""
 
@@ -120,7 +121,7 @@ class Digest:
         return self.amd64 if arch == "amd64" else self.arm64
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Certificates:
     """One or more CA certificates, in PEM."""
 
@@ -132,7 +133,7 @@ class Certificates:
         return b64encode(self.pem.encode()).decode()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class RegistryMirror:
     """The mirrors of one image registry."""
 
@@ -140,7 +141,7 @@ class RegistryMirror:
     ca_cert: Certificates | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class ApiServer:
     """URL and CA of the API server."""
 

@@ -8,15 +8,15 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 
+from ...dataclass import dataclass, field
 from ...errors import StateCorrupt
 from ...machine.host import Host
 from ...resources.base import Origin, Resource, key_of
 from .schema import SCHEMA, SCHEMA_KEY, check_schema, stamped
 
 
-@dataclass(slots=True)
+@dataclass()
 class Entry:
     """One item: its origin, the mark of that state, and the mark of every state that was applied since."""
 

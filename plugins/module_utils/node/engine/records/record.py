@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from typing import Any
 
+from ...dataclass import dataclass, field, replace
 from ...resources.base import Origin
 
 
@@ -22,7 +22,7 @@ class Stage(enum.Enum):
     ROLLING_BACK = "rolling back"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Record:
     """One transaction. It is kept until the gates have passed, or the previous generation is back."""
 

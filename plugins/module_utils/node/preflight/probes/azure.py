@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
 from functools import partial
 from http import HTTPStatus
 
 from ...config.model import NodeConfig
+from ...dataclass import dataclass, field, replace
 from ...errors import FlexNodeError
 from ...identity.choice import PURPOSES, Purpose, audience_for, method_for, source_of
 from ...identity.token import AccessToken, Identity, Source, claims
@@ -28,7 +28,7 @@ from .parallel import together
 Identify = Callable[[NodeConfig, Host, str], Identity]  # for a method such as arc
 
 
-@dataclass(slots=True)
+@dataclass()
 class Fresh:
     """An identity without a token cache: a cached token would prove nothing."""
 
@@ -55,7 +55,7 @@ def own_identity(config: NodeConfig, host: Host, method: str) -> Identity:
     return Fresh(source_of(method, config, host, os.environ), host.clock)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Asked:
     """Where to query an identity's permissions."""
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 import os
 import platform
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 
 from ...components.exec_plugin import uses_tokens
 from ...config.model import NodeConfig
+from ...dataclass import dataclass, replace
 from ...engine.records.state import Store, store_of
 from ...errors import FlexNodeError
 from ...machine.facts import memory_of, os_release
@@ -35,7 +35,7 @@ DISK_SECONDS = 2.0  # a network file system that hangs never answers
 StatVfs = Callable[[str], os.statvfs_result]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Ways:
     """Sources of what is not in a file; tests replace them."""
 

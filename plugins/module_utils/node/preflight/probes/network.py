@@ -8,11 +8,11 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Interface, ip_address
 
 from ...config.model import NodeConfig
 from ...config.types.addresses import Address
+from ...dataclass import replace
 from ...machine.host import Host
 from ..seen import Link, Listener
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
+from ...dataclass import dataclass
 from ...identity.cache import HANDOVER
 from ...machine.command import Completed
 from ...machine.host import Host
@@ -47,7 +47,7 @@ REMEDIES = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Registration:
     """A machine in Azure Arc: subscription, resource group and name."""
 
@@ -74,7 +74,7 @@ class Registration:
         return cls(found[1], found[2], found[3]) if found else None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Status:
     """The output of `azcmagent show`."""
 
@@ -94,7 +94,7 @@ class Status:
         return self.registration is not None and self.state.lower() == "connected"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class RegistrationRequest:
     """The requested registration of this machine."""
 

@@ -6,9 +6,9 @@
 from __future__ import annotations
 
 import urllib.parse
-from dataclasses import dataclass, field
 from typing import Any
 
+from ...dataclass import dataclass, field
 from ...engine.records.state import Store, store_of
 from ...engine.restarts import Progress, silent
 from ...errors import FlexNodeError
@@ -28,7 +28,7 @@ from .roles import principal_of
 CHECK_EVERY = 1.0
 
 
-@dataclass(slots=True)
+@dataclass()
 class Outcome:
     """What was done, or would be done, and the present registration of this machine."""
 
@@ -63,7 +63,7 @@ class Outcome:
         }
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Package:
     """URL and digest of the agent's package."""
 

@@ -11,9 +11,9 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
+from ...dataclass import dataclass
 from ...errors import ApiUnreachable, CaMismatch, Forbidden
 from ...identity.errors import IdentityRefused, TokenSourceUnreachable
 from ...identity.token import Identity, claims
@@ -33,7 +33,7 @@ PAGES = 20
 AKS = "Microsoft.ContainerService/managedClusters"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Role:
     """An Azure role, and a permission that only it (or a wider one) grants: shows whether it is missing."""
 
@@ -104,7 +104,7 @@ def needed(
     return tuple(key for purpose in roles if purpose in purposes for key in roles[purpose])
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Missing:
     """A role that is missing, in Azure or in the cluster, and the command that grants it."""
 

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from ...config.model import NodeConfig
+from ...dataclass import dataclass
 from ...engine.restarts import Progress, silent
 from ...errors import ConfigUnreachable
 from ...identity.choice import audience_for, identity_for
@@ -18,8 +18,9 @@ from ...identity.token import claims
 from ...machine.clock import Clock
 from ...machine.host import Host
 from ...net.answer import HttpFailure
-from ...net.http_client import HttpClient, spread
+from ...net.http_client import HttpClient
 from ...net.proxy import proxies
+from ...net.retries import spread
 from ...secret import Secret
 from ...sources.errors import BootstrapDataUnusable, MachineUnusable, PoolForbidden
 from ...sources.flexnode_config import Reply, url_of
@@ -35,7 +36,7 @@ REPORT_EVERY = 60.0
 TRANSIENT = (0, 408, 500, 502, 503, 504)
 
 
-@dataclass(slots=True)
+@dataclass()
 class PoolClient:
     """One pool at Azure Resource Manager, as one identity."""
 

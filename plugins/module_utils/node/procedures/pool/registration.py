@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ...config.document import merge
+from ...dataclass import dataclass, field, replace
 from ...errors import ConfigInvalid
 from ...sources.bootstrap_data import document_from
 from ...sources.errors import MachineChanged, MachineUnusable
@@ -24,7 +24,7 @@ BUSY = ("accepted", "creating", "updating", "running", "inprogress", "scaling", 
 BUSY_SECONDS, PAUSE = 300.0, 5.0  # Azure answers a PUT of a flex machine at once; the API allows it to wait
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Pool:
     """A FlexNodes pool as the source of a configuration. Fetching it creates or updates the machine."""
 
