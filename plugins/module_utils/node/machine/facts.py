@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import os
-import platform
 from collections.abc import Mapping
 from typing import Any
 
@@ -79,7 +78,7 @@ def gather(host: Host, machine: str | None = None, stored: Mapping[str, Any] | N
 
 def architecture(machine: str | None = None) -> Arch:
     """The processor, as artifacts name it; an unsupported one is an error."""
-    machine = machine or platform.machine()
+    machine = machine or os.uname().machine
     if machine not in ARCHITECTURES:
         raise UnsupportedPlatform("this machine can't become a node", why=f"its processor is {machine}")
     return ARCHITECTURES[machine]
