@@ -19,8 +19,9 @@ from .node.identity.errors import TokenSourceUnreachable
 from .node.identity.token import Identity
 from .node.machine.clock import Clock
 from .node.machine.host import Host
-from .node.net.http_client import HttpClient, Proxies
+from .node.net.http_client import HttpClient
 from .node.net.kube import KubeClient
+from .node.net.proxies import Proxies
 from .node.node_object.rights import refused
 from .node.procedures.arc.agent import Registration, RegistrationRequest
 from .node.procedures.arc.errors import ArmUnusable

@@ -12,7 +12,8 @@ from .node.config.document import placeholders, restore_secrets
 from .node.config.parse import parse
 from .node.engine.records.state import Store
 from .node.machine.clock import Clock
-from .node.net.http_client import HttpClient, Proxies
+from .node.net.http_client import HttpClient
+from .node.net.proxies import Proxies
 from .node.net.proxy import proxies
 from .node.sources.source import Inline, Source, Stored, Url
 

@@ -2,8 +2,8 @@
 """Runs on the node: ticks as the timer starts them, each in a process of its own; prints what each cost.
 
 `ten_ticks.py COUNT quick|whole`. One JSON object per line: CPU milliseconds and MB at the peak of the command
-itself; bytes received and sent by TCP, with TLS and headers, of a second tick that counts them. Python's
-standard library only.
+itself; the CPU milliseconds of a Python that does nothing, right after it; bytes received and sent by TCP,
+with TLS and headers, of a second tick that counts them. Python's standard library only.
 """
 
 from __future__ import annotations
@@ -47,9 +47,19 @@ def tick() -> int:
 def measured(*, whole: bool) -> dict[str, float]:
     """What one tick cost. The bytes are those of another one: counting them takes CPU time."""
     spent, _said = spent_by([COMMAND, "poll", "--hand-over"], whole=whole)
+    bare, _nothing = spent_by([sys.executable, "-I", "-c", "pass"], whole=False)
     _counting, said = spent_by([sys.executable, "-I", __file__, "one"], whole=whole)
-    cpu = (spent.ru_utime + spent.ru_stime) * 1000
-    return {"cpu_ms": cpu, "rss_mb": spent.ru_maxrss / 1024, "bytes": float(said.split()[-1])}
+    return {
+        "cpu_ms": cpu_of(spent),
+        "bare_ms": cpu_of(bare),
+        "rss_mb": spent.ru_maxrss / 1024,
+        "bytes": float(said.split()[-1]),
+    }
+
+
+def cpu_of(spent: resource.struct_rusage) -> float:
+    """CPU time in milliseconds."""
+    return (spent.ru_utime + spent.ru_stime) * 1000
 
 
 def spent_by(argv: list[str], *, whole: bool) -> tuple[resource.struct_rusage, str]:

@@ -122,7 +122,7 @@ CASES = (
         (
             Edit(
                 f"{NODE}/net/kube.py",
-                "from .kept_connection import KeptConnection",
+                "from .kept_connection import KeptConnection  # slow to import",
                 "from .http_client import HttpClient as KeptConnection",
             ),
         ),

@@ -7,6 +7,7 @@ from tests.regressions.case import ASSERTION, DID_NOT_RAISE, NODE, UNIT, Case, E
 
 KERNEL, KERNEL_TESTS = f"{NODE}/resources/kernel.py", f"{UNIT}/resources/test_kernel.py"
 HTTP, HTTP_TESTS = f"{NODE}/net/http_client.py", f"{UNIT}/net/test_http_client.py"
+RETRIES = f"{NODE}/net/retries.py"
 ADDRESSES, KINDS = f"{NODE}/config/types/addresses.py", f"{NODE}/config/types/kinds.py"
 FIELD = f"{UNIT}/config/test_fields.py::test_refused_with_its_path_and_what_is_accepted"
 OTHERS = f"{UNIT}/config/test_rules.py::test_a_directory_that_others_use_is_not_ours"
@@ -198,8 +199,8 @@ CASES = (
         "14q",
         "an answer cut at 16 MiB is called `not an API server`",
         (
-            Edit(HTTP, "answer.read(MOST + 1)", "answer.read(MOST)"),
-            Edit(HTTP, "if len(body) < announced:", "if len(body) < min(announced, MOST):"),
+            Edit(RETRIES, "answer.read(MOST + 1)", "answer.read(MOST)"),
+            Edit(RETRIES, "if len(body) < announced:", "if len(body) < min(announced, MOST):"),
         ),
         (f"{HTTP_TESTS}::test_an_answer_that_is_too_large_is_called_that",),
         f"{DID_NOT_RAISE} HttpFailure",

@@ -20,7 +20,7 @@ NODE = f"{OURS}.module_utils.node"
 
 # A room is a folder (or a file at the top) of node/. A row may import what it names, and its own siblings.
 LAYERS = {
-    "errors secret": "",
+    "dataclass errors secret": "",
     "machine": "errors config",  # types of the configuration only
     "config": "errors secret",
     "net": "machine errors config",
@@ -106,8 +106,9 @@ def test_a_module_of_the_node_imports_only_what_its_layer_may(module: str) -> No
     others -= {"yaml"} if module == f"{NODE}.commands.yaml_file" else set()  # where the machine has it
     assert others <= sys.stdlib_module_names, "on the node there is only the standard library"
     assert all(name.startswith(f"{NODE}.") for name in ours), "the node's code stands alone"
-    may = {*ALLOWED[layer(module)], layer(module)}
+    may = {*ALLOWED[layer(module)], layer(module), "dataclass"}
     assert {layer(name) for name in ours} <= may
+    assert "dataclasses" not in others or layer(module) == "dataclass", "the node has a light one"
 
 
 def test_the_table_names_exactly_the_layers_that_exist() -> None:

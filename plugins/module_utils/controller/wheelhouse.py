@@ -11,8 +11,9 @@ from typing import Any
 from ..node.catalogue.wheels import Wheel, in_index, pythons, wheels_for
 from ..node.machine.host import Host
 from ..node.net.download import MIB, Download, Wanted
-from ..node.net.http_client import HttpClient, Proxies
+from ..node.net.http_client import HttpClient
 from ..node.net.index import file_url
+from ..node.net.proxies import Proxies
 
 
 def build(params: dict[str, Any], *, check: bool) -> dict[str, Any]:

@@ -27,6 +27,8 @@ SAMPLES = {
     report.TICK_RSS: [21.0, 21.0, 21.0],
     report.TICK_BYTES: [4000.0, 4100.0, 4100.0],
     report.DRIFT: [190.0, 200.0, 250.0],
+    report.DRIFT_RSS: [24.0, 24.0, 24.0],
+    report.BARE: [10.0, 10.0, 11.0],
     report.LABEL: [1.5, 1.6, 3.0],
     report.REPAIR: [25.0, 20.0, 39.0],
 }
@@ -50,7 +52,10 @@ KEYS = {
     "tick_cpu_ms",
     "tick_rss_mb",
     "tick_bytes",
+    "tick_python_ratio",
     "drift_cpu_ms",
+    "drift_python_ratio",
+    "drift_rss_mb",
     "label_latency_s",
     "repair_s",
 }
@@ -66,6 +71,7 @@ def test_figures_are_medians_and_ratios_of_medians() -> None:
     assert found["edge_download_ratio"] == 2.2
     assert found["modules_per_join"] == 4
     assert found["controller_200_hosts_s"] == 4.0
+    assert (found["tick_python_ratio"], found["drift_python_ratio"]) == (8.2, 20.0)
 
 
 @pytest.mark.parametrize(

@@ -18,20 +18,15 @@ from ..engine.records.left import forget_left
 from ..engine.records.state import store_of
 from ..engine.run_log import recorded
 from ..errors import ConfigMissing, NotInCatalogue, PreflightFailed, counted
-from ..follow.tick import tick
 from ..machine.host import Host
 from ..machine.program import COMMAND
 from ..operations.obtain import obtain, stored_config
 from ..operations.outcome import Reconciled, run_log_of, taint_warnings
 from ..operations.reconcile import EVERYTHING, reconcile
-from ..procedures.pool.registration import Pool
-from ..pull.install import PULL, install_after
-from ..pull.playbook import patience_of
 from ..secret import Secret
 from ..sources.source import Refused, Source, Stored
 from ..sources.watched import Watched
 from .output import Say, complain, progress, show
-from .pool import machine_left, pool_settings, pool_source
 from .source import has_source, named_source
 
 UNKNOWN_YET = "artifact-unknown"  # the check of versions, which a pool names when it is asked
@@ -41,6 +36,8 @@ def join(options: argparse.Namespace, host: Host) -> int:
     """Fetch the configuration and apply it, until the Node is Ready."""
     if not options.pool:
         return apply(options, host, named_source(options, host))
+    from .pool import pool_settings, pool_source  # most machines belong to no pool
+
     say = progress(host)
     settings, config = pool_settings(options, host)
     # Before the pool is asked: that creates a machine in Azure. The versions are not known yet.
@@ -67,7 +64,7 @@ def apply(
     with held(host, new_operation(), f"{COMMAND} {options.command}"):
         obtained = obtain(host, source, overrides or {}, durable=options.durable)
         say("configuration is valid")
-        if options.command == "join" and not isinstance(source, Pool):
+        if options.command == "join" and not options.pool:
             check_machine(host, obtained.node.config, options.skip, say)
         node = obtained.node
         with recorded(run_log_of(host, node.config, obtained.document, say)) as log:
@@ -75,11 +72,15 @@ def apply(
                 from .arc import register_machine
 
                 log.more(register_machine(obtained, log).actions)
+            from ..pull.playbook import patience_of
+
             patience = patience_of(0 if getattr(options, "no_wait", False) else None)
             run = reconcile(obtained, EVERYTHING, retry=options.retry, progress=log, patience=patience)
+        from ..pull.install import install_after  # not before the Node is Ready
+
         # Last, and a failure is a warning: the node works without ansible-pull.
         without_pull = install_after(obtained, say)
-    notes = source.notes if isinstance(source, Pool) else ()
+    notes = getattr(source, "notes", ())  # a pool has some
     for warning in (*notes, *obtained.warnings, *run.warnings, *taint_warnings(run), *without_pull):
         complain(f"warning: {warning}")
     show(result_line(run, host.clock.monotonic() - start))
@@ -116,6 +117,8 @@ def result_line(run: Reconciled, seconds: float) -> str:
 
 def plan(options: argparse.Namespace, host: Host) -> int:
     """Print the plan, one line per change."""
+    from ..pull.install import PULL
+
     if has_source(options):
         obtained = obtain(host, named_source(options, host), {}, check=True, durable=options.durable)
     else:
@@ -145,6 +148,8 @@ def preflight(options: argparse.Namespace, host: Host) -> int:
     named = has_source(options)
     overrides: Mapping[str, Any] = {}
     if options.pool:
+        from .pool import pool_settings, pool_source
+
         settings, config = pool_settings(options, host)
         overrides = settings
         source: Source = pool_source(settings, config, host, lambda _line: None, dry=True)
@@ -158,6 +163,8 @@ def preflight(options: argparse.Namespace, host: Host) -> int:
 
 def poll(options: argparse.Namespace, host: Host) -> int:
     """Exit status 3: there is a new configuration, and it was refused or failed."""
+    from ..follow.tick import tick
+
     return tick(host, show, show, hand_over=options.hand_over, drift=options.drift)
 
 
@@ -175,6 +182,7 @@ def unbootstrap(options: argparse.Namespace, host: Host) -> int:
     """Leave the cluster and restore the host; exit status 1: something could not be removed."""
     from ..operations.leave import leave  # not needed by any other command
     from ..procedures.arc.departure import leave_azure
+    from .pool import machine_left
 
     say = progress(host)
     token = Secret(sys.stdin.readline().strip()) if options.access_token_stdin else None

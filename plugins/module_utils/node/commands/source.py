@@ -14,7 +14,7 @@ from ..config.types.addresses import proxy_url
 from ..config.types.setting import Refused
 from ..errors import ConfigInvalid, FileUnusable
 from ..machine.host import Host
-from ..net.http_client import HttpClient, Proxies
+from ..net.proxies import Proxies
 from ..sources.source import Inline, Source, Url
 from .yaml_file import read_document
 
@@ -27,6 +27,8 @@ def has_source(options: argparse.Namespace) -> bool:
 def named_source(options: argparse.Namespace, host: Host) -> Source:
     """The source that the command line names."""
     if options.config_url:
+        from ..net.http_client import HttpClient  # slow to import
+
         url = sys.stdin.readline().strip() if options.config_url == "-" else options.config_url
         ca = open_text(options.ca_cert) if options.ca_cert else ""
         return Url(url, HttpClient(ca_pem=ca, clock=host.clock, proxies=named_proxy(options.proxy)), ca)

@@ -127,7 +127,7 @@ def _of_steps(plan: Plan, failed: Mapping[str, str] | None) -> Iterator[Finding]
 
 def at_api_server(node: ThisNode, known_taints: list[dict[str, str]]) -> Iterator[Finding]:
     """Labels and taints of the Node that differ. A node may change its labels, but not its taints."""
-    seen = node.read(attempts=1) if node.has_credential else None
+    seen = node.read_once() if node.has_credential else None
     if seen is None:
         return
     yield from _labels(node.config, seen["metadata"].get("labels", {}))

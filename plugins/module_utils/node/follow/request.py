@@ -49,7 +49,8 @@ def attempt(
     context: SSLContext | None,
 ) -> Response:
     """One request; with the full set of CAs if there is no context."""
-    from ..net.http_client import HttpClient, Proxies  # slow to import
+    from ..net.http_client import HttpClient  # slow to import
+    from ..net.proxies import Proxies
 
     proxy = watched.proxy
     client = HttpClient(

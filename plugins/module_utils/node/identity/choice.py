@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Literal
 from ..config.auth import azure_method, kubelet_method
 from ..config.model import AZURE_METHODS, NodeConfig
 from ..machine.host import Host
-from ..net.http_client import HttpClient
 from ..net.proxy import proxies
 from .cache import Cached
 from .errors import CredentialUnusable, IdentityMissing
 from .token import Source
 
 if TYPE_CHECKING:
+    from ..net.http_client import HttpClient
     from .service_principal import Proof
 
 Purpose = Literal["kubernetes", "azure"]
@@ -95,6 +95,7 @@ def source_of(method: str, config: NodeConfig, host: Host, environment: Mapping[
     principal = config.azure.service_principal
     if principal is None:
         raise IdentityMissing("no service principal is configured", where="azure.servicePrincipal")
+    from ..net.http_client import HttpClient  # slow to import
     from .service_principal import ServicePrincipal
 
     def connect(hurry: bool) -> HttpClient:

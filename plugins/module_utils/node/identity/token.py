@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import base64
-import email.utils
 import json
 import math
 from collections.abc import Mapping
@@ -106,8 +105,10 @@ def read_answer(body: bytes, headers: Headers, clock: Clock, where: str) -> Issu
 def _lifetime(answer: Mapping[str, Any], headers: Headers, clock: Clock) -> float:
     if answer.get("expires_in") not in (None, ""):
         return float(answer["expires_in"])
+    from email.utils import parsedate_to_datetime  # slow to import
+
     date = headers.get("Date")
-    their_now = email.utils.parsedate_to_datetime(date).timestamp() if date else clock.now()
+    their_now = parsedate_to_datetime(date).timestamp() if date else clock.now()
     return float(answer["expires_on"]) - their_now
 
 

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import os
-import platform
 import re
 import sys
 from collections.abc import Mapping
@@ -86,7 +85,7 @@ def gather(host: Host, machine: str | None = None, stored: Mapping[str, Any] | N
 
 def architecture(machine: str | None = None) -> Arch:
     """The processor, as artifacts name it; an unsupported one is an error."""
-    machine = machine or platform.machine()
+    machine = machine or os.uname().machine
     if machine not in ARCHITECTURES:
         raise UnsupportedPlatform("this machine can't become a node", why=f"its processor is {machine}")
     return ARCHITECTURES[machine]

@@ -17,7 +17,8 @@ from ..errors import ArtifactTooLarge, ArtifactTruncated, ArtifactUnreachable, D
 from ..machine.disk import explained
 from ..machine.host import CHUNK, Host
 from .answer import HttpFailure, shown
-from .http_client import HttpClient, spread
+from .http_client import HttpClient
+from .retries import spread
 
 ATTEMPTS = 4  # in a row that bring less than CHUNK bytes
 FIRST_PAUSE, LONGEST_PAUSE = 1.0, 30.0  # seconds, doubled after each of them

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import http.client
-import os
 import ssl
 import urllib.error
 import urllib.parse
@@ -14,26 +13,20 @@ import urllib.request
 from collections.abc import Callable, Mapping
 from typing import IO, Any
 
-from ..dataclass import dataclass
 from ..errors import ConfigInvalid, Problem
-from ..machine.clock import Clock, SystemClock
-from .answer import AGENT, ERROR_BODY, MOST, HttpFailure, Response, retry_after, shown
+from ..machine.clock import Clock
+from .answer import AGENT, ERROR_BODY, HttpFailure, retry_after, shown
+from .proxies import Proxies, bypassed
+from .retries import Retries
 from .tls import advice_for, distrusts, in_words, tls_context
 
 LOOPBACK = ("localhost", "127.0.0.0/8", "::1")
 
 
-@dataclass(frozen=True)
-class Proxies:
-    """Proxy URLs; `no` lists hosts, domains and networks that are reached directly."""
-
-    http: str = ""
-    https: str = ""
-    no: tuple[str, ...] = ()
-
-
-class HttpClient:
+class HttpClient(Retries):
     """Requests with TLS always verified: by the system's CAs, and by `ca_pem` if set."""
+
+    broken = (OSError, http.client.HTTPException)
 
     def __init__(
         self,
@@ -47,10 +40,7 @@ class HttpClient:
         jitter: Callable[[], float] | None = None,
         redirects: bool = True,
     ) -> None:
-        self._clock = clock or SystemClock()
-        self._timeout = timeout
-        self._attempts = attempts
-        self._jitter = jitter or spread
+        super().__init__(clock=clock, timeout=timeout, attempts=attempts, jitter=jitter)
         if context is None:
             context = tls_context()
             if ca_pem:
@@ -67,49 +57,6 @@ class HttpClient:
             urllib.request.HTTPSHandler(context=context),
             OnlyTowardsTls(self._through_proxy) if redirects else NoRedirects(),
         )
-
-    def request(
-        self,
-        method: str,
-        url: str,
-        *,
-        body: bytes | None = None,
-        headers: Mapping[str, str] | None = None,
-        attempts: int = 0,
-    ) -> Response:
-        """One answer of at most 16 MiB, after retries; a status of 400 or more is a failure, 304 is not."""
-        try:
-            with self.open(method, url, body=body, headers=headers, attempts=attempts) as answer:
-                body = answer.read(MOST + 1)
-                if len(body) > MOST:
-                    raise HttpFailure(url, f"the answer is larger than {MOST >> 20} MiB", final=True)
-                announced = 0 if answer.status == 304 else int(answer.headers.get("Content-Length") or 0)
-                if len(body) < announced:  # read() itself does not raise
-                    raise HttpFailure(url, f"the answer broke off at {len(body)} of {announced} bytes")
-                return Response(answer.status, answer.headers, body)
-        except (OSError, http.client.HTTPException) as error:
-            raise HttpFailure(url, f"the answer broke off: {in_words(error)}") from error
-
-    def open(
-        self,
-        method: str,
-        url: str,
-        *,
-        body: bytes | None = None,
-        headers: Mapping[str, str] | None = None,
-        attempts: int = 0,
-    ) -> Any:
-        """An open answer to read from. attempts: instead of the client's own number."""
-        attempts = attempts or self._attempts
-        for attempt in range(1, attempts + 1):
-            try:
-                return self._once(method, url, body, headers or {})
-            except HttpFailure as failure:
-                if failure.final or attempt == attempts:
-                    raise
-                wait = failure.retry_after or 0.5 * 2 ** (attempt - 1) * self._jitter()
-                self._clock.sleep(min(wait, 60))
-        raise AssertionError("unreachable: the last attempt returns or raises")
 
     def _once(self, method: str, url: str, body: bytes | None, headers: Mapping[str, str]) -> Any:
         if not is_protected(url):
@@ -153,11 +100,6 @@ class HttpClient:
             )
 
 
-def spread() -> float:
-    """A random factor for pauses, 0.5 to 1.5, so that the nodes of a site do not all retry at one moment."""
-    return 0.5 + os.urandom(1)[0] / 255
-
-
 class OnlyTowardsTls(urllib.request.HTTPRedirectHandler):
     """Redirects are followed (release sites use them), but never from https to http, nor with credentials."""
 
@@ -193,18 +135,3 @@ def is_protected(url: str) -> bool:
     """Whether nobody on the way can read or change an answer: TLS, or a server on this machine."""
     parts = urllib.parse.urlsplit(url)
     return parts.scheme == "https" or (parts.scheme == "http" and bypassed(parts.hostname or "", LOOPBACK))
-
-
-def bypassed(host: str, no: tuple[str, ...]) -> bool:
-    """Whether `host` is reached without the proxy: exact names, domains (.example), networks."""
-    import ipaddress
-
-    for entry in no:
-        if entry == "*" or host == entry.lstrip(".") or host.endswith("." + entry.lstrip(".")):
-            return True
-        try:
-            if ipaddress.ip_address(host) in ipaddress.ip_network(entry, strict=False):
-                return True
-        except ValueError:
-            continue
-    return False

@@ -13,23 +13,23 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..machine.clock import Clock
-from .answer import AGENT, HttpFailure, retry_after
-from .http_client import HttpClient
+from .answer import AGENT, ERROR_BODY, HttpFailure, retry_after
+from .retries import Retries
 from .tls import advice_for, distrusts, in_words
 
-ERROR_BODY = 64 << 10
 
-
-class KeptConnection(HttpClient):
+class KeptConnection(Retries):
     """HTTPS to one server, without proxy and without redirects. Reconnects when the server has hung up.
 
     Each thread has a connection of its own.
     """
 
+    broken = (OSError, http.client.HTTPException)
+
     def __init__(
         self, *, context: ssl.SSLContext, clock: Clock | None = None, timeout: float = 10, attempts: int = 3
     ) -> None:
-        super().__init__(context=context, clock=clock, timeout=timeout, attempts=attempts)
+        super().__init__(clock=clock, timeout=timeout, attempts=attempts)
         self._context = context
         self._of_thread = threading.local()
 
@@ -48,7 +48,7 @@ class KeptConnection(HttpClient):
         kept = self._connection is not None
         try:
             answer = self._exchange(parts.netloc, method, target, body, sent)
-        except (OSError, http.client.HTTPException) as error:
+        except self.broken as error:
             self._close()
             if kept:  # the server closed it meanwhile: that says nothing about this request
                 return self._once(method, url, body, headers)

@@ -10,13 +10,17 @@ import re
 import ssl
 import urllib.parse
 from collections.abc import Mapping
-from typing import Any
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 from ..errors import ApiUnreachable, CaMismatch, FlexNodeError, Forbidden
 from ..machine.clock import Clock, SystemClock
-from .answer import HttpFailure
-from .kept_connection import KeptConnection
+from .answer import HttpFailure, Response
+from .short_request import short_get
 from .tls import tls_context
+
+if TYPE_CHECKING:
+    from .kept_connection import KeptConnection
 
 Json = dict[str, Any]
 MERGE = "application/merge-patch+json"
@@ -62,14 +66,22 @@ class KubeClient:
                     fix="if this persists, remove it and join again with a new token",
                 ) from error
         self._headers = {"Authorization": f"Bearer {token}"} if token else {}
-        # Never through a proxy: the kubelet uses none either, so success here means success there.
-        self._http = KeptConnection(context=context, clock=clock, timeout=timeout, attempts=attempts)
+        self._context, self._clock, self._timeout, self._attempts = context, clock, timeout, attempts
         self.clock = clock or SystemClock()
         self._date = ""
 
-    def node(self, name: str) -> Json | None:
-        """The Node; None: it does not exist."""
-        return self._call("GET", f"/api/v1/nodes/{_quoted(name)}")
+    @cached_property
+    def _http(self) -> KeptConnection:
+        """The connection. Not through a proxy: the kubelet uses none, so success here means success there."""
+        from .kept_connection import KeptConnection  # slow to import
+
+        return KeptConnection(
+            context=self._context, clock=self._clock, timeout=self._timeout, attempts=self._attempts
+        )
+
+    def node(self, name: str, *, once: bool = False) -> Json | None:
+        """The Node; None: it does not exist. once: by someone who asks nothing else, and does not retry."""
+        return self._call("GET", f"/api/v1/nodes/{_quoted(name)}", once=once)
 
     def lease(self, node: str) -> Json | None:
         """The Lease that the kubelet of a Node renews; None: it does not exist."""
@@ -166,15 +178,19 @@ class KubeClient:
         content: str = "application/json",
         *,
         attempts: int = 0,
+        once: bool = False,
         unexplained: tuple[int, ...] = (),
     ) -> Json | None:
         """One answer; None: no such object. `unexplained`: statuses that the caller handles."""
         headers = {**self._headers, "Accept": "application/json", "Content-Type": content}
         data = None if body is None else json.dumps(body).encode()
         try:
-            answer = self._http.request(
-                method, self._server + path, body=data, headers=headers, attempts=attempts
-            )
+            if once:
+                answer = self._get_once(self._server + path, headers)
+            else:
+                answer = self._http.request(
+                    method, self._server + path, body=data, headers=headers, attempts=attempts
+                )
         except HttpFailure as failure:
             if failure.status == 404:
                 return None
@@ -192,6 +208,13 @@ class KubeClient:
                 fix="check node.kubelet.serverURL; a captive portal or a proxy may answer in its place",
             ) from error
         return document
+
+    def _get_once(self, url: str, headers: Mapping[str, str]) -> Response:
+        """One GET, without all that a connection that is kept needs."""
+        answer = short_get(url, headers, context=self._context, timeout=self._timeout)
+        if answer is None:
+            raise HttpFailure(url, "redirects, which is not followed", final=True)
+        return answer
 
     def _explained(self, failure: HttpFailure, request: str) -> FlexNodeError:
         if failure.status in (401, 403):

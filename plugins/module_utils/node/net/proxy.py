@@ -6,10 +6,14 @@
 from __future__ import annotations
 
 import urllib.parse
+from typing import TYPE_CHECKING
 
 from ..config.model import NodeConfig
 from ..machine.clock import Clock
-from .http_client import HttpClient, Proxies
+from .proxies import Proxies
+
+if TYPE_CHECKING:
+    from .http_client import HttpClient
 
 ALWAYS_DIRECT = ("localhost", "127.0.0.0/8", "::1", ".svc", ".cluster.local", "169.254.169.254")
 
@@ -33,6 +37,8 @@ def proxies(config: NodeConfig) -> Proxies:
 
 def download_client(config: NodeConfig, clock: Clock) -> HttpClient:
     """The client for artifacts: the mirror's CA and the site's proxy."""
+    from .http_client import HttpClient  # slow to import
+
     ca = config.mirror.ca_cert
     return HttpClient(ca_pem=ca.pem if ca else "", proxies=proxies(config), clock=clock)
 

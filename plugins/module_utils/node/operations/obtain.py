@@ -31,7 +31,6 @@ from ..net.proxy import proxies
 from ..node_object.this_node import ThisNode
 from ..secret import REDACTED
 from ..sources.followed import watched_source, with_resource
-from ..sources.machines import machine_name
 from ..sources.source import Source, Stored
 from ..sources.watched import Watched
 from ..status.publish import publish
@@ -120,6 +119,8 @@ def obtain(
             raise ConfigInvalid([Problem("paths.dataDir", shown(config.paths.data_dir), accepted, hint)])
         node, store = ThisNode.of(host, config), store_of(host, config.paths.data_dir)
         if config.azure.target_agent_pool_name:
+            from ..sources.machines import machine_name
+
             machine_name(node.name)
         if is_unneeded(node, store):
             document = without_token(document)

@@ -8,13 +8,13 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..components.every import COMPONENTS, wanted
 from ..components.newest_program import without_older_program
 from ..config.available import check_available
+from ..config.model import NodeConfig
 from ..dataclass import dataclass, replace
-from ..engine.fetch import Fetcher
 from ..engine.plan import Plan, Step, make_plan, step_key
 from ..engine.prune import clear_staging, discard_new, prune, versions_before
 from ..engine.records.checked import note_checked
@@ -28,10 +28,8 @@ from ..errors import FlexNodeError
 from ..machine.facts import Facts, check_platform, gather
 from ..machine.host import Host
 from ..machine.layout import KUBELET
-from ..net.proxy import download_client
 from ..node_object.certificate import rejected_certificate
 from ..node_object.gates import NodeReady, UnitsActive
-from ..procedures.admin_conf import fetch_admin_conf
 from ..resources.admin_conf import AdminConf
 from ..resources.retired import Retired
 from ..resources.units import Unit
@@ -53,6 +51,9 @@ from .update import (
     settle_node,
     turn_of,
 )
+
+if TYPE_CHECKING:
+    from ..engine.fetch import Fetcher
 
 EVERYTHING = tuple(COMPONENTS)
 # A change of these decides over Ready, also without a restart: the kubelet has to report after it.
@@ -243,6 +244,8 @@ def check_before_apply(work: Work, obtained: Obtained, applied: Mapping[str, Any
     node, store = obtained.node, obtained.store
     check_secrets(obtained.document, store)
     if any(isinstance(step.resource, AdminConf) for step in work.plan.steps):
+        from ..procedures.admin_conf import fetch_admin_conf
+
         fetch_admin_conf(node.config, node.host)
     try:
         if work.runs_node and (applied is None or work.plan.installs("kubelet")):
@@ -275,8 +278,7 @@ def apply(
     if plan.changed:
         if record:
             record.begin()
-        # Creating a client loads the system's CAs, which is slow: only if there is something to fetch.
-        stager = Fetcher(host, download_client(node.config, host.clock), store.cache) if plan.trees else None
+        stager = fetcher(node.config, host, store) if plan.trees else None
         execute(plan, host, store, stager, gates, timings=timings, progress=progress, around=around)
     else:
         around.starting()
@@ -305,3 +307,12 @@ def tidy(plan: Plan, host: Host, store: Store) -> None:
     else:
         discard_new(host, store, done.before if done else {})
         clear_staging(host)
+
+
+def fetcher(config: NodeConfig, host: Host, store: Store) -> Fetcher:
+    """Fetches artifacts: with the mirror's CA, and through the site's proxy."""
+    # Importing the HTTP client and loading the system's CAs is slow: only if there is something to fetch.
+    from ..engine.fetch import Fetcher
+    from ..net.proxy import download_client
+
+    return Fetcher(host, download_client(config, host.clock), store.cache)

@@ -6,15 +6,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from ..config.document import loads, unwrap
 from ..dataclass import dataclass
 from ..engine.records.state import Store
 from ..errors import ConfigInvalid, ConfigMissing, ConfigUnreachable, Problem
 from ..net.answer import HttpFailure, shown
-from ..net.http_client import HttpClient
 from .watched import Watched, digest_of
+
+if TYPE_CHECKING:
+    from ..net.http_client import HttpClient
 
 
 @dataclass(frozen=True)

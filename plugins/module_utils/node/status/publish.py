@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..drift.record import DriftRecord
 from ..engine.leftovers import clear_own_leftovers
@@ -14,9 +14,9 @@ from ..engine.records.state import Phase, Store
 from ..errors import ApiUnreachable, FlexNodeError, StateNewer
 from ..machine.host import Host
 from ..node_object.this_node import ThisNode
-from .annotation import node_patch
-from .document import Observed, is_node, observe
-from .textfile import write_textfiles
+
+if TYPE_CHECKING:
+    from .document import Observed
 
 UNPUBLISHED = "unpublished"
 
@@ -36,6 +36,10 @@ def publish(
     node: this machine as a node, if known. record: what differs, if it was just checked or applied; without
     it everything is observed.
     """
+    # Only now: a join comes here when its Node is Ready, and should not import this before.
+    from .document import is_node, observe
+    from .textfile import write_textfiles
+
     attempts = 3 if node else 1  # it answered a moment ago: use the same connection
     try:
         observed = observe(host, store, node=node, attempts=attempts, record=record)
@@ -74,6 +78,8 @@ def write_status(host: Host, store: Store, status: Mapping[str, Any]) -> None:
 
 def patch(observed: Observed, attempts: int) -> None:
     """Patch the Node, if the API server returned it."""
+    from .annotation import node_patch
+
     if observed.this_node and observed.node:
         change = node_patch(observed.status, observed.node)
         if change:

@@ -16,15 +16,12 @@ from ansible_collections.aks.flexnode.plugins.module_utils.node.errors import (
     ConfigUnreachable,
     NotJson,
 )
-from ansible_collections.aks.flexnode.plugins.module_utils.node.net import http_client
+from ansible_collections.aks.flexnode.plugins.module_utils.node.net import retries
 from ansible_collections.aks.flexnode.plugins.module_utils.node.net.answer import HttpFailure, shown
-from ansible_collections.aks.flexnode.plugins.module_utils.node.net.http_client import (
-    HttpClient,
-    Proxies,
-    bypassed,
-    spread,
-)
+from ansible_collections.aks.flexnode.plugins.module_utils.node.net.http_client import HttpClient
 from ansible_collections.aks.flexnode.plugins.module_utils.node.net.kube import KubeClient
+from ansible_collections.aks.flexnode.plugins.module_utils.node.net.proxies import Proxies, bypassed
+from ansible_collections.aks.flexnode.plugins.module_utils.node.net.retries import spread
 from ansible_collections.aks.flexnode.plugins.module_utils.node.net.tls import quick_context, tls_context
 from ansible_collections.aks.flexnode.plugins.module_utils.node.sources.source import Inline, Url
 from tests.unit.node.fakes import FakeClock
@@ -319,7 +316,7 @@ def test_an_answer_that_breaks_off_is_not_taken_for_a_document(pki: Pki) -> None
 
 
 def test_an_answer_that_is_too_large_is_called_that(monkeypatch: pytest.MonkeyPatch, pki: Pki) -> None:
-    monkeypatch.setattr(http_client, "MOST", 1 << 20)
+    monkeypatch.setattr(retries, "MOST", 1 << 20)
     large = Answer(b"x" * ((1 << 20) + 1))
     with serving(lambda _: large) as server, pytest.raises(HttpFailure, match="larger than 1 MiB") as caught:
         HttpClient().request("GET", server.url)

@@ -11,7 +11,7 @@ from ipaddress import ip_address
 
 from ...config.types.addresses import Network
 from ...net.answer import shown
-from ...net.http_client import bypassed
+from ...net.proxies import bypassed
 from ...net.proxy import direct
 from ..finding import Outcome, error, listed, warning
 from ..seen import Link, Situation

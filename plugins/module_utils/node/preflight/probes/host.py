@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import os
-import platform
 from collections.abc import Callable
 
 from ...components.exec_plugin import uses_tokens
@@ -53,7 +52,7 @@ def probe_machine(host: Host, config: NodeConfig | None, ways: Ways | None = Non
     meminfo = host.text("/proc/meminfo")
     to_load = tuple(name for name in MODULES if not loaded(host, name))
     machine = Machine(
-        machine=ways.machine or platform.machine(),
+        machine=ways.machine or os.uname().machine,
         os_id=release.get("ID", "unknown"),
         os_version=release.get("VERSION_ID", "unknown"),
         hostname=host.text("/proc/sys/kernel/hostname").strip(),

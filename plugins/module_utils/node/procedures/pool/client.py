@@ -18,8 +18,9 @@ from ...identity.token import claims
 from ...machine.clock import Clock
 from ...machine.host import Host
 from ...net.answer import HttpFailure
-from ...net.http_client import HttpClient, spread
+from ...net.http_client import HttpClient
 from ...net.proxy import proxies
+from ...net.retries import spread
 from ...secret import Secret
 from ...sources.errors import BootstrapDataUnusable, MachineUnusable, PoolForbidden
 from ...sources.flexnode_config import Reply, url_of
