@@ -186,8 +186,8 @@ node_remains:
   type: str
   sample: "the API server refuses this request: nodes \"edge-1\" is forbidden"
 rolled_back:
-  description: Whether all changes of this run were rolled back, so that the machine is as before.
-  returned: failure
+  description: That all changes of this run were rolled back, so that the machine is as before.
+  returned: when a failed run was rolled back
   type: bool
   sample: true
 error:
@@ -267,9 +267,8 @@ def main() -> None:
     except FlexNodeError as error:
         if error.waits and by_ansible_pull():
             module.exit_json(**waiting(error))
-        module.fail_json(
-            msg=str(error), error=error.as_result(), changed=error.changed, rolled_back=error.rolled_back
-        )
+        rolled_back = {"rolled_back": True} if error.rolled_back else {}
+        module.fail_json(msg=str(error), error=error.as_result(), changed=error.changed, **rolled_back)
     else:
         module.exit_json(**result)
 

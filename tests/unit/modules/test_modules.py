@@ -164,7 +164,7 @@ def test_reconcile_without_any_configuration(tmp_path: Path) -> None:
     assert not Path("/var/lib/aks-flex-node").exists(), "not on a machine that is itself a node"
     answer = run("flexnode_reconcile", tmp_path)
     assert_failure(answer, "FLEX-1104")
-    assert (answer["changed"], answer["rolled_back"]) == (False, False)
+    assert (answer["changed"], "rolled_back" in answer) == (False, False)
 
 
 def test_reconcile_refuses_a_bad_document_or_this_platform(tmp_path: Path) -> None:

@@ -63,7 +63,7 @@ def test_a_refused_token_on_a_fresh_machine_is_a_change(
     failed = answer(site, capsys, SHORT)
     assert failed["error"]["code"] == "FLEX-1503"
     assert site.machine.path("/usr/local/bin/kubelet").is_symlink()
-    assert (failed["failed"], failed.get("changed"), failed.get("rolled_back")) == (True, True, False)
+    assert (failed["failed"], failed.get("changed"), "rolled_back" in failed) == (True, True, False)
 
 
 def test_after_a_refused_document_a_good_one_changes_nothing(

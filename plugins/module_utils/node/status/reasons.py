@@ -19,6 +19,8 @@ from .rollout import NEEDS_SOMEONE
 DRIFT, CONTENDED = "Drift", "DriftContended"
 LEFT = "Left"  # by itself; something remains that only an administrator can remove
 INTERRUPTED = "a run is in progress, or was interrupted: the next one continues"
+# A phase is the machine's own; its reason is read beside the status of its Node, so it uses that word.
+REASONS = {Phase.NOT_STARTED.value: "NotJoined"}
 NOT_JOINED = (
     "this machine has not joined a cluster (it is new, or unbootstrap removed it). To join it, run bootstrap"
 )
@@ -73,7 +75,7 @@ def verdict_of(status: Mapping[str, Any]) -> Verdict:
 
 
 def _phase(phase: str) -> Reason:
-    return Reason(phase, PHASES.get(phase, ""))
+    return Reason(REASONS.get(phase, phase), PHASES.get(phase, ""))
 
 
 def _wrong(status: Mapping[str, Any], state: Mapping[str, Any], failure: Reason | None) -> Iterator[Reason]:

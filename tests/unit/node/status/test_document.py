@@ -30,7 +30,7 @@ from tests.unit.node.sites import IDENTITY, KUBELET, TOKEN, Site
 def test_the_status_of_a_machine_that_is_no_node(debian: Machine) -> None:
     before = debian.snapshot("/")
     status = status_of(debian.host)
-    assert (status["phase"], status["reason"], status["node"]["ready"]) == ("NotStarted", "NotStarted", False)
+    assert (status["phase"], status["reason"], status["node"]["ready"]) == ("NotStarted", "NotJoined", False)
     assert status["node"]["status"] == "NotConfigured"  # for programs; people read:
     joins = "To join it, run bootstrap"
     new = "this machine has not joined a cluster (it is new, or unbootstrap removed it)"
@@ -41,7 +41,7 @@ def test_the_status_of_a_machine_that_is_no_node(debian: Machine) -> None:
         "config": "-",
         "follows": "-",
         "pull": "-",
-        "reason": "NotStarted",
+        "reason": "NotJoined",
         "right": "no",
     }
     assert status["timestamp"] == "2027-01-15T08:00:00+00:00"
