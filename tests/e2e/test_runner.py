@@ -44,7 +44,7 @@ class Awx:
 
     def inventory(self, *machines: Machine, hosts: Mapping[str, Any] | None = None, **variables: Any) -> Path:
         """The files of a project's inventory: machines, and the groups that awx/project builds of them."""
-        listed = {
+        listed: dict[str, dict[str, Any]] = {
             machine.name: {
                 "ansible_host": machine.ip,
                 "flexnode_host_config": {"cni": {"podCIDR": machine.pod_cidr}},
