@@ -30,6 +30,7 @@ REPOSITORY = f"{rootfs.REPOSITORY}/execution-environment"
 DEFINITION = checkout.ROOT / "awx" / "execution-environment.yml"
 PLATFORM = "debian13"
 BUILD_SECONDS = 900
+COUNTS = ("galaxy.yml", "meta", "playbooks", "plugins", "requirements.txt", "roles")
 KEPT = 2
 """Images of earlier contents that stay: a build of another branch is not lost at once."""
 
@@ -53,12 +54,14 @@ def definition(base: str, tarball: str) -> dict[str, Any]:
 
 
 def name() -> str:
-    """The image of this checkout; the tag changes whenever the result would."""
+    """The image of this checkout; the tag changes whenever a job could notice it: not with documentation."""
     digest = hashlib.sha256()
     base = recipes.node(PLATFORM).image
     words = [definition(base, ""), files.sha256(wheelhouse.LOCK), version("ansible-builder"), paths.arch()]
     digest.update(json.dumps(words, sort_keys=True).encode())
     for file in checkout.shipped_files():
+        if file.parts[0] not in COUNTS or file.suffix == ".md":
+            continue
         digest.update(f"\0{file}\0".encode() + (checkout.ROOT / file).read_bytes())
     return f"{REPOSITORY}:{digest.hexdigest()[:12]}"
 

@@ -22,7 +22,7 @@ import yaml
 
 from scripts.checkout import ROOT
 from testbed.basics.errors import TestbedError
-from testbed.basics.podman import settings
+from testbed.basics.podman import remove, settings
 from testbed.basics.process import environment
 from testbed.execution.credentials import INSIDE, Injected, unsafe_yaml
 
@@ -179,16 +179,20 @@ class Job:
         ]
         command += [f"--container-option={option}" for option in options]
         start = time.monotonic()
-        done = subprocess.run(
-            command,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            env=environment(settings()),
-            timeout=LIMIT_SECONDS,
-            check=False,
-            start_new_session=True,  # no terminal
-        )
+        try:
+            done = subprocess.run(
+                command,
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                text=True,
+                env=environment(settings()),
+                timeout=LIMIT_SECONDS,
+                check=False,
+                start_new_session=True,  # no terminal
+            )
+        except BaseException:
+            remove(f"ansible_runner_{self._number}")  # it would go on without ansible-runner
+            raise
         artifacts = self.directory / "artifacts" / str(self._number)
         if not (artifacts / "rc").is_file():
             raise TestbedError(f"ansible-runner did not start the job: {done.stdout}{done.stderr}")

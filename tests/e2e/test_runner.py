@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from secrets import randbelow
 from typing import Any
 
 import pytest
@@ -40,7 +41,8 @@ class Awx:
     image: str
     directory: Path
     secrets: dict[str, str] = field(default_factory=dict)
-    jobs: int = 0
+    jobs: int = field(default_factory=lambda: randbelow(10**6))
+    """The number of the last job. A container is named after it, so other testbeds need other numbers."""
 
     def inventory(self, *machines: Machine, hosts: Mapping[str, Any] | None = None, **variables: Any) -> Path:
         """The files of a project's inventory: machines, and the groups that awx/project builds of them."""
