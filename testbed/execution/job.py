@@ -29,6 +29,8 @@ from testbed.execution.credentials import INSIDE, Injected, unsafe_yaml
 PROJECT = ROOT / "awx" / "project"
 TEMPLATES = ROOT / "awx" / "data" / "job_templates.yml"
 LIMIT_SECONDS = 300
+UTF8 = {"LC_ALL": "C.UTF-8"}
+"""Without it Ansible refuses to start."""
 COLOUR = re.compile(r"\x1b\[[\d;]*m")
 # What AWX sets for every job.
 ALWAYS = {
@@ -139,7 +141,7 @@ class Job:
         galaxy = str(Path(sys.executable).with_name("ansible-galaxy"))
         place = self.directory / "requirements_collections"
         command = [galaxy, "collection", "install", "--offline", "-r", str(file), "-p", str(place)]
-        subprocess.run(command, check=True, capture_output=True, env=environment(), timeout=LIMIT_SECONDS)
+        subprocess.run(command, check=True, capture_output=True, env=environment(UTF8), timeout=LIMIT_SECONDS)
 
     def run(
         self,
@@ -185,7 +187,7 @@ class Job:
                 stdin=subprocess.DEVNULL,
                 capture_output=True,
                 text=True,
-                env=environment(settings()),
+                env=environment({**UTF8, **settings()}),
                 timeout=LIMIT_SECONDS,
                 check=False,
                 start_new_session=True,  # no terminal
@@ -210,7 +212,7 @@ class Job:
             capture_output=True,
             text=True,
             cwd=self.directory,
-            env=environment({"ANSIBLE_INVENTORY_UNPARSED_FAILED": "True"}),
+            env=environment({**UTF8, "ANSIBLE_INVENTORY_UNPARSED_FAILED": "True"}),
             timeout=LIMIT_SECONDS,
         ).stdout
         program = self.directory / "inventory" / "hosts"
