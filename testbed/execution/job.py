@@ -85,6 +85,10 @@ class Result:
         told = (one["event_data"].get("host") for one in self.events() if one["event"].startswith("runner_"))
         return {str(host) for host in told if host} - {"localhost"}
 
+    def tasks(self) -> list[dict[str, Any]]:
+        """What the events of tasks say; an event that is only output says nothing."""
+        return [one["event_data"] for one in self.events() if "task_path" in one.get("event_data", {})]
+
     def changed(self, host: str) -> int:
         """Tasks that changed something on a machine, as the recap counts them."""
         (stats,) = self.events("playbook_on_stats")
@@ -140,8 +144,16 @@ class Job:
         file.write_text(yaml.safe_dump(wanted), encoding="utf-8")
         galaxy = str(Path(sys.executable).with_name("ansible-galaxy"))
         place = self.directory / "requirements_collections"
-        command = [galaxy, "collection", "install", "--offline", "-r", str(file), "-p", str(place)]
-        subprocess.run(command, check=True, capture_output=True, env=environment(UTF8), timeout=LIMIT_SECONDS)
+        # Only there: a collection that this machine has elsewhere would count as installed.
+        alone = {**UTF8, "ANSIBLE_COLLECTIONS_PATH": str(place)}
+        subprocess.run(
+            [galaxy, "collection", "install", "--offline", "-r", str(file), "-p", str(place)],
+            check=True,
+            capture_output=True,
+            cwd=self.directory,
+            env=environment(alone),
+            timeout=LIMIT_SECONDS,
+        )
 
     def run(
         self,

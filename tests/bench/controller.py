@@ -2,7 +2,7 @@
 """The controller's work for a fleet: its part of bootstrap for 200 hosts, without any machine.
 
 python -m tests.bench.controller [HOSTS [SLICES]] measures it alone; no testbed is needed. With slices: as a
-sliced job of AWX on one machine, where each slice is a run of its own with its part of the hosts, all at once.
+sliced job of AWX on one machine, where each slice is a run of its own with a part of the hosts, all at once.
 """
 
 from __future__ import annotations

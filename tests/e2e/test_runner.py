@@ -121,6 +121,12 @@ def settings(bed: Testbed) -> dict[str, Any]:
     return {"flexnode_config_source": "inline", "flexnode_config": document}
 
 
+@pytest.fixture(scope="module")
+def token(bed: Testbed) -> str:
+    """What the credential holds; it stays the same from job to job."""
+    return bed.cluster.bootstrap_token()
+
+
 def succeeded(done: Result) -> Result:
     assert (done.status, done.word) == (0, "successful"), done.output
     return done
@@ -134,11 +140,11 @@ def logins(machine: Machine) -> int:
 
 @pytest.mark.smoke
 def test_bootstrap_as_a_job_of_awx(
-    bed: Testbed, awx: Awx, machine: Machine, settings: Mapping[str, Any]
+    bed: Testbed, awx: Awx, machine: Machine, settings: Mapping[str, Any], token: str
 ) -> None:
     """The collection of the image, the token from a credential, nothing else set."""
     job = awx.job("FlexNode bootstrap", awx.inventory(machine, **settings))
-    awx.add_node_secrets(job, bed.cluster.bootstrap_token())
+    awx.add_node_secrets(job, token)
     done = succeeded(awx.run(job, machine))
     node = fleet.node(bed, machine.name)
     assert fleet.is_ready(node)
@@ -147,32 +153,32 @@ def test_bootstrap_as_a_job_of_awx(
     events = done.events()
     assert [one["counter"] for one in events] == list(range(1, len(events) + 1))
     assert done.changed(machine.name) > 0
-    paths = {one["event_data"]["task_path"] for one in events if "task_path" in one["event_data"]}
-    assert paths
-    assert {path for path in paths if not path.startswith(OF_IMAGE)} == set()
-    modules = {one["event_data"].get("resolved_action") for one in events}
+    assert {one["task_path"][: len(OF_IMAGE)] for one in done.tasks()} == {OF_IMAGE}
+    modules = {one.get("resolved_action") for one in done.tasks()}
+    assert "aks.flexnode.flexnode_reconcile" in modules
     assert not modules & {"ansible.builtin.setup", "ansible.builtin.gather_facts"}
 
 
 def test_a_second_job_changes_nothing(
-    bed: Testbed, awx: Awx, machine: Machine, settings: Mapping[str, Any]
+    awx: Awx, machine: Machine, settings: Mapping[str, Any], token: str
 ) -> None:
     before = fleet.main_pids(machine)
     inventory = awx.inventory(machine, **settings)
     for check in (True, False):
         job = awx.job("FlexNode bootstrap", inventory)
-        awx.add_node_secrets(job, bed.cluster.bootstrap_token())
+        awx.add_node_secrets(job, token)
         done = succeeded(awx.run(job, machine, check=check))
         assert done.changed(machine.name) == 0, done.output
     assert fleet.main_pids(machine) == before
 
 
 def test_update_with_the_defaults_of_its_survey(
-    bed: Testbed, awx: Awx, machine: Machine, settings: Mapping[str, Any]
+    bed: Testbed, awx: Awx, machine: Machine, settings: Mapping[str, Any], token: str
 ) -> None:
     changed = {"node": {"labels": {"site": "lab-2", "ring": "canary"}}}
     inventory = awx.inventory(machine, hosts={machine.name: changed}, **settings)
     job = awx.job("FlexNode update", inventory)
+    awx.add_node_secrets(job, token)
     awx.add_cluster(job)
     succeeded(awx.run(job, machine, limit="site_lab_2:&ring_canary"))
     assert fleet.node(bed, machine.name)["metadata"]["labels"]["site"] == "lab-2"
@@ -284,9 +290,7 @@ def test_azure_login_and_the_collection_of_the_project(
     trusted = {"REQUESTS_CA_BUNDLE": "/runner/project/ca.pem"}
     done = succeeded(awx.run(job, other, environment_of_awx={**places, **trusted}))
     assert fleet.is_ready(fleet.node(bed, other.name))
-    events = [one["event_data"] for one in done.events()]
-    paths = {one["task_path"] for one in events if "task_path" in one}
-    assert {path for path in paths if not path.startswith(OF_PROJECT)} == set()
+    assert {one["task_path"][: len(OF_PROJECT)] for one in done.tasks()} == {OF_PROJECT}
 
 
 def test_unbootstrap_of_the_machines_of_the_limit(
