@@ -283,8 +283,8 @@ def test_push_pull_and_poll_at_once_twenty_times(
 ) -> None:
     """One works, the others wait or name it; nothing is half-done. All three take part in every round."""
     machine = nodes["ubuntu2404"]
-    for one in nodes.values():  # the others only keep the processors busy
-        one.run(["systemctl", "stop", TIMER])
+    for node in nodes.values():  # the others only keep the processors busy
+        node.run(["systemctl", "stop", TIMER])
     fleet.eventually("the end of all runs", lambda: not any(map(_runs, nodes.values())), 120)
     inventory = inventory_of(bed, [machine], directory / "busy.yml", document, team.settings(wheels))
 
@@ -310,8 +310,8 @@ def test_push_pull_and_poll_at_once_twenty_times(
     assert machine.run(["aks-flex-node", "plan"]).stdout.strip() == "nothing to do"
     assert machine.run(["ls", "/var/lib/aks-flex-node/transaction.json"], check=False).returncode != 0
     assert fleet.is_ready(fleet.node(bed, machine.name))
-    for one in nodes.values():
-        one.run(["systemctl", "start", TIMER])
+    for node in nodes.values():
+        node.run(["systemctl", "start", TIMER])
 
 
 def test_a_pull_names_the_push_that_waits_for_its_turn(
