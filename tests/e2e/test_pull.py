@@ -63,13 +63,22 @@ def wheels(bed: Testbed) -> str:
     return pulling.publish_wheels(bed, *PYTHONS)
 
 
+@pytest.fixture(scope="module")
+def document(bed: Testbed) -> dict[str, Any]:
+    """One for all runs: another one would have another token."""
+    return fleet.join_document(bed)
+
+
 def inventory_of(
-    bed: Testbed, machines: list[Machine], path: Path, pull: dict[str, Any] | None, **variables: Any
+    bed: Testbed,
+    machines: list[Machine],
+    path: Path,
+    document: dict[str, Any],
+    pull: dict[str, Any] | None,
+    **variables: Any,
 ) -> Path:
-    document = fleet.join_document(bed)
-    if pull:
-        document["pull"] = pull
-    return fleet.write_inventory(bed, machines, path, flexnode_config=document, **variables)
+    wanted = {**document, "pull": pull} if pull else document
+    return fleet.write_inventory(bed, machines, path, flexnode_config=wanted, **variables)
 
 
 @pytest.fixture(scope="module")
@@ -89,9 +98,15 @@ def before(fresh: list[Machine]) -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def bootstrap(
-    bed: Testbed, fresh: list[Machine], before: dict[str, Any], team: Team, wheels: str, directory: Path
+    bed: Testbed,
+    fresh: list[Machine],
+    before: dict[str, Any],
+    team: Team,
+    wheels: str,
+    directory: Path,
+    document: dict[str, Any],
 ) -> Play:
-    inventory = inventory_of(bed, fresh, directory / "hosts.yml", team.settings(wheels))
+    inventory = inventory_of(bed, fresh, directory / "hosts.yml", document, team.settings(wheels))
     return fleet.succeeded(fleet.play("bootstrap", inventory))
 
 
@@ -130,9 +145,15 @@ def test_every_platform_pulls_on_its_timer_and_repairs_drift(
 
 
 def test_a_second_bootstrap_changes_nothing(
-    bed: Testbed, nodes: dict[str, Machine], team: Team, wheels: str, directory: Path
+    bed: Testbed,
+    nodes: dict[str, Machine],
+    team: Team,
+    wheels: str,
+    directory: Path,
+    document: dict[str, Any],
 ) -> None:
-    inventory = inventory_of(bed, list(nodes.values()), directory / "hosts.yml", team.settings(wheels))
+    every = list(nodes.values())
+    inventory = inventory_of(bed, every, directory / "hosts.yml", document, team.settings(wheels))
     run = fleet.succeeded(fleet.play("bootstrap", inventory))
     assert {name: run.changed(name) for name in NODES} == dict.fromkeys(NODES, 0)
 
@@ -253,14 +274,19 @@ def test_a_newer_release_of_this_collection_arrives_and_a_broken_one_does_not(
 
 
 def test_push_pull_and_poll_at_once_twenty_times(
-    bed: Testbed, nodes: dict[str, Machine], team: Team, wheels: str, directory: Path
+    bed: Testbed,
+    nodes: dict[str, Machine],
+    team: Team,
+    wheels: str,
+    directory: Path,
+    document: dict[str, Any],
 ) -> None:
     """One works, the others wait or name it; nothing is half-done. All three take part in every round."""
     machine = nodes["ubuntu2404"]
-    for one in nodes.values():  # the others only keep the processors busy
-        one.run(["systemctl", "stop", TIMER])
+    for node in nodes.values():  # the others only keep the processors busy
+        node.run(["systemctl", "stop", TIMER])
     fleet.eventually("the end of all runs", lambda: not any(map(_runs, nodes.values())), 120)
-    inventory = inventory_of(bed, [machine], directory / "busy.yml", team.settings(wheels))
+    inventory = inventory_of(bed, [machine], directory / "busy.yml", document, team.settings(wheels))
 
     def by_hand(*argv: str) -> Said:
         done = machine.run(["aks-flex-node", *argv], check=False, timeout=300)
@@ -284,18 +310,23 @@ def test_push_pull_and_poll_at_once_twenty_times(
     assert machine.run(["aks-flex-node", "plan"]).stdout.strip() == "nothing to do"
     assert machine.run(["ls", "/var/lib/aks-flex-node/transaction.json"], check=False).returncode != 0
     assert fleet.is_ready(fleet.node(bed, machine.name))
-    for one in nodes.values():
-        one.run(["systemctl", "start", TIMER])
+    for node in nodes.values():
+        node.run(["systemctl", "start", TIMER])
 
 
 def test_a_pull_names_the_push_that_waits_for_its_turn(
-    bed: Testbed, nodes: dict[str, Machine], team: Team, wheels: str, directory: Path
+    bed: Testbed,
+    nodes: dict[str, Machine],
+    team: Team,
+    wheels: str,
+    directory: Path,
+    document: dict[str, Any],
 ) -> None:
     """A push keeps the machine while it waits for other nodes; the run after that one works again."""
     machine = nodes["ubuntu2204"]
     bed.cluster.kubectl("apply", "-f", str(ROLLOUT))
-    document = {**fleet.join_document(bed), "pull": team.settings(wheels)}
-    document["upgrade"] = {"maxUnavailable": 1, "waitSeconds": 90}
+    upgrade = {"maxUnavailable": 1, "waitSeconds": 90}
+    document = {**document, "pull": team.settings(wheels), "upgrade": upgrade}
 
     def push(**kubelet: Any) -> Play:
         node = {**document["node"], "kubelet": {**document["node"]["kubelet"], **kubelet}}
@@ -336,14 +367,18 @@ def _runs(machine: Machine) -> bool:
 
 
 def test_without_a_repository_it_is_removed_and_unbootstrap_leaves_no_trace(
-    bed: Testbed, nodes: dict[str, Machine], before: dict[str, Any], directory: Path
+    bed: Testbed,
+    nodes: dict[str, Machine],
+    before: dict[str, Any],
+    directory: Path,
+    document: dict[str, Any],
 ) -> None:
     machine = nodes["debian12"]
-    inventory = inventory_of(bed, [machine], directory / "without.yml", None)
+    inventory = inventory_of(bed, [machine], directory / "without.yml", document, None)
     fleet.succeeded(fleet.play("update", inventory))
     for path in ("/opt/aks-flex-node/ansible", f"/etc/systemd/system/{TIMER}", "/usr/bin/git"):
         assert machine.run(["ls", path], check=False).returncode != 0, path
-    everything = inventory_of(bed, list(nodes.values()), directory / "all.yml", None)
+    everything = inventory_of(bed, list(nodes.values()), directory / "all.yml", document, None)
     fleet.succeeded(fleet.play("unbootstrap", everything))
     for machine in nodes.values():
         changes = differences(before[machine.name], photograph(machine))
@@ -365,18 +400,23 @@ def offline(machines: MachineMaker) -> Machine:
 
 
 def test_a_machine_without_an_index_gets_its_wheels_from_the_controller(
-    bed: Testbed, offline: Machine, team: Team, directory: Path
+    bed: Testbed, offline: Machine, team: Team, directory: Path, document: dict[str, Any]
 ) -> None:
     machine = offline
     settings = team.settings("https://127.0.0.1:9/nothing-here")
     wheelhouse = directory / "wheelhouse"
-    inventory = inventory_of(bed, [machine], directory / "offline.yml", settings)
+    inventory = inventory_of(bed, [machine], directory / "offline.yml", document, settings)
     run = fleet.succeeded(fleet.play("bootstrap", inventory))
     assert "FLEX-1201" in run.output  # a warning: the node is Ready without it
     assert fleet.is_ready(fleet.node(bed, machine.name))
     assert pulling.status(machine)["status"] == "NotInstalled"
     inventory = inventory_of(
-        bed, [machine], directory / "offline.yml", settings, flexnode_pull_wheelhouse=str(wheelhouse)
+        bed,
+        [machine],
+        directory / "offline.yml",
+        document,
+        settings,
+        flexnode_pull_wheelhouse=str(wheelhouse),
     )
     start = time.monotonic()
     fleet.succeeded(fleet.play("bootstrap", inventory))
