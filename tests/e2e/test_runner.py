@@ -291,6 +291,9 @@ def test_azure_login_and_the_collection_of_the_project(
     done = succeeded(awx.run(job, other, environment_of_awx={**places, **trusted}))
     assert fleet.is_ready(fleet.node(bed, other.name))
     assert {one["task_path"][: len(OF_PROJECT)] for one in done.tasks()} == {OF_PROJECT}
+    # The search of every job finds a secret where there is one: in the environment that ansible-runner keeps.
+    found = Searcher({"secret": person["AZURE_SECRET"]}).hits(dict(done.texts()))
+    assert found == [f"secret: {name}" for name in OF_RUNNER]
 
 
 def test_unbootstrap_of_the_machines_of_the_limit(
