@@ -223,11 +223,12 @@ from ansible_collections.aks.flexnode.plugins.module_utils.node.operations.recon
     EVERYTHING,
     reconcile,
 )
-from ansible_collections.aks.flexnode.plugins.module_utils.node.pull.install import PULL, install, is_pending
+from ansible_collections.aks.flexnode.plugins.module_utils.node.pull.install import PULL, install
 from ansible_collections.aks.flexnode.plugins.module_utils.node.pull.playbook import (
     by_ansible_pull,
     patience_of,
 )
+from ansible_collections.aks.flexnode.plugins.module_utils.reconcile_result import result_of, waiting
 from ansible_collections.aks.flexnode.plugins.module_utils.source_options import source_of
 
 
@@ -273,20 +274,6 @@ def main() -> None:
         module.exit_json(**result)
 
 
-def waiting(error: FlexNodeError) -> dict[str, object]:
-    line = " ".join(f"{error.code}: {error.what}{f': {error.why}' if error.why else ''}".split())
-    return {
-        "changed": False,
-        "actions": [],
-        "timings": {},
-        "outcome": "waits",
-        "settings": [],
-        "summary": f"waits ({line})",
-        "drains": False,
-        "waits": line,
-    }
-
-
 def carry_out(module: AnsibleModule, host: Host) -> dict[str, object]:
     params, check = module.params, module.check_mode
     if params["state"] == "absent":
@@ -317,19 +304,7 @@ def carry_out(module: AnsibleModule, host: Host) -> dict[str, object]:
         )
     for warning in (*obtained.warnings, *run.warnings):
         module.warn(warning)
-    return {
-        "changed": run.changed,
-        "actions": run.actions,
-        "timings": run.timings,
-        "outcome": run.outcome.kind,
-        "settings": list(run.outcome.settings),
-        "summary": run.summary,
-        "drains": run.drains,
-        "taints": run.taints,
-        "diff": run.plan.diff,
-        **({"config_version": obtained.version or ""} if params["source"] else {}),
-        **({"node": run.node, "pull_pending": is_pending(obtained)} if run.node else {}),
-    }
+    return result_of(run, obtained, fetched=bool(params["source"]))
 
 
 def obtain_by_options(module: AnsibleModule, host: Host, purpose: Purpose) -> Obtained:

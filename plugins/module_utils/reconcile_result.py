@@ -1,0 +1,43 @@
+# Copyright: (c) 2026, aks.flexnode contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What module flexnode_reconcile returns."""
+
+from __future__ import annotations
+
+from .node.errors import FlexNodeError
+from .node.operations.obtain import Obtained
+from .node.operations.outcome import Reconciled
+from .node.pull.install import is_pending
+
+
+def result_of(run: Reconciled, obtained: Obtained, *, fetched: bool) -> dict[str, object]:
+    """A run that succeeded. fetched: from a source, whose version is of interest."""
+    return {
+        "changed": run.changed,
+        "actions": run.actions,
+        "timings": run.timings,
+        "outcome": run.outcome.kind,
+        "settings": list(run.outcome.settings),
+        "summary": run.summary,
+        "drains": run.drains,
+        "taints": run.taints,
+        "diff": run.plan.diff,
+        **({"config_version": obtained.version or ""} if fetched else {}),
+        **({"node": run.node, "pull_pending": is_pending(obtained)} if run.node else {}),
+    }
+
+
+def waiting(error: FlexNodeError) -> dict[str, object]:
+    """A run of ansible-pull that waits for other nodes: no failure, the next one tries again."""
+    line = " ".join(f"{error.code}: {error.what}{f': {error.why}' if error.why else ''}".split())
+    return {
+        "changed": False,
+        "actions": [],
+        "timings": {},
+        "outcome": "waits",
+        "settings": [],
+        "summary": f"waits ({line})",
+        "drains": False,
+        "waits": line,
+    }
