@@ -110,6 +110,7 @@ INSTEAD: tuple[Mapping[str, Any], ...] = (
 BLOCK = re.compile(r"(<!-- generated: (?P<name>[\w-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
 MARKUP = re.compile(r"\b[VOC]\(([^)]*)\)")
 PLUGIN = re.compile(r"\bP\(([^)#]*)#?[^)]*\)")
+MODULE = re.compile(r"\bM\(([^)]*)\)")
 
 # Fields that are not refused where something else is there.
 ONLY_WITH: Mapping[str, str] = {
@@ -401,7 +402,7 @@ def roles() -> list[Role]:
 def plain(text: str | list[str]) -> str:
     """Ansible's markup as Markdown."""
     joined = text if isinstance(text, str) else " ".join(text)
-    return PLUGIN.sub(r"`\1`", MARKUP.sub(r"`\1`", joined))
+    return MODULE.sub(r"module `\1`", PLUGIN.sub(r"`\1`", MARKUP.sub(r"`\1`", joined)))
 
 
 def option_rows(options: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, ...]]:

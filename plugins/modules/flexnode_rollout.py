@@ -13,7 +13,8 @@ description:
   - Nodes with C(upgrade.maxUnavailable) in their configuration take turns. They keep a record in the
     ConfigMap C(flexnode-rollout) of the namespace C(kube-system), which this module creates, shows and
     changes.
-  - The record says which nodes are being changed now, how far each rollout got, and whether it is stopped.
+  - A node that is being changed holds a slot, an entry under C(holders) in the record. The record also says
+    how far each rollout got, and whether it is stopped.
 author:
   - aks.flexnode contributors (@aks-flexnode)
 extends_documentation_fragment:
@@ -24,12 +25,13 @@ options:
   cluster_id:
     description:
       - Resource id of the AKS cluster, instead of O(kubeconfig) and O(host). An administrator's credential is
-        obtained with the Azure login or, where local accounts are disabled, the login itself is used, which
-        then needs the rights in the cluster.
+        obtained with the Azure login. Where local accounts are disabled, the login itself is used.
+      - Whichever login is used, it needs get and update on ConfigMap C(flexnode-rollout) in C(kube-system)
+        (O(state=present) also create, and get and create of Roles and RoleBindings there).
     type: str
   state:
     description:
-      - V(info) shows the record, and changes nothing but what O(forget) says.
+      - V(info) shows the record. Changes it only if O(forget) is set.
       - V(present) also creates it, and the rights of nodes to read and write it.
       - V(stopped) stops a rollout. Nodes that have begun finish, no other node begins.
       - V(resumed) lets a stopped rollout go on. Nodes that were rolled back stay as they are until they are
@@ -47,7 +49,7 @@ options:
     type: str
   forget:
     description:
-      - Names of nodes that are gone for good. Their slots are released, and no node waits for them any more.
+      - Names of nodes that never come back. Their slots are released, and no node waits for them any more.
         A node that works registers again with its next change.
     type: list
     elements: str
@@ -103,7 +105,7 @@ nodes:
   elements: dict
   sample: [{name: edge-1, ring: canary, software: 5d41402abc4b, since: "2026-11-16T06:00:00+00:00"}]
 holders:
-  description: The nodes that are being changed now.
+  description: The slots, that is the nodes that are being changed now.
   returned: success
   type: list
   elements: dict
@@ -131,7 +133,7 @@ rollouts:
       type: str
       sample: ""
     done:
-      description: Per ring, how many nodes have it, and since when the last one has.
+      description: Per ring, the number of nodes that completed the rollout, and when the last one did.
       type: dict
       sample: {canary: {nodes: 1, last: "2026-11-16T06:01:00+00:00"}}
     rolled_back:

@@ -46,7 +46,7 @@ options:
     default: https://pypi.org/simple
   ca_cert:
     description:
-      - A file with the CA of the index, where that has a private certificate.
+      - A file with the CA of the index, where its certificate is signed by a private CA.
     type: path
 """
 

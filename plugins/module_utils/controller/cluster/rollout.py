@@ -12,7 +12,17 @@ from typing import Any
 from ...node.errors import ApiUnreachable, ConfigInvalid, Problem
 from ...node.machine.clock import Clock, iso
 from ...node.rollout.errors import RolloutUnknown
-from ...node.rollout.record import KEY, NAME, NAMESPACE, Rollout, Shared, as_dict, read, written
+from ...node.rollout.record import (
+    KEY,
+    NAME,
+    NAMESPACE,
+    NewerRecord,
+    Rollout,
+    Shared,
+    as_dict,
+    read,
+    written,
+)
 from ..parallel import in_parallel
 from .binding import Changes, RbacClient, grant
 from .rbac import ROLLOUT
@@ -99,13 +109,17 @@ def _read(found: Json) -> Shared:
     try:
         return read(str((found.get("data") or {}).get(KEY) or ""))
     except ValueError as error:
+        newer = "install a newer release here: ansible-galaxy collection install aks.flexnode --upgrade"
+        damaged = (
+            f"look at it (kubectl get configmap {NAME} -n {NAMESPACE} -o yaml). If nothing in it is "
+            f"needed and no node is being updated: kubectl delete configmap {NAME} -n {NAMESPACE}, then run "
+            "this with state present, and update on the nodes: they register again"
+        )
         raise RolloutUnknown(
             "the rollout record can't be used",
             where=f"ConfigMap {NAME} in {NAMESPACE}, key {KEY}",
             why=str(error),
-            fix=f"look at it (kubectl get configmap {NAME} -n {NAMESPACE} -o yaml). If nothing in it is "
-            f"needed and no node is being updated: kubectl delete configmap {NAME} -n {NAMESPACE}, then run "
-            "this with state present; nodes register again",
+            fix=newer if isinstance(error, NewerRecord) else damaged,
         ) from error
 
 

@@ -26,7 +26,10 @@ class CommitRefused(FlexNodeError):
     """The signature is missing, bad, or of an unknown key."""
 
     code, title = "FLEX-2003", "A commit is not signed by an allowed key"
-    remedy = "sign the commit with a key of pull.allowedSigners or pull.gpgKeys, and push it again"
+    remedy = (
+        "amend it with a signature and push it (git commit --amend --no-edit -S; git push "
+        "--force-with-lease), or add the signer's key to pull.allowedSigners or pull.gpgKeys"
+    )
 
 
 class PlaybookFailed(FlexNodeError):
@@ -53,4 +56,4 @@ class CommitOlder(FlexNodeError):
     """Signed, and older than a commit that ran: a server in wrong hands could bring it back."""
 
     code, title = "FLEX-2007", "A signed commit is older than the one that ran before"
-    remedy = "revert with a new signed commit; or name the old commit in pull.ref, if you mean it"
+    remedy = "revert with a new signed commit; to run the old commit on purpose, set pull.ref to it"

@@ -19,6 +19,7 @@ from .record import Holder, Member, Ring, RolledBack, Rollout, Shared
 
 T = TypeVar("T")
 REGISTER_SECONDS = 60.0  # that a node of a later ring waits after it was registered late: others do it, too
+FIRST = "so that nodes of earlier rings can register before it goes on"
 NAMED = 5  # nodes in a message
 
 
@@ -88,7 +89,7 @@ def decide(shared: Shared, change: Change, policy: Policy, now: float) -> Verdic
     if len(others) >= policy.limit:
         busy = ", ".join(f"{name} ({held.what}, since {iso(held.since)})" for name, held in _first(others))
         limit = f"at most {counted(policy.limit, 'node')} at a time (upgrade.maxUnavailable)"
-        return Wait(f"waits for {busy}: {limit}", tuple(sorted(others)))
+        return Wait(f"this node waits for {busy}: {limit}", tuple(sorted(others)))
     return Take()
 
 
@@ -98,16 +99,16 @@ def _registers(shared: Shared, change: Change, policy: Policy, now: float) -> Wa
         return None
     member = shared.nodes.get(change.node)
     if member is None:
+        time = f"for {REGISTER_SECONDS:.0f} s"
         return Wait(
-            "this node was not registered for rollouts: others may have to register, too",
-            seconds=REGISTER_SECONDS,
+            f"this node must register for rollouts first, then it waits {time} {FIRST}", (), REGISTER_SECONDS
         )
     left = member.since + REGISTER_SECONDS - now
     if member.late and left > 0:
-        until = iso(member.since + REGISTER_SECONDS)
-        return Wait(
-            f"this node was registered late for rollouts: it waits for others until {until}", (), left
-        )
+        # A time, not the seconds that are left: a run prints the same text once.
+        time = f"until {iso(member.since + REGISTER_SECONDS)}"
+        why = f"this node has just registered for rollouts; it waits {time} {FIRST}. Nothing to do"
+        return Wait(why, (), left)
     return None
 
 
@@ -129,11 +130,9 @@ def _after_rings(shared: Shared, change: Change, policy: Policy, now: float) -> 
             and name not in failed
         )
         if missing:
-            verb = "has" if len(missing) == 1 else "have"
-            return Wait(
-                f"waits for ring {ring}: {named(missing)} {verb} not got it yet ({change.what})",
-                tuple(missing),
-            )
+            verb = "does" if len(missing) == 1 else "do"
+            lack = f"{named(missing)} {verb} not have the change yet ({change.what})"
+            return Wait(f"this node waits for ring {ring}: {lack}", tuple(missing))
         part = rollout.done.get(ring) if rollout else None
         left = part.last + policy.soak_seconds - now if part else 0.0
         if left > 0:

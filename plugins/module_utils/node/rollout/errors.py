@@ -1,7 +1,7 @@
 # Copyright: (c) 2026, aks.flexnode contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Errors of rollouts: this node waits, and keeps its present software meanwhile."""
+"""Errors of rollouts: this node waits, and keeps its current software meanwhile."""
 
 from __future__ import annotations
 
@@ -12,18 +12,21 @@ class RolloutUnknown(FlexNodeError):
     code, title = "FLEX-1521", "The rollout record of the cluster can't be used"
     waits = True
     remedy = (
-        "check ConfigMap flexnode-rollout in kube-system and the rights of nodes: kubectl apply -f "
-        "docs/examples/rollout.yaml, or module flexnode_rollout with state present; the node keeps its "
-        "present software meanwhile"
+        "do what the message says for its cause. Record or rights missing: kubectl apply -f "
+        "docs/examples/rollout.yaml (a file of the collection). The node keeps its current version"
     )
 
 
 class RolloutWaits(FlexNodeError):
-    code, title = "FLEX-1522", "Other nodes come first: upgrade.maxUnavailable, upgrade.rings"
+    code, title = (
+        "FLEX-1522",
+        "This node waits for its turn in the rollout (upgrade.maxUnavailable, upgrade.rings)",
+    )
     waits = True
     remedy = (
-        "wait for the nodes that are named, then run this again; if one of them is gone for good: module "
-        "flexnode_rollout with forget; a node that polls its configuration tries again by itself"
+        "wait for the nodes that are named, then run this again; a node that polls its configuration tries "
+        "again by itself. If one of them never comes back, on the controller: ansible localhost -m "
+        "aks.flexnode.flexnode_rollout -a 'forget=NODE kubeconfig=~/.kube/config'"
     )
 
 
@@ -32,5 +35,6 @@ class RolloutStopped(FlexNodeError):
     waits = True
     remedy = (
         "look at the nodes that were rolled back (aks-flex-node status), then change the configuration: that "
-        "is a new rollout; or let this one go on: module flexnode_rollout with state resumed"
+        "is a new rollout. Or resume this one, on the controller: ansible localhost -m "
+        "aks.flexnode.flexnode_rollout -a 'state=resumed kubeconfig=~/.kube/config'"
     )

@@ -20,6 +20,10 @@ SCHEMA = 1
 MOST_ROLLOUTS = 10  # that are remembered; the oldest are forgotten, those that were stopped last
 
 
+class NewerRecord(ValueError):
+    """A newer release of this collection wrote the record: it is not damaged, and must not be replaced."""
+
+
 @dataclass(frozen=True)
 class Member:
     """A node that takes part in rollouts."""
@@ -95,14 +99,17 @@ class Shared:
 
 
 def read(text: str) -> Shared:
-    """The record from its JSON; ValueError: it is damaged, or was written by a newer release."""
+    """The record from its JSON; ValueError: it is damaged, NewerRecord: a newer release wrote it."""
     if not text.strip():
         return Shared()
     try:
         raw = json.loads(text)
         schema = raw["schema"]
-        if not isinstance(schema, int) or schema > SCHEMA:
-            raise ValueError(f"it has schema {schema}, and this release reads schema {SCHEMA}")
+        if not isinstance(schema, int):
+            raise ValueError(f"it is damaged: schema {schema} is not a number")
+        if schema > SCHEMA:
+            why = f"it has schema {schema}, and this release reads schema {SCHEMA}"
+            raise NewerRecord(f"{why}: a newer release of aks.flexnode wrote it")
         return Shared(
             {name: _member(one) for name, one in raw["nodes"].items()},
             {

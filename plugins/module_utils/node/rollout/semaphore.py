@@ -8,16 +8,25 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeVar
 
-from ..errors import FlexNodeError
+from ..errors import FlexNodeError, Forbidden
 from ..net.answer import HttpFailure
 from ..net.kube import Json, KubeClient
 from .errors import RolloutUnknown
-from .record import KEY, NAME, NAMESPACE, Shared, read, written
+from .record import KEY, NAME, NAMESPACE, NewerRecord, Shared, read, written
 
 T = TypeVar("T")
 ATTEMPTS, PAUSE = 8, 0.1  # of a change that meets changes by other nodes; longer each time
 CONFLICT = 409
+FORBIDDEN = 403
 WHERE = f"ConfigMap {NAME} in {NAMESPACE}"
+APPLY = "kubectl apply -f docs/examples/rollout.yaml (a file of the collection)"
+REPLACE = (
+    f"look at it (kubectl get configmap {NAME} -n {NAMESPACE} -o yaml). If nothing in it is needed and no "
+    f"node is being updated: kubectl delete configmap {NAME} -n {NAMESPACE}, then {APPLY}, then "
+    "run update on the nodes: they register again"
+)
+UPDATE = "update the node to that release of aks.flexnode, or a newer one: run bootstrap or update with it"
+AGAIN = "run this again; a node that polls its configuration tries again by itself"
 
 
 def read_shared(api: KubeClient) -> tuple[Shared, Json, float]:
@@ -25,13 +34,14 @@ def read_shared(api: KubeClient) -> tuple[Shared, Json, float]:
     try:
         found = api.config_map(NAMESPACE, NAME)
     except FlexNodeError as error:
-        raise unknown("it can't be read", error) from error
+        raise failed("read", error) from error
     if found is None:
-        raise RolloutUnknown("the rollout record does not exist", where=WHERE, why="nodes may not create it")
+        raise unknown("the rollout record does not exist", "nodes are not allowed to create it", APPLY)
     try:
         return read(str((found.get("data") or {}).get(KEY) or "")), found, api.time
     except ValueError as error:
-        raise RolloutUnknown("the rollout record can't be used", where=WHERE, why=str(error)) from error
+        fix = UPDATE if isinstance(error, NewerRecord) else REPLACE
+        raise unknown("the rollout record can't be used", str(error), fix) from error
 
 
 def change_shared(api: KubeClient, step: Callable[[Shared, float], tuple[T, Shared]]) -> T:
@@ -49,14 +59,18 @@ def change_shared(api: KubeClient, step: Callable[[Shared, float], tuple[T, Shar
             if failure.status != CONFLICT:
                 raise
         except FlexNodeError as error:
-            raise unknown("it can't be written", error) from error
+            raise failed("write", error) from error
         api.clock.sleep(PAUSE * attempt)
-    raise RolloutUnknown(
-        "the rollout record can't be written", where=WHERE, why=f"other nodes changed it {ATTEMPTS} times"
-    )
+    raise unknown("can't write the rollout record", f"other nodes changed it {ATTEMPTS} times", AGAIN)
 
 
-def unknown(what: str, error: FlexNodeError) -> RolloutUnknown:
+def failed(verb: str, error: FlexNodeError) -> RolloutUnknown:
     """A failure of the API server, as one of the rollout record."""
     why = f"{error.code} {error.what}: {error.why}"
-    return RolloutUnknown(f"the rollout record is not known: {what}", where=WHERE, why=why)
+    no_right = isinstance(error, Forbidden) and getattr(error.__cause__, "status", 0) == FORBIDDEN
+    return unknown(f"can't {verb} the rollout record", why, APPLY if no_right else error.fix)
+
+
+def unknown(what: str, why: str, fix: str) -> RolloutUnknown:
+    """The error, which also says that the node goes on working."""
+    return RolloutUnknown(what, where=WHERE, why=why, fix=f"{fix}. The node keeps its current version")

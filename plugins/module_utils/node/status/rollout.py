@@ -12,9 +12,10 @@ from ..engine.records.state import Store
 from ..errors import FlexNodeError
 from ..machine.clock import iso
 from ..node_object.this_node import ThisNode
+from ..rollout.errors import RolloutUnknown
 from ..rollout.local import HOLDS, STOPPED, UNKNOWN, Local
 from ..rollout.record import Shared
-from ..rollout.semaphore import read_shared
+from ..rollout.semaphore import failed, read_shared
 
 NEEDS_SOMEONE = (STOPPED, UNKNOWN)  # states in which an administrator has to do something
 
@@ -37,7 +38,8 @@ def cluster_now(node: ThisNode) -> dict[str, Any]:
     try:
         shared, _found, _now = read_shared(node.api(attempts=2))
     except FlexNodeError as error:
-        return {"unknown": f"{error.code} {error.what}: {error.why}"}
+        found = error if isinstance(error, RolloutUnknown) else failed("read", error)
+        return {"unknown": f"{found.code} {found.what}: {found.why}"}
     return in_short(shared)
 
 
@@ -72,7 +74,7 @@ def rollout_lines(rollout: Mapping[str, Any]) -> list[str]:
     lines = [f"{ring}{mine}"]
     seen = rollout.get("cluster") or {}
     if seen.get("unknown"):
-        lines.append(f"the record of the cluster is not known: {seen['unknown']}")
+        lines.append(str(seen["unknown"]))
     for name, held in (seen.get("holders") or {}).items():
         lines.append(f"being changed: {name} ({held['what']}, since {held['since']})")
     if newest := seen.get("rollout"):

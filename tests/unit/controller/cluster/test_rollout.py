@@ -192,6 +192,17 @@ def test_a_damaged_record_says_what_to_do(cluster: FakeCluster, client: RolloutC
     assert "kubectl delete configmap flexnode-rollout -n kube-system" in caught.value.fix
 
 
+def test_the_record_of_a_newer_release_is_not_to_be_deleted(
+    cluster: FakeCluster, client: RolloutClient
+) -> None:
+    cluster.objects[PLACE] = {**OBJECTS[-1], "data": {KEY: '{"schema": 99}'}}
+    with pytest.raises(RolloutUnknown, match="can't be used") as caught:
+        run(client, state="info")
+    assert caught.value.why.endswith("a newer release of aks.flexnode wrote it")
+    assert "--upgrade" in caught.value.fix
+    assert "delete" not in caught.value.fix
+
+
 def test_the_result_is_plain_data() -> None:
     told = described(stopped(FakeClock().now()))
     assert [one["name"] for one in told["nodes"]] == ["a", "b", "c"]

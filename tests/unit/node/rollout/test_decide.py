@@ -107,7 +107,7 @@ def test_the_rest_waits_for_each_node_of_an_earlier_ring() -> None:
     shared = updated(FLEET, "a")
     verdict = decide(shared, change("c"), ONE, NOW + 10_000)
     assert isinstance(verdict, Wait)
-    assert (verdict.nodes, "ring canary: b has not got it yet" in verdict.why) == (("b",), True)
+    assert (verdict.nodes, "ring canary: b does not have the change yet" in verdict.why) == (("b",), True)
 
 
 def test_a_ring_is_observed_after_its_last_node() -> None:

@@ -39,7 +39,10 @@ def test_polls_wait_and_go_on(polls: Followed, capsys: Captured) -> None:
     polls.blob.publish(MORE)
     assert polls.poll() == 0
     said = capsys.readouterr().out
-    assert "configuration 18 waits: FLEX-1522 waits for edge-7 (kubernetes 1.34.3 -> 1.34.4, since" in said
+    assert (
+        "configuration 18 waits: FLEX-1522 this node waits for edge-7 (kubernetes 1.34.3 -> 1.34.4, since"
+        in said
+    )
     status = status_of(polls.machine.host)
     assert (status["monitoring"]["status"], status["reason"]) == ("Waiting", "NodeJoined")
     assert "waits for edge-7" in status["message"]

@@ -185,7 +185,9 @@ def test_the_second_try_of_a_poll_costs_one_request_and_no_write(node: Site) -> 
 def test_the_rest_waits_for_canaries_with_the_same_software(node: Site) -> None:
     now = Local.of(node.machine.store).software
     member(node.api, "edge-2", "canary", now)
-    with pytest.raises(RolloutWaits, match="waits for ring canary: edge-2 has not got it yet"):
+    with pytest.raises(
+        RolloutWaits, match="this node waits for ring canary: edge-2 does not have the change yet"
+    ):
         updated(node, patience=0)
     member(node.api, "edge-2", "canary", "what it will be")
     updated(node, patience=0)
@@ -283,16 +285,29 @@ def contested(site: Site) -> None:
 
 
 @pytest.mark.parametrize(
-    "trouble", [no_record, forbidden, not_writable, broken, newer, unreachable, contested]
+    ("trouble", "what", "fix"),
+    [
+        (no_record, "the rollout record does not exist", "kubectl apply -f docs/examples/rollout.yaml"),
+        (forbidden, "can't read the rollout record", "kubectl apply -f docs/examples/rollout.yaml"),
+        (not_writable, "can't write the rollout record", "kubectl apply -f docs/examples/rollout.yaml"),
+        (broken, "the rollout record can't be used", "look at it (kubectl get configmap flexnode-rollout"),
+        (newer, "the rollout record can't be used", "update the node to that release of aks.flexnode"),
+        (unreachable, "can't read the rollout record", ApiUnreachable.remedy),
+        (contested, "can't write the rollout record", "run this again"),
+    ],
 )
-def test_a_node_that_can_not_know_waits_and_says_why(node: Site, trouble: Callable[[Site], None]) -> None:
+def test_a_node_that_can_not_know_waits_and_says_why(
+    node: Site, trouble: Callable[[Site], None], what: str, fix: str
+) -> None:
     kept = {name: {**one} for name, one in node.api.config_maps.items()}
     trouble(node)
     starts = restarts(node)
     for _try in range(2):
         with pytest.raises(RolloutUnknown) as caught:
             updated(node, patience=0)
-    assert caught.value.code == "FLEX-1521"
+    assert (caught.value.code, caught.value.what) == ("FLEX-1521", what)
+    assert caught.value.fix.startswith(fix)
+    assert caught.value.fix.endswith(". The node keeps its current version")
     assert restarts(node) == starts
     runs(node, "1.34.4")
     status = status_of(node.machine.host)

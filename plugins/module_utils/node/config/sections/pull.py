@@ -55,7 +55,7 @@ class Pull:
         "knownHosts", text, "Lines of known_hosts of the repository's server; absent: those of the machine."
     )
     ca_cert: Certificates | None = setting(
-        "caCert", pem, "CA of an https repository whose server has a private certificate."
+        "caCert", pem, "CA of an https repository whose server has a certificate of a private CA."
     )
     schedule: str | None = setting(
         "schedule",
@@ -69,7 +69,7 @@ class Pull:
     spread_seconds: int = setting(
         "spreadSeconds",
         integer(0, 86400),
-        "Each machine starts up to this many seconds later, always by the same number of its own.",
+        "Each machine adds a fixed delay of 0 to this many seconds, which differs per machine.",
         default=300,
     )
     timeout_seconds: int = setting(
