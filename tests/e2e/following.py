@@ -69,7 +69,9 @@ def state(machine: Machine, name: str) -> dict[str, Any]:
 
 def status(machine: Machine) -> dict[str, Any]:
     """What `aks-flex-node status --json` prints."""
-    found: dict[str, Any] = json.loads(machine.run(["aks-flex-node", "status", "--json"], check=False).stdout)
+    done = machine.run(["aks-flex-node", "status", "--json"], check=False)
+    assert done.stdout, done.stderr
+    found: dict[str, Any] = json.loads(done.stdout)
     return found
 
 
