@@ -10,7 +10,7 @@ SETUP  := python3 scripts/setup.py $(if $(PYTHON),--python "$(PYTHON)")
 PYTEST := $(RUN) pytest $(if $(K),-k "$(K)") $(ARGS)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lint sanity unit faults regressions contract e2e smoke molecule bench test demo up down catalogue dist lock clean
+.PHONY: help setup lint sanity unit faults regressions contract e2e smoke molecule bench test demo up down ee catalogue dist lock clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -62,6 +62,9 @@ up: $(STAMP) ## Start the testbed: a real cluster
 
 down: $(STAMP) ## Stop the testbed
 	@$(RUN) testbed down
+
+ee: $(STAMP) ## Build the execution environment of AWX as an image, with ansible-builder
+	@$(RUN) testbed ee
 
 catalogue: $(STAMP) ## Refresh the catalogue of versions and digests
 	@$(RUN) scripts.catalogue

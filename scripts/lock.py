@@ -17,12 +17,14 @@ COMPILE = ["uv", "pip", "compile", "--universal", "--generate-hashes", "--upgrad
 def main() -> int:
     environment = {name: value for name, value in os.environ.items() if name != "PIP_FIND_LINKS"}
     # The controller's packages are the same versions that the tests ran with.
-    # The emulated Azure runs on Debian 12's Python.
+    # The emulated Azure runs on Debian 12's Python, the execution environment on Debian 13's.
     for name, python, *more in (
         ["test", "3.10"],
         ["collections", "3.11", "--no-deps"],
         ["runtime", "3.10", "--constraints=test.txt"],
         ["azure", "3.11", "--constraints=test.txt"],
+        # For one Python, so that no marker is left: pip would evaluate it for the Python that downloads.
+        ["ee", "3.13", "--no-universal", "--constraints=test.txt"],
         ["preview", "3.10", "--no-deps"],  # what it needs is in .venv already
     ):
         options = [f"--python-version={python}", *more, f"--output-file={name}.txt"]

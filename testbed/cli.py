@@ -21,6 +21,7 @@ from testbed.basics.errors import OutOfReach, TestbedError
 from testbed.basics.process import environment
 from testbed.basics.progress import say
 from testbed.bed import DEFAULT_NAME, DEFAULT_PLATFORM, SERVICES, Testbed
+from testbed.execution import image as ee
 from testbed.images.recipes import PLATFORMS
 from testbed.layout import versions
 from testbed.machine import Machine
@@ -84,6 +85,7 @@ def parser() -> argparse.ArgumentParser:
     )
     azure.add_argument("--role", action="append", help="role on the subscription (default: all)")
     pool_command.add_to(commands)
+    commands.add_parser("ee", help="build the execution environment of AWX; prints the image's name")
     commands.add_parser("doctor", help="whether this machine can run a testbed")
     return top
 
@@ -231,6 +233,8 @@ def run(arguments: argparse.Namespace, rest: Sequence[str] = ()) -> int:
         say(bed.artifact(arguments.artifact, arguments.version))
     elif command == "versions":
         return _versions(arguments.build)
+    elif command == "ee":
+        say(ee.ensure())
     else:
         return doctor.report()
     return 0

@@ -10,7 +10,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from ansible.inventory.manager import split_host_pattern
 from ansible.utils.display import Display
 
 from ansible_collections.aks.flexnode.plugins.module_utils.controller.azure.arguments import AZURE, PREVIEW
@@ -49,7 +48,10 @@ from ansible_collections.aks.flexnode.plugins.plugin_utils.on_controller import 
     hidden,
     undefaulted,
 )
-from ansible_collections.aks.flexnode.plugins.plugin_utils.play import PlayVariables
+from ansible_collections.aks.flexnode.plugins.plugin_utils.play import (
+    PlayVariables,
+    names_machines,
+)
 from ansible_collections.aks.flexnode.plugins.plugin_utils.pool_modules import PoolModules
 from ansible_collections.aks.flexnode.plugins.plugin_utils.source_modules import ModuleFailed
 
@@ -117,7 +119,7 @@ class ActionModule(PoolModules):
             others=self._vars["groups"]["all"],
             joins=joins,
         )
-        inventory.findings += self._unseen(inventory)
+        inventory.findings += [*self._unseen(inventory), *self._excluded_in_vain()]
         inventory.findings += self._missing_hooks(inventory)
         inventory.require()
         for warning in inventory.warnings:
@@ -132,12 +134,18 @@ class ActionModule(PoolModules):
 
     def _require_named(self) -> None:
         """A playbook that destroys acts only on machines that were named on the command line."""
-        playbook = self._options["named"]
-        typed = [self._play.visible.get("flexnode_hosts"), self._vars.get("ansible_limit")]
-        if not playbook or any(_names_machines(pattern) for pattern in typed if pattern):
+        playbook, typed = self._options["named"], self._play.typed(self._vars.get("ansible_limit"))
+        if not playbook or any(names_machines(pattern) for pattern in typed):
             return
-        excluding = next((str(pattern) for pattern in typed if pattern), "")
+        excluding = next(map(str, typed), "")
         raise MachinesNotNamed(playbook, self._vars["ansible_play_hosts_all"], excluding)
+
+    def _excluded_in_vain(self) -> Iterator[Finding]:
+        """A name typed wrong after `!`: this run would act on machines that were meant to be left out."""
+        typed = self._play.typed(self._vars.get("ansible_limit"))
+        for part in (part for pattern in typed for part in self._play.excluded_in_vain(pattern)):
+            what = f"{part} leaves out nothing: the inventory has no machine or group {part[1:]}"
+            yield Finding(("all",), what, "correct the name in --limit or flexnode_hosts, or remove it")
 
     def _unseen(self, inventory: Inventory) -> Iterator[Finding]:
         """Variables of playbooks that stand in the inventory, where a play can't see them."""
@@ -327,12 +335,6 @@ class ActionModule(PoolModules):
             why=f"none of the {len(self._vars['ansible_play_batch'])} machines has it",
             fix="set flexnode_config_source in the inventory, or with -e",
         )
-
-
-def _names_machines(pattern: object) -> bool:
-    """Whether a pattern names machines. `!edge-1` alone does not: Ansible takes it as all the others."""
-    parts = split_host_pattern(pattern)
-    return any(part and not part.startswith("!") for part in parts)
 
 
 def _summary(found: Mapping[str, Mapping[str, Any]], machines: Iterable[Machine], purpose: str) -> Result:

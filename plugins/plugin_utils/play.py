@@ -11,6 +11,7 @@ from copy import copy
 from typing import Any
 
 from ansible.errors import AnsibleError
+from ansible.inventory.manager import split_host_pattern
 from ansible.plugins.action import ActionBase
 
 from ansible_collections.aks.flexnode.plugins.module_utils.controller.inventory.errors import InventoryInvalid
@@ -54,6 +55,19 @@ class PlayVariables(Mapping[str, Mapping[str, Any]]):
         found = without.get_vars(play=self._play, host=self._manager._inventory.get_host(host))
         return name in found
 
+    def typed(self, limit: object) -> list[object]:
+        """Which machines were named on the command line, or as the limit of an AWX job."""
+        return [pattern for pattern in (self.visible.get("flexnode_hosts"), limit) if pattern]
+
+    def excluded_in_vain(self, pattern: object) -> list[str]:
+        """The parts of a host pattern that leave out nothing, e.g. `!ring_canry` where no such group exists.
+
+        Ansible only warns, and then acts on the machines that were meant to be left out.
+        """
+        parts = [part for part in split_host_pattern(pattern) if part.startswith("!")]
+        found = self._manager._inventory.get_hosts
+        return [part for part in parts if not found(part[1:], ignore_limits=True, ignore_restrictions=True)]
+
     def __getitem__(self, host: str) -> Mapping[str, Any]:
         found = self._manager.get_vars(
             play=self._play, host=self._manager._inventory.get_host(host), task=self._task
@@ -78,3 +92,8 @@ class PlayVariables(Mapping[str, Mapping[str, Any]]):
                 why=missing[0] if missing else type(error).__name__,
                 fix="define it, or correct the template",
             ) from error
+
+
+def names_machines(pattern: object) -> bool:
+    """Whether a pattern names machines. `!edge-1` alone does not: Ansible takes it as all the others."""
+    return any(part and not part.startswith("!") for part in split_host_pattern(pattern))

@@ -37,13 +37,18 @@ def containers_conf(systemd_runs: bool) -> str:
     return "\n".join([*lines, "", "[network]", 'network_backend = "netavark"', ""])
 
 
+def settings() -> dict[str, str]:
+    """What a program that calls podman by itself needs in its environment, to do it as the testbed does."""
+    conf = paths.cache() / "containers.conf"
+    files.write(conf, containers_conf(Path("/run/systemd/system").is_dir()))
+    return {"CONTAINERS_CONF": str(conf)}
+
+
 def podman(
     *args: str | Path, check: bool = True, input: str | bytes | None = None, timeout: float = 120
 ) -> Completed:
     """Run podman as the testbed configures it."""
-    conf = paths.cache() / "containers.conf"
-    files.write(conf, containers_conf(Path("/run/systemd/system").is_dir()))
-    env = {"CONTAINERS_CONF": str(conf), STARTER: str(os.getpid())}
+    env = {**settings(), STARTER: str(os.getpid())}
     finishes = args[0] != "exec"
     return run(["podman", *args], check=check, input=input, env=env, timeout=timeout, finishes=finishes)
 

@@ -411,6 +411,35 @@ def test_a_pattern_that_only_leaves_machines_out_names_none(stage: Stage, named:
     assert "only leaves machines out: with it this run would remove" in said
 
 
+@pytest.mark.parametrize(
+    ("playbook", "pattern"),
+    [
+        ("unbootstrap", "aks_flexnode:!ring_canry"),
+        ("unbootstrap", "all:!~egde-[0-9]+"),
+        ("bootstrap", "all:!edge-1:!edge-9"),
+    ],
+)
+def test_a_name_typed_wrong_after_an_exclamation_mark_reaches_no_machine(
+    stage: Stage, playbook: str, pattern: str
+) -> None:
+    """Ansible only warns, and acts on the machine that was meant to be left out."""
+    stage.answer(flexnode_reconcile=LEFT)
+    stage.play(f"aks.flexnode.{playbook}", FLEET, "--limit", pattern, groups=GROUPED)
+    assert stage.status != 0
+    assert stage.calls == []
+    said = " ".join(stage.output.replace("\\n", " ").split())
+    wrong = pattern.rpartition("!")[2]
+    assert f"!{wrong} leaves out nothing: the inventory has no machine or group {wrong}" in said
+    assert "FLEX-1106" in said
+
+
+def test_machines_are_left_out_where_the_name_is_right(stage: Stage) -> None:
+    stage.answer(flexnode_reconcile=LEFT)
+    stage.play("aks.flexnode.unbootstrap", FLEET, "-e", "flexnode_hosts=all:!edge*", "--limit", "all:!edge-1")
+    assert stage.status == 0, stage.output
+    assert touched(stage) == 1
+
+
 @pytest.mark.parametrize("named", [("--limit", "edge-1"), ("-e", "flexnode_hosts=edge-1")])
 def test_what_destroys_touches_only_the_named_machine(stage: Stage, named: tuple[str, str]) -> None:
     stage.answer(flexnode_reconcile=LEFT)
