@@ -53,7 +53,7 @@ from ansible_collections.aks.flexnode.plugins.plugin_utils.play import (
     names_machines,
 )
 from ansible_collections.aks.flexnode.plugins.plugin_utils.pool_modules import PoolModules
-from ansible_collections.aks.flexnode.plugins.plugin_utils.source_modules import ModuleFailed
+from ansible_collections.aks.flexnode.plugins.plugin_utils.source_modules import ModuleFailed, row, summary
 
 WHOLE = {"flexnode_config", "flexnode_host_config"}
 PURPOSES_OF_JOIN = ("join", "check", "preflight")
@@ -199,7 +199,7 @@ class ActionModule(PoolModules):
         if self._options["purpose"] == "check":
             return self._check(wanted)
         if self._options["purpose"] != "join":  # what the inventory says is enough
-            return _summary(
+            return summary(
                 # A machine of a pool leaves with the help of the login that knows its cluster.
                 handovers(
                     [one if one.source == POOLS else replace(one, source="inline") for one in wanted],
@@ -225,8 +225,8 @@ class ActionModule(PoolModules):
             url_files.write(directory, {one["name"]: one.get("config_url") for one in configs})
             url_files.write(directory, {one["name"]: one.get("url") for one in blobs})
         return {
-            **_summary(found, wanted, "join"),
-            "nodes": [_row(one) for one in (*configs, *blobs, *machines_in_azure)],
+            **summary(found, wanted, "join"),
+            "nodes": [row(one) for one in (*configs, *blobs, *machines_in_azure)],
             "bootstrap": self._bootstrap,
             "tokens": any(one.get("token") for one in tokens),
             "hooks": {one.host: self._hooks(one) for one in wanted},
@@ -238,7 +238,7 @@ class ActionModule(PoolModules):
         others = [one for one in machines if one.source != POOLS]
         require_versions(others, self._clusters(in_clusters))
         of_pools = self._pool_check(of_sources(machines, POOLS))
-        return _summary(handovers(machines, documents={}, pools=of_pools), machines, "check")
+        return summary(handovers(machines, documents={}, pools=of_pools), machines, "check")
 
     def _preview(self, machines: list[Machine]) -> Result:
         """For preflight: what a join would use, without creating anything. Tokens stay placeholders."""
@@ -253,7 +253,7 @@ class ActionModule(PoolModules):
             for host, one in found.items()
         }
         return {
-            **_summary(announced, machines, "preflight"),
+            **summary(announced, machines, "preflight"),
             "findings": rows_of(findings),
             "pools_usable": not any(found.severity == "error" for found in findings),
         }
@@ -288,7 +288,7 @@ class ActionModule(PoolModules):
         self._run_blobs(of_sources(left, "blob"), {}, state="absent")
         if failure:
             raise failure
-        return {"nodes": [_row(one) for one in rows]}
+        return {"nodes": [row(one) for one in rows]}
 
     def _delete_configs(self, machines: list[Machine]) -> Result:
         """Delete flexNodeConfigs, put tombstones into blobs: machines that follow them leave the cluster."""
@@ -303,7 +303,7 @@ class ActionModule(PoolModules):
             ]
         if blob:
             rows += self._run_blobs(blob, {one.host: one.document for one in blob}, state="tombstone")
-        return {"nodes": [_row(one) for one in rows]}
+        return {"nodes": [row(one) for one in rows]}
 
     def _renew_tokens(self, machines: list[Machine]) -> Result:
         """A new token and a new URL for each flexNodeConfig."""
@@ -315,7 +315,7 @@ class ActionModule(PoolModules):
         renewed = self._run("flexnode_token", {**self._preview_api, "nodes": nodes})["nodes"]
         if directory and not self._task.check_mode:
             url_files.write(directory, {one["name"]: one.get("config_url") for one in renewed})
-        return {"nodes": [_row(one) for one in renewed]}
+        return {"nodes": [row(one) for one in renewed]}
 
     def _url_directory(self, machines: list[Machine]) -> str:
         """Where URLs are written; checked before Azure is asked for any."""
@@ -335,19 +335,3 @@ class ActionModule(PoolModules):
             why=f"none of the {len(self._vars['ansible_play_batch'])} machines has it",
             fix="set flexnode_config_source in the inventory, or with -e",
         )
-
-
-def _summary(found: Mapping[str, Mapping[str, Any]], machines: Iterable[Machine], purpose: str) -> Result:
-    """What the plays that follow need: per host its handover, and which sources and whether Arc are used."""
-    return {
-        "machines": found,
-        "purpose": purpose,
-        "sources": sorted({one.source for one in machines}),
-        "arc": any(one["arc"]["enabled"] for one in found.values()),
-    }
-
-
-def _row(answer: Mapping[str, Any]) -> Result:
-    """What may be shown of a module's answer about one node."""
-    shown = ("name", "action", "config_version", "config_url_expires")
-    return {key: answer.get(key) for key in shown}

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ansible.utils.display import Display
@@ -105,3 +105,19 @@ class SourceModules(ControllerAction):
     @property
     def _preview_api(self) -> Result:
         return {**self._login, **{name: self._options[name] for name in PREVIEW}}
+
+
+def summary(found: Mapping[str, Mapping[str, Any]], machines: Iterable[Machine], purpose: str) -> Result:
+    """What the plays that follow need: per host its handover, and which sources and whether Arc are used."""
+    return {
+        "machines": found,
+        "purpose": purpose,
+        "sources": sorted({one.source for one in machines}),
+        "arc": any(one["arc"]["enabled"] for one in found.values()),
+    }
+
+
+def row(answer: Mapping[str, Any]) -> Result:
+    """What may be shown of a module's answer about one node."""
+    shown = ("name", "action", "config_version", "config_url_expires")
+    return {key: answer.get(key) for key in shown}

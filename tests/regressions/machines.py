@@ -264,8 +264,8 @@ CASES = (
         (
             Edit(
                 MODULE,
-                "changed=error.changed, rolled_back=error.rolled_back",
-                "rolled_back=error.rolled_back",
+                "changed=error.changed, **rolled_back",
+                "**rolled_back",
             ),
         ),
         (f"{MODULE_TESTS}::test_a_refused_token_on_a_fresh_machine_is_a_change",),

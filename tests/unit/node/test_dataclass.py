@@ -126,24 +126,19 @@ def test_what_a_wrong_call_is_told() -> None:
         LIGHT["Point"](1, z=3)
 
 
-def test_a_poll_imports_neither_dataclasses_nor_inspect() -> None:
-    """They were a quarter of what a poll costs."""
+@pytest.mark.parametrize(
+    ("module", "slow"),
+    [
+        ("follow.tick", "dataclasses inspect subprocess http.client"),
+        ("drift.check", "dataclasses inspect http.client urllib.request"),
+        ("commands.node", "dataclasses inspect http.client urllib.request concurrent.futures"),
+    ],
+)
+def test_what_a_poll_a_drift_check_and_a_join_do_not_import(module: str, slow: str) -> None:
+    """dataclasses and inspect alone were a quarter of what a poll costs."""
     code = (
-        f"import sys; sys.path.insert(0, {str(NODE.parent)!r}); import node.follow.tick; "
-        "print(*sorted({'dataclasses', 'inspect', 'subprocess', 'http.client'} & set(sys.modules)))"
+        f"import sys; sys.path.insert(0, {str(NODE.parent)!r}); import node.{module}; "
+        f"print(*sorted(set({slow.split()!r}) & set(sys.modules)))"
     )
-    done = subprocess.run(
-        [sys.executable, "-I", "-S", "-c", code], capture_output=True, text=True, check=True
-    )
-    assert done.stdout.split() == []
-
-
-def test_a_drift_check_does_not_import_them_either() -> None:
-    code = (
-        f"import sys; sys.path.insert(0, {str(NODE.parent)!r}); import node.drift.check; "
-        "print(*sorted({'dataclasses', 'inspect'} & set(sys.modules)))"
-    )
-    done = subprocess.run(
-        [sys.executable, "-I", "-S", "-c", code], capture_output=True, text=True, check=True
-    )
-    assert done.stdout.split() == []
+    argv = [sys.executable, "-I", "-S", "-c", code]
+    assert subprocess.run(argv, capture_output=True, text=True, check=True).stdout.split() == []
