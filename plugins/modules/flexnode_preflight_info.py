@@ -109,7 +109,7 @@ findings:
     fix:
       description: What to do about it.
       type: str
-      sample: "remove it, or set takeover: true to adopt it"
+      sample: "uninstall it, or set takeover: true in the configuration"
 unchecked:
   description: Checks that could not run, with the reason of each.
   returned: success

@@ -183,8 +183,11 @@ class ArtifactTruncated(FlexNodeError):
 
 
 class DigestMismatch(FlexNodeError):
-    code, title = "FLEX-1203", "The digest of an artifact differs"
-    remedy = "check the mirror; a mirror with its own builds needs mirror.catalogue"
+    code, title = "FLEX-1203", "The SHA-256 of a downloaded file does not match"
+    remedy = (
+        "check that the mirror has the original upstream file; if it serves its own builds, set their "
+        "SHA-256 in mirror.catalogue"
+    )
 
 
 class NotInCatalogue(FlexNodeError):
@@ -225,8 +228,11 @@ class ReadOnlyTarget(FlexNodeError):
 
 
 class ForeignRuntime(FlexNodeError):
-    code, title = "FLEX-1305", "Another owner's runtime or kubelet is on this machine"
-    remedy = "remove it, or set takeover: true to adopt it"
+    code, title = "FLEX-1305", "A runtime or kubelet that this collection did not install is on this machine"
+    remedy = (
+        "uninstall it, or set takeover: true in the configuration: a containerd or kubelet is then replaced, "
+        "its pods may stop, unbootstrap restores its files; other software (docker, k3s ...) keeps running"
+    )
 
 
 class NotRoot(FlexNodeError):
@@ -248,7 +254,7 @@ class FileUnusable(FlexNodeError):
 
 
 class PreflightFailed(FlexNodeError):
-    code, title = "FLEX-1310", "Something would keep this machine from joining"
+    code, title = "FLEX-1310", "Preflight checks failed: this machine can't join"
     remedy = "fix what is listed, or skip a check by its id (flexnode_preflight_skip)"
 
 
@@ -262,7 +268,10 @@ class LeaseHeld(FlexNodeError):
 
 class StateCorrupt(FlexNodeError):
     code, title = "FLEX-1402", "A state file can't be read"
-    remedy = "remove the file that is named, then run bootstrap or `aks-flex-node join` again"
+    remedy = (
+        "do what the message says for the file that it names. A state file: remove it, then run bootstrap or "
+        "`aks-flex-node join` again. The undo journal: do not delete it, restore it from a backup"
+    )
 
 
 class StateNewer(FlexNodeError):
@@ -287,7 +296,7 @@ class NodeNotReady(FlexNodeError):
 
 
 class TokenRefused(FlexNodeError):
-    code, title = "FLEX-1503", "The bootstrap token is refused or consumed"
+    code, title = "FLEX-1503", "The bootstrap token is invalid, expired or already used"
     remedy = "get a new token (or configuration URL), then run bootstrap or `aks-flex-node join` again"
 
 
@@ -301,11 +310,11 @@ class Forbidden(FlexNodeError):
 
 
 class VersionSkew(FlexNodeError):
-    code, title = "FLEX-1506", "Kubelet and API server are too far apart"
+    code, title = "FLEX-1506", "The kubelet version is not supported by the API server version (version skew)"
 
 
 class CaMismatch(FlexNodeError):
-    code, title = "FLEX-1507", "The API server is not signed by the configured CA"
+    code, title = "FLEX-1507", "The API server's certificate is not signed by the configured CA"
     remedy = "check node.kubelet.serverURL and caCertData against the cluster's kubeconfig"
 
 

@@ -158,7 +158,13 @@ class NodeConfig:
     upgrade: UpgradePolicy = section("upgrade", UpgradePolicy)
     pull: Pull = section("pull", Pull)
     hooks: Hooks = section("hooks", Hooks)
-    takeover: bool = setting("takeover", boolean, "Adopt another owner's containerd.", default=False)
+    takeover: bool = setting(
+        "takeover",
+        boolean,
+        "Replace a containerd or kubelet that this collection did not install; unbootstrap restores its "
+        "files. Other software such as docker or k3s is accepted, and keeps running.",
+        default=False,
+    )
     write_admin_conf: bool = setting(
         "writeAdminConf",
         boolean,

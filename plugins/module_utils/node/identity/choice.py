@@ -52,12 +52,12 @@ def identity_for(
     method = method_for(config, purpose)
     if method is None:
         joins = purpose == "kubernetes" and kubelet_method(config) == "bootstrapToken"
-        uses = "a bootstrap token" if joins else "none"
+        uses = "a bootstrap token" if joins else "no Azure identity"
         raise IdentityMissing(
             f"the configuration has no Azure identity for {purpose}",
             where="kubernetesAuth.method" if purpose == "kubernetes" else "azureAuth.method",
             why=f"it uses {uses}",
-            fix="add azure.servicePrincipal, azure.managedIdentity or azure.arc.enabled",
+            fix="set azure.servicePrincipal, azure.managedIdentity or azure.arc.enabled",
         )
     return identity_of(method, config, host, environment, hurry=hurry)
 
@@ -94,7 +94,11 @@ def source_of(method: str, config: NodeConfig, host: Host, environment: Mapping[
         return InstanceMetadata(managed.client_id if managed else None, host.clock)
     principal = config.azure.service_principal
     if principal is None:
-        raise IdentityMissing("no service principal is configured", where="azure.servicePrincipal")
+        raise IdentityMissing(
+            "no service principal is configured",
+            where="azure.servicePrincipal",
+            fix="set azure.servicePrincipal, or choose another method",
+        )
     from ..net.http_client import HttpClient  # slow to import
     from .service_principal import ServicePrincipal
 

@@ -17,7 +17,7 @@ class IdentityRefused(FlexNodeError):
 
 
 class IdentityMissing(FlexNodeError):
-    code, title = "FLEX-1803", "This machine has no such identity"
+    code, title = "FLEX-1803", "The Azure identity that is needed is not configured, or not on this machine"
 
 
 class TokenSourceUnreachable(FlexNodeError):
@@ -27,5 +27,6 @@ class TokenSourceUnreachable(FlexNodeError):
 class ChallengeInvalid(FlexNodeError):
     code, title = "FLEX-1805", "The Arc agent's challenge is not valid"
     remedy = (
-        "check which process listens on the port (ss -ltnp), then restart the agent: systemctl restart himdsd"
+        "check that himds, the agent's process, listens on port 40342 (ss -ltnp), then: systemctl restart "
+        "himdsd"
     )

@@ -100,7 +100,6 @@ class Download:
                 what=f"digest of {os.path.basename(self._wanted.where)} differs",
                 where=self._wanted.where,
                 why=f"expected sha256 {self._wanted.sha256}, got {digest.hexdigest()}",
-                fix="check mirror.url and mirror.catalogue, or install a newer aks.flexnode",
             )
 
     def _arrived(self) -> tuple[Any, int]:

@@ -18,7 +18,7 @@ VENDOR_AGENT = "aks-flex-node-agent.service"
 VENDOR_WHY = "the AKS Flex Node agent manages this machine: it would replace what this collection installs"
 VENDOR_FIX = (
     "remove it first: drain the Node, run the agent's own `aks-flex-node reset`, delete the Node (kubectl "
-    "delete node NAME), then systemctl disable --now aks-flex-node-agent; takeover does not adopt it"
+    "delete node NAME), then systemctl disable --now aks-flex-node-agent; takeover: true does not replace it"
 )
 RIVALS = (
     VENDOR_AGENT,
@@ -55,8 +55,7 @@ def check_foreign(host: Host, store: Store, config: NodeConfig) -> None:
         )
     if not config.takeover and (found := foreign_units(host, store)):
         raise ForeignRuntime(
-            "another owner's container runtime or kubelet is on this machine",
+            "a container runtime or kubelet that this collection did not install is on this machine",
             where=", ".join(found),
             why="two of them can't share a machine: they conflict over sockets, cgroups and pod networks",
-            fix="remove it, or set takeover: true to adopt it (unbootstrap restores its files)",
         )

@@ -16,7 +16,10 @@ from .monitoring import BLOCKED, FAILING
 
 DRIFT, CONTENDED = "Drift", "DriftContended"
 LEFT = "Left"  # by itself; something remains that only an administrator can remove
-INTERRUPTED = "a run is in progress, or was interrupted: the next one continues"
+INTERRUPTED = (
+    "a run is in progress, or was interrupted. If no run is active, start the same playbook or command again:"
+    " it continues"
+)
 # A phase is the machine's own; its reason is read beside the status of its Node, so it uses that word.
 REASONS = {Phase.NOT_STARTED.value: "NotJoined"}
 NOT_JOINED = (
@@ -85,7 +88,8 @@ def _wrong(status: Mapping[str, Any], state: Mapping[str, Any], failure: Reason 
         yield failed
     if stopped := [unit for unit, active in node.get("units", {}).items() if not active]:
         # Before the Node's condition: that one stays Ready for 40 s after the kubelet stopped.
-        yield Reason(UnitFailed.code, f"{', '.join(stopped)} not running")
+        log = " ".join(f"-u {unit}" for unit in stopped)
+        yield Reason(UnitFailed.code, f"{', '.join(stopped)} not running: see journalctl {log}")
     if failure:
         yield failure
     if phase == Phase.NODE_JOINED.value and not node["ready"]:
@@ -101,14 +105,14 @@ def _wrong(status: Mapping[str, Any], state: Mapping[str, Any], failure: Reason 
     if failed:  # the last run failed, and the node works: its Node got Ready later
         yield failed
     if following["status"] == FAILING:
-        message = f"can't follow the configuration since {following['since']}: {following['message']}"
+        message = f"polling the configuration has failed since {following['since']}: {following['message']}"
         yield Reason(following["code"], message, Verdict.UNKNOWN)
 
 
 NOT_READY = {
-    "NotRegistered": "the Node does not exist: the kubelet registers it when it starts",
-    "NotJoined": "the kubelet has no credential for the API server",
-    "NotConfigured": "there is no configuration",
+    "NotRegistered": "the Node does not exist; the kubelet should create it: check systemctl status kubelet",
+    "NotJoined": "the kubelet has no credential: run bootstrap (with a new token, if it joins with one)",
+    "NotConfigured": "there is no configuration: run bootstrap",
 }
 ONLY_NOTED = ("drop-in:",)  # another owner's choice: it is listed, and is no reason to do anything
 SHOWN = 2  # items in the message; the document has them all

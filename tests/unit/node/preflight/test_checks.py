@@ -241,7 +241,7 @@ CASES: dict[str, tuple[Situation, str, str, str, str]] = {
         "foreign-runtime",
         "error",
         "dockerd runs",
-        "remove it",
+        "uninstall it",
     ),
     "a certificate of another cluster": (
         situation(identity_left="/var/lib/kubelet/pki/kubelet-client-current.pem"),

@@ -63,7 +63,7 @@ class Journal:
                     "the undo journal can't be read",
                     where=f"{self._lines}, line {number}",
                     why=str(error),
-                    fix="restore it from a backup; without it unbootstrap can't restore this machine exactly",
+                    fix="do not delete it, restore it from a backup: unbootstrap needs it to undo changes",
                 ) from error
             if record.get("released"):
                 entries.pop(record["key"], None)

@@ -12,7 +12,7 @@ from datetime import datetime, timezone
 from ...catalogue.artifacts import artifacts_of
 from ...config.pool import MACHINE_NAME, POOL_MACHINE_PATTERN
 from ...config.types.formats import DNS_SUBDOMAIN
-from ...errors import NotInCatalogue
+from ...errors import ForeignRuntime, NotInCatalogue
 from ...machine.facts import ARCHITECTURES
 from ...machine.layout import CONTAINERD, KUBELET
 from ...operations.other_owners import VENDOR_AGENT, VENDOR_FIX, VENDOR_WHY
@@ -70,7 +70,7 @@ def foreign(now: Situation) -> Iterator[Outcome]:
             "nothing to do; unbootstrap restores its files",
         )
     else:
-        yield error("foreign-runtime", found, why, "remove it, or set takeover: true to adopt it")
+        yield error("foreign-runtime", found, why, ForeignRuntime.remedy)
 
 
 def identity_left(now: Situation) -> Iterator[Outcome]:
