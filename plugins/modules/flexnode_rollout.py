@@ -177,6 +177,8 @@ from ansible_collections.aks.flexnode.plugins.module_utils.controller.cluster.ro
 from ansible_collections.aks.flexnode.plugins.module_utils.controller.parallel import FAILURES
 from ansible_collections.aks.flexnode.plugins.module_utils.node.machine.clock import SystemClock
 
+EFFECT = {"rollout": ("stopped", "resumed"), "reason": ("stopped",)}  # options that only some states use
+
 
 def main() -> None:
     module = AnsibleModule(
@@ -192,6 +194,11 @@ def main() -> None:
         supports_check_mode=True,
     )
     params = module.params
+    for option, states in EFFECT.items():
+        if params[option] and params["state"] not in states:
+            module.fail_json(
+                msg=f"{option} has no effect with state {params['state']}: use {' or '.join(states)}"
+            )
     require(module, {"PyYAML": YAML_ERROR, "kubernetes": KUBERNETES_ERROR})
     try:
         if params["cluster_id"] and not uses_kubernetes(params, os.environ, azure=True):

@@ -6,9 +6,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
+from ...node.dataclass import replace
 from ...node.errors import ApiUnreachable, ConfigInvalid, Problem
 from ...node.machine.clock import Clock, iso
 from ...node.rollout.errors import RolloutUnknown
@@ -91,7 +92,7 @@ def administer(
                 raise RolloutUnknown("the rollout record does not exist", where=f"{NAMESPACE}/{NAME}")
             return done
         before = _read(found)
-        changed, actions = _changed(before, clock.now(), state, rollout, reason, forget)
+        changed, actions = _changed(before, state, rollout, reason, forget)
         done.shared = changed
         if changed == before:
             return done
@@ -124,7 +125,7 @@ def _read(found: Json) -> Shared:
 
 
 def _changed(
-    shared: Shared, now: float, state: str, rollout: str, reason: str, forget: Sequence[str]
+    shared: Shared, state: str, rollout: str, reason: str, forget: Sequence[str]
 ) -> tuple[Shared, list[str]]:
     """The record as it should be, and what that changes, in words. Pure."""
     actions = []
@@ -139,8 +140,8 @@ def _changed(
         actions.append(f"stop rollout {name} ({one.what})")
         shared = shared.with_rollout(name, replace(one, stopped=reason or "by an administrator"))
     if state == "resumed" and one.stopped:
-        # Later than every rollback so far, whatever the clock of this controller says.
-        since = max([now, *(back.when + 1 for back in one.rolled_back.values())])
+        # Rollbacks so far no longer count. Times are the API server's: this clock may differ.
+        since = max([one.resumed, *(back.when for back in one.rolled_back.values())])
         actions.append(f"resume rollout {name} ({one.what})")
         shared = shared.with_rollout(name, replace(one, stopped="", resumed=since))
     return shared, actions

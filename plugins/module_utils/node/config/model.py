@@ -104,7 +104,7 @@ class UpgradePolicy:
     soak_seconds: int = setting(
         "soakSeconds",
         integer(0, 604800),
-        "How long a ring is observed after its last node, before the next ring begins.",
+        "How long the next ring waits after the last node of a ring.",
         default=0,
     )
     max_rolled_back: int = setting(

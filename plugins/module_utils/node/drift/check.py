@@ -46,6 +46,7 @@ class Drift:
     record: DriftRecord
     repairs: frozenset[str] = frozenset()  # keys of items to be repaired now
     unsure: str = ""  # what could not be read from here; the apply service, with all rights, checks again
+    ring: str | None = None  # that an administrator chose for rollouts, by a label of the Node
 
     @property
     def what(self) -> list[str]:
@@ -59,6 +60,7 @@ class Seen:
 
     findings: tuple[Finding, ...] = ()
     unseen: tuple[str, ...] = ()
+    ring: str | None = None
 
 
 def check_drift(host: Host, store: Store, now: float) -> Drift:
@@ -76,7 +78,7 @@ def check_drift(host: Host, store: Store, now: float) -> Drift:
         seen = Seen((Finding("check:all", REPORT, f"{error.code}: {error.what}: {error.why}"),))
     record = known.updated(seen.findings, now, repair=mode == "repair", unseen=seen.unseen)
     repairs = frozenset(item.item for item in record.of_state(FOUND) if not record.waits(now))
-    return Drift(record, repairs)
+    return Drift(record, repairs, ring=seen.ring)
 
 
 def look(host: Host, store: Store, document: Mapping[str, Any], now: float) -> Seen:
@@ -105,10 +107,13 @@ def look(host: Host, store: Store, document: Mapping[str, Any], now: float) -> S
         *drop_ins(host, SERVICES, ours),
     )
     try:
-        of_node = tuple(at_api_server(node, store.state().get("taints") or []))
+        at_server = node.read_once() if node.has_credential else None
     except FlexNodeError:  # it can't be reached: nothing is known of them now
         return Seen(findings, OF_THE_NODE)
-    return Seen((*findings, *of_node))
+    if at_server is None:
+        return Seen(findings)
+    of_node = at_api_server(node, at_server, store.state().get("taints") or [])
+    return Seen((*findings, *of_node), ring=_ring(config, at_server))
 
 
 def _of_steps(plan: Plan, failed: Mapping[str, str] | None) -> Iterator[Finding]:
@@ -125,11 +130,18 @@ def _of_steps(plan: Plan, failed: Mapping[str, str] | None) -> Iterator[Finding]
         yield Finding("pull:install", REPAIR, what)
 
 
-def at_api_server(node: ThisNode, known_taints: list[dict[str, str]]) -> Iterator[Finding]:
+def _ring(config: NodeConfig, at_server: Mapping[str, Any]) -> str | None:
+    """The ring by the label of the Node; None: there are no rollouts, or the configuration sets the label."""
+    label = config.upgrade.ring_label
+    if config.upgrade.max_unavailable is None or label in config.node.labels:
+        return None
+    return str((at_server["metadata"].get("labels") or {}).get(label) or "")
+
+
+def at_api_server(
+    node: ThisNode, seen: Mapping[str, Any], known_taints: list[dict[str, str]]
+) -> Iterator[Finding]:
     """Labels and taints of the Node that differ. A node may change its labels, but not its taints."""
-    seen = node.read_once() if node.has_credential else None
-    if seen is None:
-        return
     yield from _labels(node.config, seen["metadata"].get("labels", {}))
     changes, _ours = taint_changes(node.config, known_taints, seen)
     for verb, taints in changes.items():

@@ -34,6 +34,7 @@ def watch_drift(host: Host, store: Store, say: Say, *, hand_over: bool, whole: b
     from ..drift.record import DriftRecord
 
     drift = check_drift(host, store, host.clock.now())
+    _note_ring(host, store, drift.ring)
     if hand_over and (drift.repairs or drift.unsure):
         return _hand_over(host, say, "; ".join(drift.what[:3]) or drift.unsure)
     if not drift.repairs and drift.record.same(DriftRecord.of(store)):
@@ -46,6 +47,18 @@ def watch_drift(host: Host, store: Store, say: Say, *, hand_over: bool, whole: b
             return repair(host, store, drift, say)
         settle(host, store, drift, say)
     return None
+
+
+def _note_ring(host: Host, store: Store, ring: str | None) -> None:
+    """Remember a ring that was changed by `kubectl label node`; the next poll registers it."""
+    stored = store.state().get("rollout") or {}
+    if ring is None or not stored.get("software") or stored.get("ring", "") == ring:
+        return
+    from ..dataclass import replace
+    from ..rollout.local import Local
+
+    with held(host, new_operation(), f"{COMMAND} poll", patience=0):
+        replace(Local.of(store), ring=ring, pending=True).keep(store)
 
 
 def _complete(host: Host, store: Store, say: Say) -> int:

@@ -28,7 +28,8 @@ from ..node_object.drain import drain
 from ..node_object.this_node import ThisNode
 from ..resources.paths import path_mark
 from ..resources.units import RUNNING, unit_states
-from ..rollout.local import Local
+from ..rollout.errors import forgets
+from ..rollout.local import Local, takes_part
 from ..rollout.turn import forget
 from ..status.publish import publish
 from ..status.textfile import has_textfiles, remove_textfiles
@@ -230,8 +231,11 @@ def leave_cluster(
             report.node_remains = f"{error.what}: {error.why}"
 
     running = unit_states(host, (KUBELET,))[KUBELET]["ActiveState"] in RUNNING
-    if has_credential and not deleted and Local.of(store).software:
-        act("remove this node from the rollouts of the cluster", lambda: forget(node, store))
+    if takes_part(Local.of(store)):
+        if has_credential and not deleted:
+            act("remove this node from the rollouts of the cluster", lambda: forget(node, store))
+        else:
+            report.remains.append(f"{name} is still in the rollout record of the cluster: {forgets(name)}")
     if has_credential and running and drain_seconds > 0 and not deleted:
         act(f"drain {name}", drain_node)
     act("stop kubelet", lambda: stop(host, KUBELET))

@@ -124,7 +124,7 @@ def converge(
         joins_again = register or not work.has_certificate
         turn = None if joins_again else turn_of(obtained, applied, run, patience)
         if turn:
-            turn.look()
+            turn.begin()
         if work.plan.changed:
             log.wake()
         check_before_apply(work, obtained, applied)
@@ -164,12 +164,13 @@ def converge(
         end_turn(obtained, applied, run)
         if leave is None:
             settle_records(obtained, components, run)
-    elif turn:  # a slot of an earlier run is not this one's to give up: how that run ended is not known here
-        give_up_turn(obtained.node, store, "", rolled_back=False, works=True)
     if record or applied is None or not held:  # a single component does not prove what another run changed
         tidy(work.plan, host, store)
         store.finish()
         prune_origins(host, store)
+        if turn and not record:
+            # Not before its transaction ends, nor if an earlier run left one: how that ended is not known.
+            give_up_turn(obtained.node, store, "", rolled_back=False, works=True)
     if record and set(components) >= set(COMPONENTS):
         note_checked(host)
     return run

@@ -113,7 +113,7 @@ def _registers(shared: Shared, change: Change, policy: Policy, now: float) -> Wa
 
 
 def _after_rings(shared: Shared, change: Change, policy: Policy, now: float) -> Wait | None:
-    """Nodes of earlier rings that run the same software now come first; then they are observed for a while.
+    """Nodes of earlier rings that run the same software now come first; then the others wait for a while.
 
     A node with other software belongs to another part of the fleet, which may never get this change.
     """
@@ -137,7 +137,8 @@ def _after_rings(shared: Shared, change: Change, policy: Policy, now: float) -> 
         left = part.last + policy.soak_seconds - now if part else 0.0
         if left > 0:
             return Wait(
-                f"ring {ring} is observed until {iso(now + left)} (upgrade.soakSeconds)", seconds=left
+                f"this node waits until {iso(now + left)}: upgrade.soakSeconds after ring {ring}",
+                seconds=left,
             )
     return None
 

@@ -7,6 +7,13 @@ from __future__ import annotations
 
 from ..errors import FlexNodeError
 
+ADMINISTER = "on the controller: ansible localhost -m aks.flexnode.flexnode_rollout"
+
+
+def forgets(node: str) -> str:
+    """The command that removes a node from the record."""
+    return f"{ADMINISTER} -a 'forget={node} kubeconfig=~/.kube/config'"
+
 
 class RolloutUnknown(FlexNodeError):
     code, title = "FLEX-1521", "The rollout record of the cluster can't be used"
@@ -25,8 +32,7 @@ class RolloutWaits(FlexNodeError):
     waits = True
     remedy = (
         "wait for the nodes that are named, then run this again; a node that polls its configuration tries "
-        "again by itself. If one of them never comes back, on the controller: ansible localhost -m "
-        "aks.flexnode.flexnode_rollout -a 'forget=NODE kubeconfig=~/.kube/config'"
+        f"again by itself. If one of them never comes back, {forgets('NODE')}"
     )
 
 
@@ -35,6 +41,5 @@ class RolloutStopped(FlexNodeError):
     waits = True
     remedy = (
         "look at the nodes that were rolled back (aks-flex-node status), then change the configuration: that "
-        "is a new rollout. Or resume this one, on the controller: ansible localhost -m "
-        "aks.flexnode.flexnode_rollout -a 'state=resumed kubeconfig=~/.kube/config'"
+        f"is a new rollout. Or resume this one, {ADMINISTER} -a 'state=resumed kubeconfig=~/.kube/config'"
     )

@@ -84,6 +84,11 @@ class Local:
             store.note(rollout=found or None)
 
 
+def takes_part(local: Local) -> bool:
+    """Whether this node is in the rollout record, or may be: it was about to be written there."""
+    return bool(local.software or local.slot or local.pending)
+
+
 def note_waiting(host: Host, store: Store, error: FlexNodeError, state: str, change: Change) -> None:
     """Remember why this node waits. The time is that of the first such message."""
     local = Local.of(store)

@@ -3,8 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """What makes two changes the same rollout: the software and the settings that all machines of a fleet share.
 
-Values that belong to one machine or one site (addresses, identities, proxy, mirror, sizes) make no difference
-as long as they do not change: a new version of Kubernetes is one rollout for all sites.
+Values of one machine or one site (addresses, identities, proxy, mirror, sizes) make no difference: a new
+version of Kubernetes is one rollout for all sites, whatever else changes on a machine with it.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ LENGTH = 12  # hexadecimal digits
 
 def settings(config: NodeConfig) -> dict[str, str]:
     """All settings with their values as text, defaults included. A secret is a placeholder."""
-    return {path: repr(value) for path, value in _values(config)}
+    return {path: json.dumps(value, sort_keys=True, default=repr) for path, value in _values(config)}
 
 
 def software(config: NodeConfig, installed: Mapping[str, object] | None = None) -> str:
@@ -76,13 +76,16 @@ def software(config: NodeConfig, installed: Mapping[str, object] | None = None) 
 def rollout_of(before: NodeConfig | None, after: NodeConfig, also: str = "") -> str:
     """The name of the rollout that this change belongs to.
 
-    also: what changes besides the configuration, for example the program that renders it.
+    New software is one rollout, also for a machine that changes something else at the same time: who stops it
+    stops it everywhere. also: what changes besides the configuration, the program that renders it.
     """
-    old, new = settings(before) if before else {}, settings(after)
+    if before is None or software(before) != software(after):
+        return digest({"software": software(after)})
+    old, new = settings(before), settings(after)
     changed = {
         path: "" if path.startswith(OF_ONE_MACHINE) else new.get(path, "")
         for path in {*old, *new}
-        if before and old.get(path) != new.get(path) and path not in FLEET and not path.startswith(HARMLESS)
+        if old.get(path) != new.get(path) and not path.startswith(HARMLESS)
     }
     return digest({"software": software(after), "changed": changed, "also": also})
 

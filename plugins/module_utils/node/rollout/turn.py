@@ -51,16 +51,22 @@ class Turn:
         """The machine."""
         return self.node.host
 
-    def look(self) -> None:
-        """Raise if this node waited for the same change before, and still has to. Nothing is written for it.
+    def begin(self) -> None:
+        """Register this node, before anything is fetched: nodes of later rings wait only for those they know.
 
-        The first time a change waits, its files are fetched before; so this is not asked then.
+        Raise if it waited for the same change before, and still has to. The first time a change waits, its
+        files are fetched before; so the record is not asked then.
         """
+        if not Local.of(self.store).software:
+            self._register()
         waiting = Local.of(self.store).waiting
         if self.patience or self.change.begun or not waiting or waiting["rollout"] != self.change.rollout:
             return
         try:
             shared, _found, now = read_shared(self.node.api(attempts=1))
+            if self.change.node not in shared.nodes:  # the record was created anew
+                replace(Local.of(self.store), pending=True).keep(self.store)
+                self._register()
             verdict = decide(shared, self.change, self.policy, now)
             if not isinstance(verdict, Take):
                 raise self._error(verdict)
@@ -68,6 +74,10 @@ class Turn:
             if error.waits:
                 self._note(error)
             raise
+
+    def _register(self) -> None:
+        """What fails here is tried again when the turn is taken, and said then."""
+        register(self.node, self.store, self.change.ring, self.change.before, late=True)
 
     def take(self, progress: Progress) -> None:
         """Take a slot, or wait for one as long as this run may; everything is fetched, nothing stopped."""
@@ -154,8 +164,8 @@ def settle(node: ThisNode, store: Store, outcome: str, code: str = "", *, works:
     software = change.after if slot.outcome == DONE else local.software
     if works:
         replace(local, slot=None, software=software).keep(store)
-    else:  # it was reported; the slot itself is released by the next run that finds the node working
-        replace(local, slot=replace(slot, outcome="", code="")).keep(store)
+    else:  # it was reported, once; the slot itself is released by the next run that finds the node working
+        replace(local, slot=replace(slot, outcome=UNCHANGED, code="")).keep(store)
     return ""
 
 
@@ -197,7 +207,8 @@ def settle_debts(node: ThisNode, store: Store) -> None:
 def ended(node: ThisNode, store: Store, slot: Slot) -> tuple[str, str]:
     """How a change ended whose run was killed before it could say so, and with which code.
 
-    What is on the disk says it: a document that was rolled back, or the one that was applied.
+    What is on the disk says it: a document that was rolled back, or the one that was applied. It does not say
+    it of a change that leaves the software as it is; that one does not go through rings, and is not counted.
     """
     if slot.outcome:
         return slot.outcome, slot.code
@@ -207,4 +218,5 @@ def ended(node: ThisNode, store: Store, slot: Slot) -> tuple[str, str]:
             config = parse(refused["document"], purpose="join", pollable=True)
             if rollout_of(node.config, config) == slot.change.rollout:
                 return ROLLED_BACK, str(refused["code"])
-    return (DONE if slot.change.after == software(node.config) else UNCHANGED), ""
+    change = slot.change
+    return (DONE if change.before != change.after == software(node.config) else UNCHANGED), ""

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -23,11 +22,13 @@ from ansible_collections.aks.flexnode.plugins.module_utils.controller.cluster.ku
 from ansible_collections.aks.flexnode.plugins.module_utils.controller.cluster.rollout import (
     OBJECTS,
     RolloutClient,
+    _changed,
     administer,
     described,
 )
 from ansible_collections.aks.flexnode.plugins.module_utils.controller.inventory.machines import machine_of
 from ansible_collections.aks.flexnode.plugins.module_utils.controller.members import tokens_by_cluster
+from ansible_collections.aks.flexnode.plugins.module_utils.node.dataclass import replace
 from ansible_collections.aks.flexnode.plugins.module_utils.node.errors import ConfigInvalid
 from ansible_collections.aks.flexnode.plugins.module_utils.node.rollout.decide import (
     Change,
@@ -234,3 +235,15 @@ def test_which_machines_ask_for_it() -> None:
     nodes = [{"name": "a", "rollout": False}, {"name": "b", "rollout": True}]
     (part,) = tokens_by_cluster({"nodes": nodes, "token_ids": [], "cluster_id": None}, kubernetes=True)
     assert part.rollouts
+
+
+def test_a_resume_forgives_what_happened_so_far_and_nothing_else() -> None:
+    """Whatever the clock of the controller says: times in the record are those of the API server."""
+    policy = Policy(1)
+    _verdict, shared = ask(registered(Shared(), "a", "canary", "old", 100, late=False), CHANGE, policy, 100)
+    shared = rolled_back(shared, CHANGE, "FLEX-1501", policy, 110, works=True)
+    assert shared.rollouts["r1"].stopped
+    resumed, actions = _changed(shared, "resumed", "", "", ())
+    assert (resumed.rollouts["r1"].stopped, actions) == ("", ["resume rollout r1 (kubernetes 1 -> 2)"])
+    again = rolled_back(resumed, replace(CHANGE, node="b"), "FLEX-1501", policy, 111, works=True)
+    assert again.rollouts["r1"].stopped == "b (FLEX-1501) of ring canary was rolled back"

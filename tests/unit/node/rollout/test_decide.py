@@ -115,7 +115,7 @@ def test_a_ring_is_observed_after_its_last_node() -> None:
     verdict = decide(shared, change("c"), ONE, NOW + 399)
     assert isinstance(verdict, Wait)
     assert verdict.seconds == 1
-    assert "ring canary is observed until" in verdict.why
+    assert "upgrade.soakSeconds after ring canary" in verdict.why
     assert decide(shared, change("c"), ONE, NOW + 400) == Take()
 
 

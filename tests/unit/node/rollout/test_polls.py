@@ -124,3 +124,11 @@ def test_a_repair_waits_for_its_turn_and_says_so(polls: Followed, capsys: Captur
     polls.machine.clock.time += 61
     assert polls.poll("--drift") == 0
     assert '"maxPods": 110' in polls.machine.text(CONFIG)
+
+
+def test_a_ring_that_is_set_by_kubectl_is_registered(polls: Followed) -> None:
+    """Others wait for a canary only if the record names it."""
+    polls.site.api.nodes["edge-1"]["metadata"]["labels"]["aks.flexnode/ring"] = "canary"
+    assert polls.poll("--drift") == 0
+    assert polls.poll() == 0
+    assert shared(polls.site.api).nodes["edge-1"].ring == "canary"
