@@ -196,9 +196,8 @@ def main() -> None:
     params = module.params
     for option, states in EFFECT.items():
         if params[option] and params["state"] not in states:
-            module.fail_json(
-                msg=f"{option} has no effect with state {params['state']}: use {' or '.join(states)}"
-            )
+            use = " or ".join(states)
+            module.fail_json(msg=f"{option} has no effect with state {params['state']}, only with {use}")
     require(module, {"PyYAML": YAML_ERROR, "kubernetes": KUBERNETES_ERROR})
     try:
         if params["cluster_id"] and not uses_kubernetes(params, os.environ, azure=True):
