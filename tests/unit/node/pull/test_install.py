@@ -12,6 +12,8 @@ import pytest
 
 from ansible_collections.aks.flexnode.plugins.module_utils.node.catalogue import wheels
 from ansible_collections.aks.flexnode.plugins.module_utils.node.cli import main
+from ansible_collections.aks.flexnode.plugins.module_utils.node.drift.quick import looks_wrong
+from ansible_collections.aks.flexnode.plugins.module_utils.node.drift.record import DriftRecord
 from ansible_collections.aks.flexnode.plugins.module_utils.node.engine.records.state import Store
 from ansible_collections.aks.flexnode.plugins.module_utils.node.errors import (
     ArtifactUnreachable,
@@ -152,6 +154,36 @@ def test_drift_repair_tries_a_failed_installation_again(node: Site) -> None:
     assert machine.commands.units[TIMER] == "active"
     status = status_of(machine.host)
     assert (status["pull"], status["drift"]) == ({"status": "NotRun"}, [])
+
+
+def test_a_failed_installation_does_not_delay_the_repair_of_the_node(
+    node: Site, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Only ansible-pull itself waits longer and longer: the kubelet and containerd are repaired at once."""
+    machine = node.machine
+    node.join(pulls(wheels="/srv/nothing"))
+    assert install_after(stored_config(machine.host), machine="x86_64")
+    config = "/etc/containerd/config.toml"
+    right = machine.text(config)
+    machine.put(config, "broken\n")
+    assert main(["poll", "--drift"], machine.host) == 3
+    assert "1 item repaired" in capsys.readouterr().out
+    assert machine.text(config) == right
+    for _minute in range(8):  # ansible-pull fails again after 1, 2 and 4 of them
+        machine.clock.time += 60
+        main(["poll", "--drift"], machine.host)
+    (alone,) = DriftRecord.of(machine.store).of_state("found")
+    assert (alone.item, alone.attempts) == ("pull:install", 4)
+    assert alone.waits(machine.clock.now() + 400)
+    machine.commands.units["kubelet.service"] = "inactive"
+    assert looks_wrong(machine.host, machine.store) == "kubelet.service does not run"
+    machine.put(config, "broken again\n")
+    capsys.readouterr()
+    assert main(["poll", "--drift"], machine.host) == 0
+    assert machine.text(config) == right
+    assert machine.commands.units["kubelet.service"] == "active"
+    assert "ansible-pull" not in capsys.readouterr().out, "its own time has not come"
+    assert [item["item"] for item in status_of(machine.host)["drift"]] == ["pull:install"]
 
 
 def test_a_wheel_with_another_digest_is_never_used(node: Site) -> None:
