@@ -207,7 +207,7 @@ class DriftRecord:
 
 def _pause(attempts: int) -> float:
     """Seconds before a repair that failed so often is tried again."""
-    return min(FIRST_PAUSE * 2 ** (attempts - 1), LONGEST)
+    return min(FIRST_PAUSE * 2.0 ** (attempts - 1), LONGEST)
 
 
 def _failure(stored: Mapping[str, Any] | None, waiting: bool) -> Failure | None:

@@ -54,7 +54,7 @@ class Run:
 
     @property
     def checkout(self) -> str:
-        """The working copy; that of the last run stays there."""
+        """The working copy; that of the last run stays there until the next one starts."""
         return f"{self.directory}/checkout"
 
     def playbook(self) -> str:
@@ -82,6 +82,8 @@ class Run:
             own = host.path(f"{here}/collections")
             more = {"ANSIBLE_COLLECTIONS_PATH": f"{own}:/usr/share/ansible/collections"}
             self._install_collections(more)
+        # Only what is in the commit runs: no files that an earlier run left, and no lock of a killed git.
+        host.remove_tree(self.checkout)
         done = self._ansible("ansible-pull", [*options, playbook], more)
         if done.status != 0:
             raise PlaybookFailed(

@@ -117,6 +117,17 @@ def test_a_playbook_that_was_named_and_is_missing_is_an_error(node: Node) -> Non
     assert node.status()["code"] == "FLEX-2002"
 
 
+def test_nothing_of_an_earlier_checkout_is_left_when_a_commit_runs(node: Node) -> None:
+    """Neither the lock of a git that was killed, nor files that are in no commit."""
+    node.team.push({"local.yml": "[]"})
+    checkout = "/var/lib/aks-flex-node/pull/checkout"
+    node.machine.put(f"{checkout}/.git/index.lock", "")
+    node.machine.put(f"{checkout}/ansible.cfg", "[defaults]\nlibrary = /tmp\n")
+    looks = f"#!/bin/sh\ntest ! -e {node.machine.path(checkout)}\n"
+    node.machine.put("/opt/aks-flex-node/ansible/bin/ansible-pull", looks, 0o755)
+    assert node.pull() == 0
+
+
 def test_a_failed_playbook_is_named_with_its_task_and_the_last_good_run_stays(node: Node) -> None:
     good = node.team.push({"local.yml": "[]"})
     node.pull()
