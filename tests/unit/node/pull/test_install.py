@@ -32,7 +32,7 @@ from ansible_collections.aks.flexnode.plugins.module_utils.node.resources.paths 
 from ansible_collections.aks.flexnode.plugins.module_utils.node.resources.tree import Tree
 from ansible_collections.aks.flexnode.plugins.module_utils.node.status.document import status_of
 from tests.unit.node.fakes import Machine
-from tests.unit.node.pull.team import PYTHON, WHEEL_DIR, packages_of, small_wheels
+from tests.unit.node.pull.team import DPKG, PYTHON, WHEEL_DIR, Apt, packages_of, small_wheels
 from tests.unit.node.sites import Site, also, killed_at
 
 REPOSITORY = "https://git.example/team.git"
@@ -126,6 +126,26 @@ def test_a_repository_that_is_no_longer_configured_is_removed_with_its_data(node
     assert not list(node.machine.path(VERSIONS).glob("jinja2/*"))
     assert node.machine.path(f"{VERSIONS}/kubelet").exists()
     assert not is_pending(stored_config(node.machine.host))
+
+
+def test_a_package_that_others_need_stays_in_the_journal_until_unbootstrap(node: Site) -> None:
+    apt = Apt(node.machine, {"git": ["git-man"], "git-lfs": ["git"]})
+    vars(node.machine.commands)["_env"] = packages_of(node.machine, apt)
+    node.join(pulls())
+    installed(node)
+    apt.mark("git-lfs")
+    node.join()
+    said: list[str] = []
+    install(stored_config(node.machine.host), machine="x86_64", progress=said.append)
+    assert [line for line in said if "left" in line] == [
+        "left until unbootstrap: package git (needed by now by git-lfs)"
+    ]
+    assert set(apt.installed()) == {"git", "git-man", "git-lfs"}
+    assert status_of(node.machine.host)["drift"] == [], "it is not removed again and again"
+    assert not is_pending(stored_config(node.machine.host))
+    node.machine.path(f"{DPKG}/git-lfs.list").unlink()
+    assert leave(node.machine.host, drain_seconds=0).remains == []
+    assert apt.installed() == {}
 
 
 def test_a_failure_is_a_warning_and_the_node_works(node: Site) -> None:
