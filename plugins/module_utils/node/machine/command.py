@@ -58,9 +58,9 @@ def run_command(argv: Sequence[str], data: bytes | None, timeout: float) -> Comp
 
 
 def run_shown(
-    argv: Sequence[str], environment: Mapping[str, str], say: Callable[[str], None], timeout: float
+    argv: Sequence[str], environment: Mapping[str, str], say: Callable[[str], None], timeout: float, cwd: str
 ) -> Completed:
-    """Run a command and pass on each line as it comes; the last lines are also returned.
+    """Run a command in a directory and pass on each line as it comes; the last lines are also returned.
 
     After `timeout` seconds it ends, with everything that it started.
     """
@@ -72,6 +72,7 @@ def run_shown(
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             env={**ENVIRONMENT, **environment},
+            cwd=cwd,
             start_new_session=True,
         )
     except FileNotFoundError:

@@ -18,7 +18,7 @@ from .errors import CollectionsFailed, PlaybookFailed, RefMissing
 from .repository import Repository
 
 Say = Callable[[str], None]
-REQUIREMENTS = "collections/requirements.yml"
+REQUIREMENTS, SETTINGS = "collections/requirements.yml", "ansible.cfg"
 RECAP = re.compile(r"^\S+\s+:\s+(ok=\d+.*)$", re.MULTILINE)
 TASK, FATAL = re.compile(r"^TASK \[(.*)\] \**$"), re.compile(r"^(fatal|failed): \[")
 CODE = re.compile(r"FLEX-\d{4}: [^\"\\\n]{1,160}")
@@ -84,7 +84,7 @@ class Run:
             self._install_collections(more)
         # Only what is in the commit runs: no files that an earlier run left, and no lock of a killed git.
         host.remove_tree(self.checkout)
-        done = self._ansible("ansible-pull", [*options, playbook], more)
+        done = self._ansible("ansible-pull", [*options, playbook], more, here)
         if done.status != 0:
             raise PlaybookFailed(
                 f"{'the default playbook' if playbook == DEFAULT_PLAYBOOK else playbook} failed",
@@ -95,12 +95,18 @@ class Run:
         return " ".join(recap[-1].split()) if recap else "nothing ran"
 
     def _install_collections(self, more: Mapping[str, str]) -> None:
-        """What the repository requires, into a directory of its own. The file is read from the commit."""
-        host, file = self.host, f"{self.directory}/requirements.yml"
-        host.write(file, self.repository.content(self.commit, REQUIREMENTS), 0o600, durable=False)
+        """What the repository requires, into a directory of its own. The files are read from the commit."""
+        host, place = self.host, f"{self.directory}/galaxy"
+        host.remove_tree(place)  # with the ansible.cfg of another commit
+        host.make_directories(place, 0o700)
+        for path in (REQUIREMENTS, SETTINGS):  # ansible.cfg may name the servers, and the tokens for them
+            if self.repository.has(self.commit, path):
+                file = f"{place}/{path.rpartition('/')[2]}"
+                host.write(file, self.repository.content(self.commit, path), 0o600, durable=False)
         target = host.path(f"{self.directory}/collections")
-        options = ["collection", "install", "--requirements-file", host.path(file)]
-        done = self._ansible("ansible-galaxy", [*options, "--collections-path", target, "--upgrade"], more)
+        options = ["collection", "install", "--requirements-file", host.path(f"{place}/requirements.yml")]
+        options += ["--collections-path", target, "--upgrade"]
+        done = self._ansible("ansible-galaxy", options, more, place)
         if done.status != 0:
             raise CollectionsFailed(
                 "the collections that the repository requires can't be installed",
@@ -108,8 +114,12 @@ class Run:
                 why=reason(done, self.pull.timeout_seconds),
             )
 
-    def _ansible(self, command: str, options: list[str], more: Mapping[str, str]) -> Completed:
-        """Run a command of the venv; everything that it writes for itself stays below our directory."""
+    def _ansible(self, command: str, options: list[str], more: Mapping[str, str], place: str) -> Completed:
+        """Run a command of the venv; everything that it writes for itself stays below our directory.
+
+        place: where it runs. Ansible reads the ansible.cfg there, so it must never be a directory of others,
+        such as the one in which an administrator happens to run `sudo aks-flex-node pull`.
+        """
         here = self.host.path(self.directory)
         environment = {
             **self.environment,
@@ -124,7 +134,7 @@ class Run:
             **more,
         }
         argv = [self.host.path(f"{ANSIBLE_DIR}/bin/{command}"), *options]
-        return run_shown(argv, environment, self.say, self.pull.timeout_seconds)
+        return run_shown(argv, environment, self.say, self.pull.timeout_seconds, self.host.path(place))
 
 
 def reason(done: Completed, limit: float) -> str:

@@ -88,6 +88,7 @@ def real_host(machine: Machine) -> Host:
 FAKE_ANSIBLE = """#!/bin/sh
 # Says what it was called with, and does what a test asks for.
 echo "{name} $*" >> {root}/called
+echo "{name} $(pwd -P)" "$(cat ansible.cfg 2>/dev/null)" >> {root}/places
 env | grep -E '^(ANSIBLE_|AKS_|HTTPS_PROXY)' | sort > {root}/environment
 cat {root}/says 2>/dev/null
 exit $(cat {root}/exits 2>/dev/null || echo 0)

@@ -256,6 +256,26 @@ def test_required_collections_are_installed_first(node: Node) -> None:
     assert "pull/collections:/usr/share/ansible/collections" in node.machine.text("/environment")
 
 
+def test_ansible_never_reads_an_ansible_cfg_where_the_command_happens_to_be_run(
+    node: Node, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An ansible.cfg can name plugins, which run as root; that of the commit is read, also by galaxy."""
+    required = {"collections/requirements.yml": "collections: []\n"}
+    node.team.push({"local.yml": "[]", **required, "ansible.cfg": "[galaxy]"})
+    (tmp_path / "ansible.cfg").write_text("[defaults]\nlibrary = /home/mallory\n")
+    monkeypatch.chdir(tmp_path)
+    assert node.pull() == 0
+    place = f"{node.machine.root}/var/lib/aks-flex-node/pull"
+    galaxy, pull = node.machine.text("/places").splitlines()
+    assert galaxy == f"ansible-galaxy {place}/galaxy [galaxy]"
+    assert pull.strip() == f"ansible-pull {place}"
+    assert node.machine.path("/var/lib/aks-flex-node/pull/galaxy").stat().st_mode & 0o777 == 0o700
+    node.team.git("rm", "--quiet", "ansible.cfg")
+    node.team.push({})
+    assert node.pull() == 0
+    assert node.machine.text("/places").splitlines()[-2].strip() == f"ansible-galaxy {place}/galaxy"
+
+
 def test_collections_that_can_not_be_installed_stop_the_run(node: Node) -> None:
     node.team.push({"local.yml": "[]", "collections/requirements.yml": "collections: [community.general]\n"})
     node.machine.put("/says", "ERROR! Unknown error when attempting to call Galaxy\n")
