@@ -90,12 +90,13 @@ def run_shown(
     timer.start()
     try:
         with process:
-            for line in process.stdout or ():
-                lines.append(line.decode(errors="replace").rstrip("\n"))
-                say(lines[-1])
-    except BaseException:
-        _kill(process, signal.SIGTERM)
-        raise
+            try:
+                for line in process.stdout or ():
+                    lines.append(line.decode(errors="replace").rstrip("\n"))
+                    say(lines[-1])
+            except BaseException:
+                end()  # here: the end of `with` waits for it
+                raise
     finally:
         timer.cancel()
     status = TIMED_OUT if late.is_set() else process.returncode

@@ -14,7 +14,7 @@ from ..engine.restarts import Progress, silent
 from ..errors import FlexNodeError
 from ..machine.clock import stamp
 from ..machine.host import Host
-from ..machine.layout import ANSIBLE_DIR
+from ..machine.layout import ANSIBLE_DIR, WHEELS_DIR
 from ..operations.obtain import Obtained
 from ..operations.outcome import Reconciled
 from ..operations.reconcile import reconcile
@@ -112,6 +112,7 @@ def note_failure(host: Host, store: Store, error: FlexNodeError) -> None:
 def settle(host: Host, store: Store, config: NodeConfig) -> None:
     """What failed before is history; a machine that no longer pulls keeps nothing of it."""
     if config.pull.repository is None:
+        host.remove_tree(WHEELS_DIR)  # copied by the role `pull`
         if store.pulled() or host.exists(f"{store.directory}/pull"):
             store.set_pulled(None)
             host.remove_tree(f"{store.directory}/pull")

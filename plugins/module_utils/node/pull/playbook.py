@@ -51,6 +51,7 @@ class Run:
     pull: Pull
     environment: Mapping[str, str]  # the proxy of the site
     say: Say
+    end: float  # when all of it must have ended (monotonic)
 
     @property
     def checkout(self) -> str:
@@ -134,13 +135,14 @@ class Run:
             **more,
         }
         argv = [self.host.path(f"{ANSIBLE_DIR}/bin/{command}"), *options]
-        return run_shown(argv, environment, self.say, self.pull.timeout_seconds, self.host.path(place))
+        seconds = max(self.end - self.host.clock.monotonic(), 1.0)
+        return run_shown(argv, environment, self.say, seconds, self.host.path(place))
 
 
 def reason(done: Completed, limit: float) -> str:
     """Why a run failed, in one line: the code of this collection if there is one, else the task."""
     if done.status == TIMED_OUT:
-        return f"it did not end within {limit:g} s (pull.timeoutSeconds)"
+        return f"the run did not end within {limit:g} s (pull.timeoutSeconds)"
     task, failed = "", ""
     for line in done.stdout.splitlines():
         if match := TASK.match(line):

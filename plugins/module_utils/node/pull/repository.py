@@ -52,11 +52,12 @@ class Repository:
         self._access = access
         self.bare = f"{directory}/{name}"
 
-    def fetch(self, ref: str) -> str:
+    def fetch(self, ref: str, seconds: float = FETCH_SECONDS) -> str:
         """Fetch a branch, tag or commit; returns the id of its commit. What was fetched before stays."""
-        done = self._fetch(ref)
+        end = self._host.clock.monotonic() + min(seconds, FETCH_SECONDS)
+        done = self._fetch(ref, end)
         if done.status not in (0, TIMED_OUT) and not NO_REF.search(done.stderr):
-            done = self._fetch_anew(ref)
+            done = self._fetch_anew(ref, end)
         if done.status != 0:
             raise self._unfetched(ref, done)
         found = self._git("rev-parse", "--verify", "--quiet", f"{FETCHED}^{{commit}}")
@@ -95,11 +96,12 @@ class Repository:
         """When a commit was made, by its committer, in seconds; a signature covers that, too."""
         return int(self._git("show", "--no-patch", "--format=%ct", commit).stdout.strip() or 0)
 
-    def _fetch(self, ref: str) -> Completed:
+    def _fetch(self, ref: str, end: float) -> Completed:
         self._prepare()
-        return self._git("fetch", "--quiet", "--no-tags", "origin", f"+{ref}:{FETCHED}", wait=FETCH_SECONDS)
+        wait = max(end - self._host.clock.monotonic(), 1.0)
+        return self._git("fetch", "--quiet", "--no-tags", "origin", f"+{ref}:{FETCHED}", wait=wait)
 
-    def _fetch_anew(self, ref: str) -> Completed:
+    def _fetch_anew(self, ref: str, end: float) -> Completed:
         """Fetch into a new copy, which replaces this one if that works.
 
         A power cut or a kill in the middle of git leaves locks, empty refs and empty objects: with these
@@ -107,7 +109,7 @@ class Repository:
         """
         host, new = self._host, Repository(self._host, self._directory, self._access, "new.git")
         host.remove_tree(new.bare)  # of a run that was killed here
-        done = new._fetch(ref)
+        done = new._fetch(ref, end)
         if done.status == 0:
             host.remove_tree(self.bare)
             host.move(new.bare, self.bare)

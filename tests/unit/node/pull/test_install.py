@@ -5,7 +5,13 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
+import os
+import signal
+import subprocess
+import sys
+import time
 from typing import Any
 
 import pytest
@@ -104,6 +110,46 @@ def test_uninstall_removes_all_of_it_with_the_packages_that_came(node: Site) -> 
     assert ("systemctl", "stop", TIMER) in node.machine.commands.calls
 
 
+HOLDER = """
+import fcntl, os, sys, time
+file = open(sys.argv[1], "w")
+fcntl.flock(file, fcntl.LOCK_EX)
+file.write(f"{os.getpid()}\\n")
+file.flush()
+print("locked", flush=True)
+time.sleep(300)
+"""
+
+
+def test_uninstall_ends_a_pull_that_was_started_by_hand(node: Site) -> None:
+    """It would go on with its playbook, and write its result into a directory that is gone."""
+    node.join(pulls())
+    installed(node)
+    lock = node.machine.path("/run/aks-flex-node/pull.lock")
+    lock.parent.mkdir(parents=True, exist_ok=True)
+    node.machine.clock.then = lambda: time.sleep(0.02)
+    argv = [sys.executable, "-c", HOLDER, str(lock)]
+    with subprocess.Popen(argv, stdout=subprocess.PIPE) as holder:
+        try:
+            assert holder.stdout
+            assert holder.stdout.readline() == b"locked\n"
+            assert leave(node.machine.host, drain_seconds=0).remains == []
+            assert holder.wait(10) == -signal.SIGTERM
+        finally:
+            holder.kill()
+
+
+def test_a_playbook_of_a_pull_that_uninstalls_is_not_ended(node: Site) -> None:
+    node.join(pulls())
+    installed(node)
+    pull, above = 1 << 23, os.getppid()  # this process is a task of that pull; no process has such an id
+    node.machine.put(f"/proc/{above}/stat", f"{above} (a (b) c) S {pull} 1 1\n")
+    node.machine.put("/run/aks-flex-node/pull.lock", f"{pull}\n")
+    with node.machine.path("/run/aks-flex-node/pull.lock").open() as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        assert leave(node.machine.host, drain_seconds=0).remains == []
+
+
 def test_a_git_that_was_there_before_stays(node: Site) -> None:
     node.machine.put("/usr/bin/git", "", 0o755)
     node.join(pulls())
@@ -117,11 +163,13 @@ def test_a_repository_that_is_no_longer_configured_is_removed_with_its_data(node
     node.join(pulls())
     installed(node)
     store_of(node.machine).set_pulled({"outcome": "ok"})
+    node.machine.put("/opt/aks-flex-node/wheels/jinja2.whl", "")  # by the role `pull`
     node.join()
     obtained = stored_config(node.machine.host)
     assert is_pending(obtained)
     installed(node)
-    for path in (ANSIBLE, f"{UNITS}/{TIMER}", "/usr/bin/git", "/var/lib/aks-flex-node/pull.json"):
+    gone = (ANSIBLE, f"{UNITS}/{TIMER}", "/usr/bin/git", "/var/lib/aks-flex-node/pull.json")
+    for path in (*gone, "/opt/aks-flex-node/wheels"):
         assert not node.machine.path(path).exists(), path
     assert not list(node.machine.path(VERSIONS).glob("jinja2/*"))
     assert node.machine.path(f"{VERSIONS}/kubelet").exists()

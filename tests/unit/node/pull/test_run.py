@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,10 @@ from ansible_collections.aks.flexnode.plugins.module_utils.node.config.model imp
 from ansible_collections.aks.flexnode.plugins.module_utils.node.config.parse import parse
 from ansible_collections.aks.flexnode.plugins.module_utils.node.engine.records.state import Phase, Store
 from ansible_collections.aks.flexnode.plugins.module_utils.node.errors import ConfigMissing, LeaseHeld
+from ansible_collections.aks.flexnode.plugins.module_utils.node.machine.command import (
+    Completed,
+    run_command,
+)
 from ansible_collections.aks.flexnode.plugins.module_utils.node.machine.host import Host
 from ansible_collections.aks.flexnode.plugins.module_utils.node.machine.layout import DEFAULT_PLAYBOOK
 from ansible_collections.aks.flexnode.plugins.module_utils.node.pull import run as pull_run
@@ -76,6 +81,7 @@ def node(machine: Machine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     machine.put("/says", RECAP)
     host = real_host(machine)
     node = Node(machine, host, Store(host), team, {})
+    node.store.set_current_config({"pull": {"repository": "https://git.example/team.git"}}, None)
     # Documents take no file:// URL; the server of this team is a directory.
     monkeypatch.setattr(
         pull_run,
@@ -297,6 +303,72 @@ def test_a_run_that_takes_too_long_ends(node: Node) -> None:
     assert pull_once(node.host, node.store, config, said.append) == NOT_RUN
     assert "started" in said
     assert "did not end within 1 s" in node.status()["message"]
+
+
+def test_one_limit_is_for_the_whole_run(node: Node) -> None:
+    """Otherwise systemd ends it first, and nothing is recorded."""
+    node.team.push({"local.yml": "[]", "collections/requirements.yml": "collections: []\n"})
+    node.settings = {"timeoutSeconds": 60}
+    bin_ = "/opt/aks-flex-node/ansible/bin"
+    node.machine.put(f"{bin_}/ansible-galaxy", "#!/bin/sh\necho slow\n", 0o755)
+    node.machine.put(f"{bin_}/ansible-pull", "#!/bin/sh\nsleep 5\n", 0o755)
+
+    def say(line: str) -> None:
+        node.machine.clock.time += 59 if line == "slow" else 0
+
+    assert pull_once(node.host, node.store, node.config, say) == NOT_RUN
+    assert "did not end within 60 s" in node.status()["message"]
+
+
+def test_the_fetch_has_the_same_limit(node: Node) -> None:
+    limits: list[float] = []
+
+    def runner(argv: Sequence[str], data: bytes | None, timeout: float) -> Completed:
+        if "fetch" in argv:
+            limits.append(timeout)
+            node.machine.clock.time += 20
+            return Completed(tuple(argv), 128, "", "fatal: unable to access\n")
+        return run_command(argv, data, timeout)
+
+    node.settings = {"timeoutSeconds": 60}
+    host = Host(root=str(node.machine.root), runner=runner, clock=node.machine.clock)
+    assert pull_once(host, node.store, node.config, print) == NOT_RUN
+    assert limits == [60, 40]
+
+
+def test_a_run_that_is_ended_ends_its_playbook_and_says_so(node: Node) -> None:
+    """By systemctl stop, a shutdown or unbootstrap."""
+    node.team.push({"local.yml": "[]"})
+    script = f"#!/bin/sh\necho $$ > {node.machine.root}/pid\nkill -TERM $PPID\nsleep 300\n"
+    node.machine.put("/opt/aks-flex-node/ansible/bin/ansible-pull", script, 0o755)
+    assert node.pull() == NOT_RUN
+    with pytest.raises(ProcessLookupError):
+        os.kill(int(node.machine.text("/pid")), 0)
+    assert (node.status()["status"], node.status()["code"]) == ("Failed", "FLEX-2004")
+    assert "the run was stopped" in node.status()["message"]
+
+
+def test_what_another_run_records_meanwhile_stays(node: Node) -> None:
+    node.team.push({"local.yml": "[]"})
+    failed = {"code": "FLEX-1201", "message": "no wheels", "since": "now"}
+
+    def say(line: str) -> None:
+        node.store.set_pulled({**node.store.pulled(), "install": failed})
+
+    assert pull_once(node.host, node.store, node.config, say) == 0
+    assert node.store.pulled()["install"] == failed
+
+    def repaired(line: str) -> None:
+        node.store.set_pulled({k: v for k, v in node.store.pulled().items() if k != "install"})
+
+    assert pull_once(node.host, node.store, node.config, repaired) == 0
+    assert node.status()["status"] == "Ok"
+
+
+def test_nothing_comes_back_when_the_playbook_makes_the_machine_leave(node: Node) -> None:
+    node.team.push({"local.yml": "[]"})
+    assert pull_once(node.host, node.store, node.config, lambda _line: node.store.forget() and None) == 0
+    assert not node.machine.path("/var/lib/aks-flex-node").exists()
 
 
 def test_a_second_pull_names_the_first(node: Node) -> None:
