@@ -18,12 +18,14 @@ from ..machine.clock import stamp
 from ..machine.host import Host
 from ..net.proxy import environment, proxies
 from ..status.publish import publish
-from .errors import CommitOlder, CommitRefused, PlaybookFailed
+from .errors import CommitOlder, CommitRefused, PlaybookFailed, SubmodulesRefused
 from .playbook import Run
 from .repository import Access, Repository
 
 Say = Callable[[str], None]
 OK, FAILED, REFUSED = "ok", "failed", "refused"
+REFUSALS = (CommitRefused, CommitOlder, SubmodulesRefused)
+SUBMODULES = ".gitmodules"
 NOT_RUN = 3  # exit status, as of a configuration that was refused
 
 
@@ -45,7 +47,7 @@ def pull_once(host: Host, store: Store, config: NodeConfig, say: Say) -> int:
             with stopped_by_signal():
                 summary = fetch_and_run(host, store, config, say, found, before.get("newest") or {})
         except FlexNodeError as error:
-            outcome = REFUSED if isinstance(error, (CommitRefused, CommitOlder)) else FAILED
+            outcome = REFUSED if isinstance(error, REFUSALS) else FAILED
             what = " ".join(f"{error.what}: {error.why}".split()) if error.why else error.what
             same = before.get("code") == error.code
             since = (before.get("since") if same else "") or stamp(host.clock)
@@ -97,6 +99,12 @@ def fetch_and_run(
     # Another ref in the configuration is a decision of the administrator, who may go back.
     if rewritten and config.pull.verify_commit and newest["ref"] == ref:
         check_newer(repository, commit, newest)
+    if repository.has(commit, SUBMODULES):
+        raise SubmodulesRefused(
+            f"commit {commit[:12]} is not run",
+            where=SUBMODULES,
+            why="the submodules that it names would come from other servers, and not be verified",
+        )
     repository.accept(commit)
     found["newest"] = {"commit": commit, "ref": ref, "date": repository.date(commit)}
     if found["newest"] != newest:  # before it runs: a playbook may reboot the machine

@@ -176,6 +176,16 @@ def test_an_unsigned_commit_is_refused_before_anything_of_it_is_checked_out(node
     assert head.read_text().strip() == good
 
 
+def test_a_commit_with_submodules_is_refused(node: Node) -> None:
+    """The checkout would contact any URL in .gitmodules, with root's own git settings."""
+    node.team.push({"local.yml": "[]"})
+    node.team.git("-c", "protocol.file.allow=always", "submodule", "--quiet", "add", node.team.url, "more")
+    node.team.push({})
+    assert node.pull() == NOT_RUN
+    assert node.called() == []
+    assert (node.status()["status"], node.status()["code"]) == ("Refused", "FLEX-2008")
+
+
 def test_a_repository_that_is_away_runs_nothing_again(node: Node) -> None:
     node.team.push({"local.yml": "[]"})
     node.pull()
