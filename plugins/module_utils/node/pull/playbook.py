@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 
 from ..config.sections.pull import PLAYBOOK, Pull
 from ..dataclass import dataclass
-from ..machine.command import TIMED_OUT, Completed, run_shown
+from ..machine.command import TIMED_OUT, Completed, Stop, run_shown
 from ..machine.host import Host
 from ..machine.layout import ANSIBLE_DIR, DEFAULT_PLAYBOOK
 from .errors import CollectionsFailed, PlaybookFailed, RefMissing
@@ -52,6 +52,7 @@ class Run:
     environment: Mapping[str, str]  # the proxy of the site
     say: Say
     end: float  # when all of it must have ended (monotonic)
+    stop: Stop
 
     @property
     def checkout(self) -> str:
@@ -136,7 +137,19 @@ class Run:
         }
         argv = [self.host.path(f"{ANSIBLE_DIR}/bin/{command}"), *options]
         seconds = max(self.end - self.host.clock.monotonic(), 1.0)
-        return run_shown(argv, environment, self.say, seconds, self.host.path(place))
+        done = run_shown(argv, environment, self.say, seconds, cwd=self.host.path(place), stop=self.stop)
+        if self.stop.asked:
+            raise stopped()
+        return done
+
+
+def stopped() -> PlaybookFailed:
+    """The error of a run that was ended from outside."""
+    return PlaybookFailed(
+        "the run was stopped",
+        why="systemctl stop, a shutdown or another process ended it (SIGTERM)",
+        fix="the next run starts again",
+    )
 
 
 def reason(done: Completed, limit: float) -> str:

@@ -15,11 +15,12 @@ from ..engine.lease import alone
 from ..engine.records.state import Phase, Store
 from ..errors import ConfigMissing, FlexNodeError
 from ..machine.clock import stamp
+from ..machine.command import Stop
 from ..machine.host import Host
 from ..net.proxy import environment, proxies
 from ..status.publish import publish
-from .errors import CommitOlder, CommitRefused, PlaybookFailed, SubmodulesRefused
-from .playbook import Run
+from .errors import CommitOlder, CommitRefused, SubmodulesRefused
+from .playbook import Run, stopped
 from .repository import Access, Repository
 
 Say = Callable[[str], None]
@@ -44,8 +45,8 @@ def pull_once(host: Host, store: Store, config: NodeConfig, say: Say) -> int:
         before, start = store.pulled(), host.clock.now()
         found: dict[str, Any] = {"commit": None, "started": stamp(host.clock)}
         try:
-            with stopped_by_signal():
-                summary = fetch_and_run(host, store, config, say, found, before.get("newest") or {})
+            with stopped_by_signal() as stop:
+                summary = fetch_and_run(host, store, config, say, found, before.get("newest") or {}, stop)
         except FlexNodeError as error:
             outcome = REFUSED if isinstance(error, REFUSALS) else FAILED
             what = " ".join(f"{error.what}: {error.why}".split()) if error.why else error.what
@@ -80,7 +81,13 @@ def still_pulls(store: Store) -> bool:
 
 
 def fetch_and_run(
-    host: Host, store: Store, config: NodeConfig, say: Say, found: dict[str, Any], newest: Mapping[str, Any]
+    host: Host,
+    store: Store,
+    config: NodeConfig,
+    say: Say,
+    found: dict[str, Any],
+    newest: Mapping[str, Any],
+    stop: Stop,
 ) -> str:
     """The run itself; `found` receives the commit as soon as it is known. Returns one line.
 
@@ -109,7 +116,8 @@ def fetch_and_run(
     found["newest"] = {"commit": commit, "ref": ref, "date": repository.date(commit)}
     if found["newest"] != newest:  # before it runs: a playbook may reboot the machine
         store.set_pulled({**store.pulled(), "newest": found["newest"]})
-    summary = Run(host, repository, directory, commit, config.pull, environment(config), say, end).run()
+    run = Run(host, repository, directory, commit, config.pull, environment(config), say, end, stop)
+    summary = run.run()
     return f"{summary} (the history was rewritten: {known[:12]} is no ancestor)" if rewritten else summary
 
 
@@ -142,18 +150,17 @@ def access_of(config: NodeConfig) -> Access:
 
 
 @contextlib.contextmanager
-def stopped_by_signal() -> Iterator[None]:
+def stopped_by_signal() -> Iterator[Stop]:
     """When systemd, a shutdown or unbootstrap ends this process, its playbook ends; the status says so."""
+    stop = Stop()
 
-    def stop(_number: int, _frame: object) -> None:
-        raise PlaybookFailed(
-            "the run was stopped",
-            why="systemctl stop, a shutdown or another process ended it (SIGTERM)",
-            fix="the next run starts again",
-        )
+    def asked(_number: int, _frame: object) -> None:
+        stop.ask()
+        if not stop.busy:
+            raise stopped()
 
-    before = signal.signal(signal.SIGTERM, stop)
+    before = signal.signal(signal.SIGTERM, asked)
     try:
-        yield
+        yield stop
     finally:
         signal.signal(signal.SIGTERM, before)
