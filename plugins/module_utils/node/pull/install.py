@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+import re
+
 from ..components.every import AFTERWARDS
 from ..config.model import NodeConfig
 from ..dataclass import replace
@@ -21,6 +23,7 @@ from ..operations.reconcile import reconcile
 from .errors import PullNotPossible
 
 PULL = tuple(AFTERWARDS)
+NEVER = re.compile(r"^ *Next elapse: never *$", re.MULTILINE)
 CRON = ("/usr/sbin/cron", "/usr/sbin/crond")
 
 
@@ -90,13 +93,15 @@ def check_schedule(host: Host, config: NodeConfig) -> None:
                 fix="remove pull.scheduler (a systemd timer needs nothing), or install the package cron",
             )
         return
-    checked = host.run(["systemd-analyze", "calendar", pull.calendar], check=False)
-    if checked.status != 0:
+    checked = host.run(["systemd-analyze", "calendar", "--", pull.calendar], check=False)
+    never = NEVER.search(checked.stdout)
+    if checked.status != 0 or never:
+        refused = " ".join((checked.stderr or checked.stdout).split())[:300] or "systemd refuses it"
         raise PullNotPossible(
             "the schedule of ansible-pull can't be used",
             where="pull.schedule",
-            why=" ".join((checked.stderr or checked.stdout).split())[:300] or "systemd refuses it",
-            fix=f"use a calendar expression; try it: systemd-analyze calendar {pull.calendar!r}",
+            why=f"{pull.calendar} is never again" if never else refused,
+            fix=f"use a calendar expression; try it: systemd-analyze calendar -- {pull.calendar!r}",
         )
 
 

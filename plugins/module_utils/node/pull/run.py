@@ -96,11 +96,14 @@ def fetch_and_run(
     directory, ref = f"{store.directory}/pull", config.pull.ref or "HEAD"
     # One limit for all of it: systemd's own is longer, and would end the run before anything is recorded.
     end = host.clock.monotonic() + config.pull.timeout_seconds
-    repository = Repository(host, directory, access_of(config))
+    access = access_of(config)
+    repository = Repository(host, directory, access)
     commit = found["commit"] = repository.fetch(ref, config.pull.timeout_seconds)
     if config.pull.verify_commit:
         repository.verify(commit)
         say(f"commit {commit[:12]} has a good signature")
+    if newest.get("repository", access.shown) != access.shown:
+        newest = {}  # of another repository, whose commits have nothing to do with these
     known = str(newest.get("commit") or "")
     rewritten = bool(known) and not repository.follows(commit, known)
     # Another ref in the configuration is a decision of the administrator, who may go back.
@@ -113,7 +116,8 @@ def fetch_and_run(
             why="the submodules that it names would come from other servers, and not be verified",
         )
     repository.accept(commit)
-    found["newest"] = {"commit": commit, "ref": ref, "date": repository.date(commit)}
+    date = repository.date(commit)
+    found["newest"] = {"commit": commit, "ref": ref, "date": date, "repository": access.shown}
     if found["newest"] != newest:  # before it runs: a playbook may reboot the machine
         store.set_pulled({**store.pulled(), "newest": found["newest"]})
     run = Run(host, repository, directory, commit, config.pull, environment(config), say, end, stop)

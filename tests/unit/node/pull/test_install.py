@@ -29,6 +29,7 @@ from ansible_collections.aks.flexnode.plugins.module_utils.node.operations.leave
 from ansible_collections.aks.flexnode.plugins.module_utils.node.operations.obtain import stored_config
 from ansible_collections.aks.flexnode.plugins.module_utils.node.pull.errors import PullNotPossible
 from ansible_collections.aks.flexnode.plugins.module_utils.node.pull.install import (
+    check_schedule,
     install,
     install_after,
     is_pending,
@@ -38,7 +39,7 @@ from ansible_collections.aks.flexnode.plugins.module_utils.node.resources.paths 
 from ansible_collections.aks.flexnode.plugins.module_utils.node.resources.tree import Tree
 from ansible_collections.aks.flexnode.plugins.module_utils.node.status.document import status_of
 from tests.unit.node.fakes import Machine
-from tests.unit.node.pull.team import DPKG, PYTHON, WHEEL_DIR, Apt, packages_of, small_wheels
+from tests.unit.node.pull.team import DPKG, PYTHON, WHEEL_DIR, Apt, packages_of, real_host, small_wheels
 from tests.unit.node.sites import Site, also, killed_at
 
 REPOSITORY = "https://git.example/team.git"
@@ -304,6 +305,19 @@ def test_a_schedule_that_systemd_refuses_is_refused(node: Site) -> None:
     with pytest.raises(PullNotPossible, match="can't be used"):
         installed(node)
     assert not node.machine.path(ANSIBLE).exists()
+
+
+@pytest.mark.parametrize(
+    ("schedule", "why"),
+    [("2020-01-01", "2020-01-01 is never again"), ("--help", "Failed to parse calendar specification")],
+)
+def test_a_schedule_that_never_runs_is_refused(node: Site, schedule: str, why: str) -> None:
+    """As systemd itself answers: it takes a day in the past, and --help would be an option."""
+    node.join(pulls(schedule=schedule))
+    config = stored_config(node.machine.host).node.config
+    with pytest.raises(PullNotPossible, match="can't be used") as caught:
+        check_schedule(real_host(node.machine), config)
+    assert why in caught.value.why
 
 
 def test_a_python_without_wheels_is_named_and_drift_is_still_checked(

@@ -241,6 +241,26 @@ def test_an_older_signed_commit_is_not_run_again(node: Node) -> None:
     assert node.status()["commit"] == older
 
 
+def test_another_repository_may_have_older_commits(
+    node: Node, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another pull.repository is a decision of the administrator, as another pull.ref is."""
+    key = signs(node)
+    (tmp_path / "second").mkdir()
+    second = Team(tmp_path / "second").start()
+    old = "2020-01-01T00:00:00+00:00"
+    second.environment |= {"GIT_COMMITTER_DATE": old, "GIT_AUTHOR_DATE": old}
+    older = second.push({"local.yml": "[]"}, signed_by=key)
+    node.team.push({"local.yml": "[1]"}, signed_by=key)
+    assert node.pull() == 0
+    monkeypatch.setattr(
+        pull_run, "access_of", lambda config: Access(second.url, allowed_signers=config.pull.allowed_signers)
+    )
+    assert node.pull() == 0
+    assert node.status()["commit"] == older
+    assert "rewritten" not in node.status()["message"]
+
+
 def test_a_rewritten_history_that_is_newer_runs(node: Node) -> None:
     key = signs(node)
     node.team.push({"local.yml": "[]"}, signed_by=key)
