@@ -185,6 +185,11 @@ class DriftRecord:
         items = tuple(item.entered(REPAIRED, now) if item.item in done else item for item in self.items)
         return DriftRecord(items, now)
 
+    def without(self, keys: Iterable[str]) -> DriftRecord:
+        """The record without these items: another one stands for them."""
+        gone = frozenset(keys)
+        return replace(self, items=tuple(item for item in self.items if item.item not in gone))
+
     def failed(self, code: str, message: str, now: float) -> DriftRecord:
         """The record after a repair failed."""
         attempts = self.failure.attempts + 1 if self.failure else 1

@@ -19,7 +19,7 @@ from ..machine.host import Host
 from ..node_object.this_node import ThisNode
 from ..operations.obtain import Obtained
 from ..operations.reconcile import EVERYTHING, reconcile
-from ..pull.install import install, is_concerned
+from ..pull.install import PULL, install, is_concerned
 from ..status.publish import publish
 
 Say = Callable[[str], None]
@@ -49,14 +49,17 @@ def repair(host: Host, store: Store, drift: Drift, say: Say) -> int:
         return 0 if error.waits else FAILED  # other nodes come first: a later check repairs it
     uninstalled = repair_pull(host, store, record, say)
     now = host.clock.now()
-    repaired = drift.repairs - ({PULL_INSTALL} if uninstalled else set())
+    repaired = drift.repairs
+    if uninstalled:  # all that ansible-pull lacks is that one item from now on
+        of_pull = {entry.key for entry in store.journal.entries() if entry.of and entry.of <= set(PULL)}
+        repaired -= {*of_pull, PULL_INSTALL}
+        record = record.without(of_pull).failed_alone(not_installed(uninstalled), now)
     record = record.repaired(repaired, now)
-    if uninstalled:
-        record = record.failed_alone(not_installed(uninstalled), now)
     publish(host, store, record=record)  # before it is kept: a run that is killed here comes back
     record.keep(store, now)
     note_checked(host)
-    say(f"{counted(len(repaired), 'item')} repaired: {run.summary}")
+    if repaired:
+        say(f"{counted(len(repaired), 'item')} repaired: {run.summary}")
     return FAILED if uninstalled else 0
 
 

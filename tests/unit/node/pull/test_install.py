@@ -255,6 +255,25 @@ def test_a_failed_installation_does_not_delay_the_repair_of_the_node(
     assert [item["item"] for item in status_of(machine.host)["drift"]] == ["pull:install"]
 
 
+def test_what_could_not_be_repaired_is_not_recorded_as_repaired(
+    node: Site, capsys: pytest.CaptureFixture[str]
+) -> None:
+    node.join(pulls())
+    installed(node)
+    machine = node.machine
+    machine.path(f"{ANSIBLE}/bin/ansible-pull").write_text("#!/bin/sh\n")
+    machine.commands.statuses["systemd-analyze"] = 1
+    assert main(["poll", "--drift"], machine.host) == 3
+    assert "repaired" not in capsys.readouterr().out
+    states = {item.item: item.state for item in DriftRecord.of(machine.store).items}
+    assert states == {"pull:install": "found"}
+    machine.commands.statuses.clear()
+    machine.clock.time += 60
+    assert main(["poll", "--drift"], machine.host) == 0
+    assert "python3" in machine.text(f"{ANSIBLE}/bin/ansible-pull")
+    assert status_of(machine.host)["drift"] == []
+
+
 def test_a_wheel_with_another_digest_is_never_used(node: Site) -> None:
     wheel = next(node.machine.path(WHEEL_DIR).glob("jinja2*"))
     wheel.write_bytes(wheel.read_bytes() + b"more")
