@@ -172,8 +172,8 @@ class Apt:
         if not simulated:
             for name in new:
                 self.mark(name, "manual" if name in names else "auto")
-                if name in FILES:
-                    self.machine.put(FILES[name], "", 0o755)
+            for name in FILES.keys() & set(names):  # also of one whose installation was interrupted
+                self.machine.put(FILES[name], "", 0o755)
         upgraded = [f"Inst {name} [0.9] (1.0 stable)\n" for name in self.upgrades if name in have]
         return "".join([*upgraded, *(f"Inst {name} (1.0 stable)\n" for name in new)])
 
