@@ -72,3 +72,15 @@ def test_a_failure_is_shown_and_does_not_fail_the_machine(stage: Stage) -> None:
     assert stage.status == 0, stage.output
     assert "WARNING: ansible-pull is not installed as configured" in stage.output
     assert "FLEX-1201" in stage.output
+
+
+def test_a_module_that_crashed_fails_the_machine(stage: Stage) -> None:
+    """It has no code and wrote no status: a warning without a reason would hide it."""
+    stage.answer(
+        flexnode_reconcile={"failed": True, "msg": "MODULE FAILURE", "module_stderr": "Traceback ..."}
+    )
+    playbook = stage.directory / "only_pull.yml"
+    playbook.write_text("- hosts: all\n  gather_facts: false\n  roles: [aks.flexnode.pull]\n")
+    stage.play(str(playbook), HOSTS)
+    assert stage.status != 0
+    assert "MODULE FAILURE" in stage.output

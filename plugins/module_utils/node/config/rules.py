@@ -19,6 +19,7 @@ from .sections.azure import Machines
 from .sections.node import DEFAULT_LOG_DIR
 from .sections.pull import Pull
 from .types.addresses import Network
+from .types.crontab import crontab_problem
 from .types.setting import Purpose
 
 ROLLOUT_SETTINGS = {
@@ -233,8 +234,8 @@ def pull_has_one_way_in(config: NodeConfig) -> Iterator[Problem]:
         yield Problem("pull.caCert", "set", "an https repository, or remove it", "the repository is ssh")
     if pull.wheels and pull.index:
         yield Problem("pull.index", "set, and pull.wheels too", "only one of them")
-    if pull.scheduler == "cron" and pull.schedule and not re.fullmatch(r"(\S+ +){4}\S+", pull.schedule):
-        hint = "pull.scheduler is cron"
+    if pull.scheduler == "cron" and pull.schedule and (why := crontab_problem(pull.schedule)):
+        hint = f"pull.scheduler is cron: {why}"
         yield Problem("pull.schedule", shown(pull.schedule), "five fields such as 5 * * * *", hint)
 
 

@@ -34,7 +34,7 @@ from ..node_object.this_node import ThisNode
 from ..resources.units import Unit
 from .classes import finding_of
 from .others import certificates, drop_ins
-from .record import FOUND, REPAIR, REPORT, DriftRecord, Finding
+from .record import PULL_INSTALL, REPAIR, REPORT, DriftRecord, Finding
 
 OF_THE_NODE = ("label:", "taint:")  # items at the API server
 
@@ -77,8 +77,7 @@ def check_drift(host: Host, store: Store, now: float) -> Drift:
     except FlexNodeError as error:  # something is in the way of the check itself
         seen = Seen((Finding("check:all", REPORT, f"{error.code}: {error.what}: {error.why}"),))
     record = known.updated(seen.findings, now, repair=mode == "repair", unseen=seen.unseen)
-    repairs = frozenset(item.item for item in record.of_state(FOUND) if not record.waits(now))
-    return Drift(record, repairs, ring=seen.ring)
+    return Drift(record, record.to_repair(now), ring=seen.ring)
 
 
 def look(host: Host, store: Store, document: Mapping[str, Any], now: float) -> Seen:
@@ -126,8 +125,13 @@ def _of_steps(plan: Plan, failed: Mapping[str, str] | None) -> Iterator[Finding]
         if not (failed and owners and owners <= set(AFTERWARDS)):
             yield finding_of(step)
     if failed:
-        what = f"ansible-pull is not installed: {failed['code']}: {failed['message']}"
-        yield Finding("pull:install", REPAIR, what)
+        yield not_installed(failed)
+
+
+def not_installed(failed: Mapping[str, str]) -> Finding:
+    """ansible-pull could not be installed."""
+    what = f"ansible-pull is not installed: {failed['code']}: {failed['message']}"
+    return Finding(PULL_INSTALL, REPAIR, what)
 
 
 def _ring(config: NodeConfig, at_server: Mapping[str, Any]) -> str | None:

@@ -20,6 +20,7 @@ RETURNS = 3  # within the window: another process changes the item again and aga
 FIRST_PAUSE = 60.0  # seconds before a failed repair is tried again; doubled each time
 REPAIR, RESTART, REPORT = "repair", "restart", "report"  # classes
 FOUND, REPAIRED, CONTENDED, REPORTED = "found", "repaired", "contended", "reported"  # states
+PULL_INSTALL = "pull:install"  # ansible-pull is not installed; the node works without it
 
 
 @dataclass(frozen=True)
@@ -41,12 +42,22 @@ class Item:
     state: str
     since: str  # when it got this state
     returns: tuple[float, ...] = ()  # when it differed again after a repair
+    attempts: int = 0  # that failed, of an item that is repaired apart from the others
+    retry_at: float = 0.0  # of such an item: before that its repair is not tried again
 
     @classmethod
     def of(cls, stored: Mapping[str, Any]) -> Item:
         """From drift.json."""
-        returns = tuple(float(moment) for moment in stored.get("returns", ()))
-        return cls(stored["item"], stored["class"], stored["what"], stored["state"], stored["since"], returns)
+        return cls(
+            stored["item"],
+            stored["class"],
+            stored["what"],
+            stored["state"],
+            stored["since"],
+            tuple(float(moment) for moment in stored.get("returns", ())),
+            int(stored.get("attempts", 0)),
+            float(stored.get("retryAt", 0.0)),
+        )
 
     def as_dict(self) -> dict[str, Any]:
         """For drift.json."""
@@ -57,11 +68,18 @@ class Item:
             "state": self.state,
             "since": self.since,
             "returns": list(self.returns),
+            **({"attempts": self.attempts, "retryAt": self.retry_at} if self.attempts else {}),
         }
 
     def entered(self, state: str, now: float) -> Item:
         """The same in a state; the time is that of the change of state."""
-        return self if state == self.state else replace(self, state=state, since=_iso(now))
+        if state == self.state:
+            return self
+        return replace(self, state=state, since=_iso(now), attempts=0, retry_at=0.0)
+
+    def waits(self, now: float) -> bool:
+        """Whether a repair of this item alone failed, and it is too early for the next one."""
+        return self.attempts > 0 and pausing(self.retry_at, now)
 
     def recent(self, now: float) -> tuple[float, ...]:
         """The returns that still count."""
@@ -139,6 +157,12 @@ class DriftRecord:
         """Whether a repair failed or had to wait, and it is too early for the next one."""
         return self.failure is not None and pausing(self.failure.retry_at, now)
 
+    def to_repair(self, now: float) -> frozenset[str]:
+        """Keys of the items that are to be repaired now."""
+        if self.waits(now):
+            return frozenset()
+        return frozenset(item.item for item in self.of_state(FOUND) if not item.waits(now))
+
     def updated(
         self, findings: Iterable[Finding], now: float, *, repair: bool, unseen: tuple[str, ...] = ()
     ) -> DriftRecord:
@@ -151,7 +175,8 @@ class DriftRecord:
                 items.append(item)
             elif key not in found and (quiet := _quiet(item, now)):
                 items.append(quiet)
-        failure = self.failure if any(item.state == FOUND for item in items) else None
+        of_node = any(item.state == FOUND and item.item != PULL_INSTALL for item in items)
+        failure = self.failure if of_node else None
         return DriftRecord(tuple(sorted(items, key=lambda item: item.item)), now, failure)
 
     def repaired(self, keys: Iterable[str], now: float) -> DriftRecord:
@@ -160,16 +185,34 @@ class DriftRecord:
         items = tuple(item.entered(REPAIRED, now) if item.item in done else item for item in self.items)
         return DriftRecord(items, now)
 
+    def without(self, keys: Iterable[str]) -> DriftRecord:
+        """The record without these items: another one stands for them."""
+        gone = frozenset(keys)
+        return replace(self, items=tuple(item for item in self.items if item.item not in gone))
+
     def failed(self, code: str, message: str, now: float) -> DriftRecord:
         """The record after a repair failed."""
         attempts = self.failure.attempts + 1 if self.failure else 1
-        pause = min(FIRST_PAUSE * 2 ** (attempts - 1), LONGEST)
-        return replace(self, failure=Failure(code, message, attempts, now + pause))
+        return replace(self, failure=Failure(code, message, attempts, now + _pause(attempts)))
+
+    def failed_alone(self, finding: Finding, now: float) -> DriftRecord:
+        """The record after the repair of one item failed: only this item gets a pause, the others do not."""
+        others = [item for item in self.items if item.item != finding.item]
+        known = next((item for item in self.items if item.item == finding.item), None)
+        item = known or Item(finding.item, finding.class_, finding.what, FOUND, _iso(now))
+        attempts = item.attempts + 1
+        item = replace(item, what=finding.what, attempts=attempts, retry_at=now + _pause(attempts))
+        return replace(self, items=tuple(sorted([*others, item], key=lambda each: each.item)))
 
     def postponed(self, code: str, message: str, now: float) -> DriftRecord:
         """The record after a repair had to wait for other nodes: the pause does not get longer."""
         attempts = self.failure.attempts if self.failure else 0
         return replace(self, failure=Failure(code, message, attempts, now + FIRST_PAUSE, waiting=True))
+
+
+def _pause(attempts: int) -> float:
+    """Seconds before a repair that failed so often is tried again."""
+    return min(FIRST_PAUSE * 2.0 ** (attempts - 1), LONGEST)
 
 
 def _failure(stored: Mapping[str, Any] | None, waiting: bool) -> Failure | None:

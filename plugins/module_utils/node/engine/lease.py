@@ -1,7 +1,7 @@
 # Copyright: (c) 2026, aks.flexnode contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""One writer at a time: the operation lease."""
+"""One writer at a time: the operation lease; and one ansible-pull at a time."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from ..machine.host import Host
 from ..machine.layout import RUN_DIR  # a reboot ends every operation, and clears /run
 
 GAP = 10.0  # seconds between the calls of one operation, in which no other operation may begin
+PULL_LOCK = f"{RUN_DIR}/pull.lock"
 PATIENCE = 30.0  # more than GAP: the run after an abandoned one waits that long, then proceeds
 
 
@@ -106,3 +107,72 @@ def _write(host: Host, operation: str, owner: str) -> None:
     # Monotonic time starts at boot, as does /run: setting the clock has no effect.
     lease = Lease(operation, owner, os.getpid(), host.clock.monotonic() + GAP)
     host.write(f"{RUN_DIR}/lease.json", json.dumps(asdict(lease)).encode(), 0o600)
+
+
+# -- ansible-pull --------------------------------------------------------------------------------------------
+
+
+@contextlib.contextmanager
+def alone(host: Host) -> Iterator[None]:
+    """One pull at a time. It does not hold the operation lease: the tasks of a playbook take that."""
+    with _pull_lock(host) as (descriptor, pid):
+        if pid is not None:
+            raise LeaseHeld(
+                "another ansible-pull is running",
+                where=PULL_LOCK,
+                why=f"process {pid or 'unknown'} runs the playbooks of the repository",
+                fix="wait until it has finished, or watch it: journalctl --follow --unit aks-flex-node-pull",
+            )
+        os.ftruncate(descriptor, 0)
+        os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
+        yield
+
+
+def end_pull(host: Host) -> None:
+    """End an ansible-pull that an administrator started; not the one that this process is a task of."""
+    from signal import SIGTERM  # not needed by a poll
+
+    deadline, asked = host.clock.monotonic() + PATIENCE, 0
+    while True:
+        with _pull_lock(host) as (_descriptor, pid):
+            if pid is None or (pid and pid in _ancestors(host)):
+                return
+        if pid and pid != asked:
+            asked = pid
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, SIGTERM)  # it ends its playbook, too
+        if host.clock.monotonic() >= deadline:
+            raise LeaseHeld(
+                "an ansible-pull still runs on this machine",
+                where=PULL_LOCK,
+                why=f"process {pid or 'unknown'} did not end within {PATIENCE:g} s",
+                fix=f"end it (kill -9 {pid}), then run this again" if pid else "wait, then run this again",
+            )
+        host.clock.sleep(0.2)
+
+
+@contextlib.contextmanager
+def _pull_lock(host: Host) -> Iterator[tuple[int, int | None]]:
+    """The lock of ansible-pull, open; and who has it: None: this process now, 0: unknown."""
+    host.make_directories(RUN_DIR, 0o700)
+    flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+    descriptor = os.open(host.path(PULL_LOCK), flags, 0o600)
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            pid = os.read(descriptor, 20).strip()
+            yield descriptor, int(pid) if pid.isdigit() else 0
+        else:
+            yield descriptor, None
+    finally:
+        os.close(descriptor)
+
+
+def _ancestors(host: Host) -> Iterator[int]:
+    """The processes that this one is a child of, the nearest first."""
+    pid = os.getppid()
+    while pid > 0:
+        yield pid
+        after_name = host.text(f"/proc/{pid}/stat").rpartition(")")[2].split()
+        pid = int(after_name[1]) if len(after_name) > 1 else 0

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import ClassVar
 
-from ..dataclass import dataclass
+from ..dataclass import dataclass, field
 from ..machine.host import Host
 from ..resources.base import HIDDEN, Change, Drift, Origin, Resource, Vault, key_of
 from ..resources.kinds import KINDS, NAMED
@@ -29,6 +29,7 @@ class Orphan:
     vault: Vault
     change: Change
     drift: Drift = Drift.REPAIR
+    left: list[str] = field(default_factory=list, compare=False)  # what `apply` could not remove, and why
 
     @property
     def name(self) -> str:
@@ -69,7 +70,8 @@ class Orphan:
 
     def apply(self, host: Host) -> None:
         """Restore the original state; a directory is removed only if it is empty."""
-        KINDS[self.entry.kind].restore(host, self.name, {**self.entry.origin, "ours": False}, self.vault)
+        origin = {**self.entry.origin, "ours": False}
+        self.left[:] = KINDS[self.entry.kind].restore(host, self.name, origin, self.vault)
 
     @classmethod
     def restore(cls, host: Host, name: str, origin: Origin, vault: Vault) -> list[str]:

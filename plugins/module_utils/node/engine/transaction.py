@@ -151,7 +151,11 @@ def execute(
         with timings.of("start"):
             progress(f"start {', '.join(last)}")
             host.run(["systemctl", "restart", *last], timeout=120)
-    store.journal.release([step.resource.key for step in plan.steps if isinstance(step.resource, Orphan)])
+    orphans = [step.resource for step in plan.steps if isinstance(step.resource, Orphan)]
+    store.journal.release([orphan.key for orphan in orphans if not orphan.left])
+    for orphan in (orphan for orphan in orphans if orphan.left):
+        store.journal.disown(orphan.entry)
+        progress(f"left until unbootstrap: {', '.join(orphan.left)}")
 
 
 def prove(

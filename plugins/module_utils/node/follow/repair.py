@@ -9,8 +9,8 @@ from collections.abc import Callable
 
 from ..components.services import SERVICES
 from ..config.parse import parse
-from ..drift.check import Drift
-from ..drift.record import CONTENDED, REPORTED, RETURNS, WINDOW, DriftRecord
+from ..drift.check import Drift, not_installed
+from ..drift.record import CONTENDED, PULL_INSTALL, REPORTED, RETURNS, WINDOW, DriftRecord
 from ..engine.leftovers import clear_own_leftovers
 from ..engine.records.checked import note_checked
 from ..engine.records.state import Store
@@ -19,7 +19,7 @@ from ..machine.host import Host
 from ..node_object.this_node import ThisNode
 from ..operations.obtain import Obtained
 from ..operations.reconcile import EVERYTHING, reconcile
-from ..pull.install import install, is_concerned
+from ..pull.install import PULL, install, is_concerned
 from ..status.publish import publish
 
 Say = Callable[[str], None]
@@ -39,8 +39,6 @@ def repair(host: Host, store: Store, drift: Drift, say: Say) -> int:
     components = tuple(name for name in EVERYTHING if not (stopped and name == "services"))
     try:
         run = reconcile(applied_config(host, store), components, progress=say, leave=left, patience=0)
-        if is_concerned(applied := applied_config(host, store)):
-            install(applied, progress=say, leave=left)
     except FlexNodeError as error:
         now = host.clock.now()
         message = " ".join(f"{error.what}: {error.why}".split())
@@ -49,13 +47,37 @@ def repair(host: Host, store: Store, drift: Drift, say: Say) -> int:
         note_checked(host)
         say(f"{error}\ndrift is not repaired{' yet' if error.waits else ''}")
         return 0 if error.waits else FAILED  # other nodes come first: a later check repairs it
+    uninstalled = repair_pull(host, store, record, say)
     now = host.clock.now()
-    record = record.repaired(drift.repairs, now)
+    repaired = drift.repairs
+    if uninstalled:  # all that ansible-pull lacks is that one item from now on
+        of_pull = {entry.key for entry in store.journal.entries() if entry.of and entry.of <= set(PULL)}
+        repaired -= {*of_pull, PULL_INSTALL}
+        record = record.without(of_pull).failed_alone(not_installed(uninstalled), now)
+    record = record.repaired(repaired, now)
     publish(host, store, record=record)  # before it is kept: a run that is killed here comes back
     record.keep(store, now)
     note_checked(host)
-    say(f"{counted(len(drift.repairs), 'item')} repaired: {run.summary}")
-    return 0
+    if repaired:
+        say(f"{counted(len(repaired), 'item')} repaired: {run.summary}")
+    return FAILED if uninstalled else 0
+
+
+def repair_pull(host: Host, store: Store, record: DriftRecord, say: Say) -> dict[str, str] | None:
+    """Install ansible-pull, or repair it; returns why that failed, None: it did not.
+
+    A failure is not one of the node: it must not delay the repair of the kubelet and containerd.
+    """
+    applied, now = applied_config(host, store), host.clock.now()
+    pauses = any(item.item == PULL_INSTALL and item.waits(now) for item in record.items)
+    if pauses or not is_concerned(applied):
+        return None
+    try:
+        install(applied, progress=say, leave=record.left_alone)
+    except FlexNodeError as error:
+        say(f"{error}\nansible-pull is not installed; the node works without it")
+        return {"code": error.code, "message": " ".join(f"{error.what}: {error.why}".split())}
+    return None
 
 
 def settle(host: Host, store: Store, drift: Drift, say: Say) -> None:

@@ -57,13 +57,56 @@ def run_command(argv: Sequence[str], data: bytes | None, timeout: float) -> Comp
     return Completed(tuple(argv), done.returncode, stdout, stderr)
 
 
-def run_shown(
-    argv: Sequence[str], environment: Mapping[str, str], say: Callable[[str], None], timeout: float
-) -> Completed:
-    """Run a command and pass on each line as it comes; the last lines are also returned.
+class Stop:
+    """A request to end what runs, such as SIGTERM; safe at any moment, also while a command starts."""
 
-    After `timeout` seconds it ends, with everything that it started.
+    def __init__(self) -> None:
+        self.asked = False
+        self.busy = False  # a command is being started or runs: it is ended, and its caller sees `asked`
+        self._end: Callable[[], None] | None = None
+
+    def ask(self) -> None:
+        """End the command that runs, if any, in a thread: a signal handler must not wait."""
+        self.asked = True
+        if self._end:
+            threading.Thread(target=self._end, daemon=True).start()
+
+    def watch(self, end: Callable[[], None] | None) -> None:
+        """How to end the command that runs now; None: it has ended."""
+        self._end = end
+        if self.asked and end:
+            end()
+
+
+def run_shown(
+    argv: Sequence[str],
+    environment: Mapping[str, str],
+    say: Callable[[str], None],
+    timeout: float,
+    *,
+    cwd: str,
+    stop: Stop,
+) -> Completed:
+    """Run a command in a directory and pass on each line as it comes; the last lines are also returned.
+
+    After `timeout` seconds, or when `stop` is asked for, it ends, with everything that it started.
     """
+    stop.busy = True
+    try:
+        return _shown(argv, {**ENVIRONMENT, **environment}, say, timeout, cwd, stop)
+    finally:
+        stop.busy = False
+        stop.watch(None)
+
+
+def _shown(
+    argv: Sequence[str],
+    environment: Mapping[str, str],
+    say: Callable[[str], None],
+    timeout: float,
+    cwd: str,
+    stop: Stop,
+) -> Completed:
     lines: deque[str] = deque(maxlen=KEPT)
     try:
         process = subprocess.Popen(
@@ -71,7 +114,8 @@ def run_shown(
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
-            env={**ENVIRONMENT, **environment},
+            env=environment,
+            cwd=cwd,
             start_new_session=True,
         )
     except FileNotFoundError:
@@ -79,22 +123,28 @@ def run_shown(
     late = threading.Event()
 
     def end() -> None:
-        late.set()
         _kill(process, signal.SIGTERM)
         with contextlib.suppress(subprocess.TimeoutExpired):
             process.wait(10)
         _kill(process, signal.SIGKILL)
 
-    timer = threading.Timer(timeout, end)
+    def too_late() -> None:
+        late.set()
+        end()
+
+    timer = threading.Timer(timeout, too_late)
+    timer.daemon = True  # it must not keep this process, whatever happens here
     timer.start()
     try:
         with process:
-            for line in process.stdout or ():
-                lines.append(line.decode(errors="replace").rstrip("\n"))
-                say(lines[-1])
-    except BaseException:
-        _kill(process, signal.SIGTERM)
-        raise
+            try:
+                stop.watch(end)
+                for line in process.stdout or ():
+                    lines.append(line.decode(errors="replace").rstrip("\n"))
+                    say(lines[-1])
+            except BaseException:
+                end()  # here: the end of `with` waits for it
+                raise
     finally:
         timer.cancel()
     status = TIMED_OUT if late.is_set() else process.returncode

@@ -13,6 +13,7 @@ from ..config.parse import parse
 from ..config.types.setting import Purpose
 from ..dataclass import dataclass, field
 from ..drift.record import DriftRecord
+from ..engine.lease import end_pull
 from ..engine.prune import clear_staging
 from ..engine.records.journal import Entry
 from ..engine.records.state import Phase, Store, store_of
@@ -133,7 +134,7 @@ def leave_with(
     store.enter(Phase.RESETTING, **({"nodeDeleted": True} if deleted else {}))
     journaled = {entry.key for entry in entries}
     if f"file:{UNIT_DIR}/{PULL_SERVICE}" in journaled and PULL_SERVICE not in host.text("/proc/self/cgroup"):
-        act("stop ansible-pull", lambda: stop(host, PULL_TIMER, PULL_SERVICE))  # its tasks would go on
+        act("stop ansible-pull", lambda: stop_pull(host))  # its tasks would go on
     was_node = f"unit:{KUBELET}" in journaled
     node = applied_node(host, store, report, was_node=was_node)
     if node and was_node:
@@ -248,6 +249,12 @@ def stop(host: Host, *units: str) -> None:
     for unit, state in unit_states(host, units).items():
         if state["ActiveState"] != "inactive":
             host.run(["systemctl", "stop", unit], timeout=120)
+
+
+def stop_pull(host: Host) -> None:
+    """Stop ansible-pull: its timer, its service, and one that was started by hand."""
+    stop(host, PULL_TIMER, PULL_SERVICE)
+    end_pull(host)
 
 
 def start(host: Host, unit: str) -> None:

@@ -57,3 +57,10 @@ class CommitOlder(FlexNodeError):
 
     code, title = "FLEX-2007", "A signed commit is older than the one that ran before"
     remedy = "revert with a new signed commit; to run the old commit on purpose, set pull.ref to it"
+
+
+class SubmodulesRefused(FlexNodeError):
+    """Ansible would fetch them from servers that nobody configured here, with root's own git settings."""
+
+    code, title = "FLEX-2008", "The repository of ansible-pull has submodules"
+    remedy = "commit the files themselves, or require them in collections/requirements.yml"

@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+import re
+
 from ..components.every import AFTERWARDS
 from ..config.model import NodeConfig
 from ..dataclass import replace
@@ -14,13 +16,14 @@ from ..engine.restarts import Progress, silent
 from ..errors import FlexNodeError
 from ..machine.clock import stamp
 from ..machine.host import Host
-from ..machine.layout import ANSIBLE_DIR
+from ..machine.layout import ANSIBLE_DIR, WHEELS_DIR
 from ..operations.obtain import Obtained
 from ..operations.outcome import Reconciled
 from ..operations.reconcile import reconcile
 from .errors import PullNotPossible
 
 PULL = tuple(AFTERWARDS)
+NEVER = re.compile(r"^ *Next elapse: never *$", re.MULTILINE)
 CRON = ("/usr/sbin/cron", "/usr/sbin/crond")
 
 
@@ -90,13 +93,15 @@ def check_schedule(host: Host, config: NodeConfig) -> None:
                 fix="remove pull.scheduler (a systemd timer needs nothing), or install the package cron",
             )
         return
-    checked = host.run(["systemd-analyze", "calendar", pull.calendar], check=False)
-    if checked.status != 0:
+    checked = host.run(["systemd-analyze", "calendar", "--", pull.calendar], check=False)
+    never = NEVER.search(checked.stdout)
+    if checked.status != 0 or never:
+        refused = " ".join((checked.stderr or checked.stdout).split())[:300] or "systemd refuses it"
         raise PullNotPossible(
             "the schedule of ansible-pull can't be used",
             where="pull.schedule",
-            why=" ".join((checked.stderr or checked.stdout).split())[:300] or "systemd refuses it",
-            fix=f"use a calendar expression; try it: systemd-analyze calendar {pull.calendar!r}",
+            why=f"{pull.calendar} is never again" if never else refused,
+            fix=f"use a calendar expression; try it: systemd-analyze calendar -- {pull.calendar!r}",
         )
 
 
@@ -112,6 +117,7 @@ def note_failure(host: Host, store: Store, error: FlexNodeError) -> None:
 def settle(host: Host, store: Store, config: NodeConfig) -> None:
     """What failed before is history; a machine that no longer pulls keeps nothing of it."""
     if config.pull.repository is None:
+        host.remove_tree(WHEELS_DIR)  # copied by the role `pull`
         if store.pulled() or host.exists(f"{store.directory}/pull"):
             store.set_pulled(None)
             host.remove_tree(f"{store.directory}/pull")

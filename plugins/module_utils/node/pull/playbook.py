@@ -11,14 +11,14 @@ from collections.abc import Callable, Mapping
 
 from ..config.sections.pull import PLAYBOOK, Pull
 from ..dataclass import dataclass
-from ..machine.command import TIMED_OUT, Completed, run_shown
+from ..machine.command import TIMED_OUT, Completed, Stop, run_shown
 from ..machine.host import Host
 from ..machine.layout import ANSIBLE_DIR, DEFAULT_PLAYBOOK
 from .errors import CollectionsFailed, PlaybookFailed, RefMissing
 from .repository import Repository
 
 Say = Callable[[str], None]
-REQUIREMENTS = "collections/requirements.yml"
+REQUIREMENTS, SETTINGS = "collections/requirements.yml", "ansible.cfg"
 RECAP = re.compile(r"^\S+\s+:\s+(ok=\d+.*)$", re.MULTILINE)
 TASK, FATAL = re.compile(r"^TASK \[(.*)\] \**$"), re.compile(r"^(fatal|failed): \[")
 CODE = re.compile(r"FLEX-\d{4}: [^\"\\\n]{1,160}")
@@ -51,10 +51,12 @@ class Run:
     pull: Pull
     environment: Mapping[str, str]  # the proxy of the site
     say: Say
+    end: float  # when all of it must have ended (monotonic)
+    stop: Stop
 
     @property
     def checkout(self) -> str:
-        """The working copy; that of the last run stays there."""
+        """The working copy; that of the last run stays there until the next one starts."""
         return f"{self.directory}/checkout"
 
     def playbook(self) -> str:
@@ -82,7 +84,9 @@ class Run:
             own = host.path(f"{here}/collections")
             more = {"ANSIBLE_COLLECTIONS_PATH": f"{own}:/usr/share/ansible/collections"}
             self._install_collections(more)
-        done = self._ansible("ansible-pull", [*options, playbook], more)
+        # Only what is in the commit runs: no files that an earlier run left, and no lock of a killed git.
+        host.remove_tree(self.checkout)
+        done = self._ansible("ansible-pull", [*options, playbook], more, here)
         if done.status != 0:
             raise PlaybookFailed(
                 f"{'the default playbook' if playbook == DEFAULT_PLAYBOOK else playbook} failed",
@@ -93,12 +97,18 @@ class Run:
         return " ".join(recap[-1].split()) if recap else "nothing ran"
 
     def _install_collections(self, more: Mapping[str, str]) -> None:
-        """What the repository requires, into a directory of its own. The file is read from the commit."""
-        host, file = self.host, f"{self.directory}/requirements.yml"
-        host.write(file, self.repository.content(self.commit, REQUIREMENTS), 0o600, durable=False)
+        """What the repository requires, into a directory of its own. The files are read from the commit."""
+        host, place = self.host, f"{self.directory}/galaxy"
+        host.remove_tree(place)  # with the ansible.cfg of another commit
+        host.make_directories(place, 0o700)
+        for path in (REQUIREMENTS, SETTINGS):  # ansible.cfg may name the servers, and the tokens for them
+            if self.repository.has(self.commit, path):
+                file = f"{place}/{path.rpartition('/')[2]}"
+                host.write(file, self.repository.content(self.commit, path), 0o600, durable=False)
         target = host.path(f"{self.directory}/collections")
-        options = ["collection", "install", "--requirements-file", host.path(file)]
-        done = self._ansible("ansible-galaxy", [*options, "--collections-path", target, "--upgrade"], more)
+        options = ["collection", "install", "--requirements-file", host.path(f"{place}/requirements.yml")]
+        options += ["--collections-path", target, "--upgrade"]
+        done = self._ansible("ansible-galaxy", options, more, place)
         if done.status != 0:
             raise CollectionsFailed(
                 "the collections that the repository requires can't be installed",
@@ -106,8 +116,12 @@ class Run:
                 why=reason(done, self.pull.timeout_seconds),
             )
 
-    def _ansible(self, command: str, options: list[str], more: Mapping[str, str]) -> Completed:
-        """Run a command of the venv; everything that it writes for itself stays below our directory."""
+    def _ansible(self, command: str, options: list[str], more: Mapping[str, str], place: str) -> Completed:
+        """Run a command of the venv; everything that it writes for itself stays below our directory.
+
+        place: where it runs. Ansible reads the ansible.cfg there, so it must never be a directory of others,
+        such as the one in which an administrator happens to run `sudo aks-flex-node pull`.
+        """
         here = self.host.path(self.directory)
         environment = {
             **self.environment,
@@ -122,13 +136,26 @@ class Run:
             **more,
         }
         argv = [self.host.path(f"{ANSIBLE_DIR}/bin/{command}"), *options]
-        return run_shown(argv, environment, self.say, self.pull.timeout_seconds)
+        seconds = max(self.end - self.host.clock.monotonic(), 1.0)
+        done = run_shown(argv, environment, self.say, seconds, cwd=self.host.path(place), stop=self.stop)
+        if self.stop.asked:
+            raise stopped()
+        return done
+
+
+def stopped() -> PlaybookFailed:
+    """The error of a run that was ended from outside."""
+    return PlaybookFailed(
+        "the run was stopped",
+        why="systemctl stop, a shutdown or another process ended it (SIGTERM)",
+        fix="the next run starts again",
+    )
 
 
 def reason(done: Completed, limit: float) -> str:
     """Why a run failed, in one line: the code of this collection if there is one, else the task."""
     if done.status == TIMED_OUT:
-        return f"it did not end within {limit:g} s (pull.timeoutSeconds)"
+        return f"the run did not end within {limit:g} s (pull.timeoutSeconds)"
     task, failed = "", ""
     for line in done.stdout.splitlines():
         if match := TASK.match(line):

@@ -6,25 +6,27 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
-import os
+import signal
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from ..config.model import NodeConfig
+from ..engine.lease import alone
 from ..engine.records.state import Phase, Store
-from ..errors import ConfigMissing, FlexNodeError, LeaseHeld
+from ..errors import ConfigMissing, FlexNodeError
 from ..machine.clock import stamp
+from ..machine.command import Stop
 from ..machine.host import Host
-from ..machine.layout import RUN_DIR
 from ..net.proxy import environment, proxies
 from ..status.publish import publish
-from .errors import CommitOlder, CommitRefused
-from .playbook import Run
+from .errors import CommitOlder, CommitRefused, SubmodulesRefused
+from .playbook import Run, stopped
 from .repository import Access, Repository
 
 Say = Callable[[str], None]
 OK, FAILED, REFUSED = "ok", "failed", "refused"
+REFUSALS = (CommitRefused, CommitOlder, SubmodulesRefused)
+SUBMODULES = ".gitmodules"
 NOT_RUN = 3  # exit status, as of a configuration that was refused
 
 
@@ -36,17 +38,17 @@ def pull_once(host: Host, store: Store, config: NodeConfig, say: Say) -> int:
             where="pull.repository",
             fix="set pull.repository in its configuration",
         )
-    if store.state().get("phase") == Phase.RESETTING.value:
+    if is_leaving(store):
         say("this machine is leaving the cluster: no playbook runs")
         return 0
     with alone(host):
         before, start = store.pulled(), host.clock.now()
-        known = before.get("lastGood") or {}
         found: dict[str, Any] = {"commit": None, "started": stamp(host.clock)}
         try:
-            summary = fetch_and_run(host, store, config, say, found, before.get("newest") or {})
+            with stopped_by_signal() as stop:
+                summary = fetch_and_run(host, store, config, say, found, before.get("newest") or {}, stop)
         except FlexNodeError as error:
-            outcome = REFUSED if isinstance(error, (CommitRefused, CommitOlder)) else FAILED
+            outcome = REFUSED if isinstance(error, REFUSALS) else FAILED
             what = " ".join(f"{error.what}: {error.why}".split()) if error.why else error.what
             same = before.get("code") == error.code
             since = (before.get("since") if same else "") or stamp(host.clock)
@@ -56,37 +58,70 @@ def pull_once(host: Host, store: Store, config: NodeConfig, say: Say) -> int:
             good = {"commit": found["commit"], "time": stamp(host.clock)}
             found |= {"outcome": OK, "message": summary, "lastGood": good}
             say(f"commit {found['commit'][:12]}: {summary}")
+        status = 0 if found["outcome"] == OK else NOT_RUN
+        if is_leaving(store) or not still_pulls(store):
+            return status  # what was removed meanwhile must not come back
         seconds = round(host.clock.now() - start, 1)
-        kept = {"lastGood": known or None, "install": before.get("install"), "newest": before.get("newest")}
+        now = store.pulled()  # again: meanwhile another run may have installed ansible-pull, or failed to
+        kept = {name: now.get(name) for name in ("lastGood", "install", "newest")}
         record = {**kept, **found, "time": stamp(host.clock), "seconds": seconds}
         store.set_pulled({name: value for name, value in record.items() if value is not None})
     publish(host, store)
-    return 0 if found["outcome"] == OK else NOT_RUN
+    return status
+
+
+def is_leaving(store: Store) -> bool:
+    """Whether the machine leaves its cluster, or began to."""
+    return store.state().get("phase") == Phase.RESETTING.value
+
+
+def still_pulls(store: Store) -> bool:
+    """Whether the stored configuration has a repository; a machine that left its cluster stores none."""
+    return bool(((store.remembered()[0] or {}).get("pull") or {}).get("repository"))
 
 
 def fetch_and_run(
-    host: Host, store: Store, config: NodeConfig, say: Say, found: dict[str, Any], newest: Mapping[str, Any]
+    host: Host,
+    store: Store,
+    config: NodeConfig,
+    say: Say,
+    found: dict[str, Any],
+    newest: Mapping[str, Any],
+    stop: Stop,
 ) -> str:
     """The run itself; `found` receives the commit as soon as it is known. Returns one line.
 
     newest: the commit that ran last, whatever came of it.
     """
     directory, ref = f"{store.directory}/pull", config.pull.ref or "HEAD"
-    repository = Repository(host, directory, access_of(config))
-    commit = found["commit"] = repository.fetch(ref)
+    # One limit for all of it: systemd's own is longer, and would end the run before anything is recorded.
+    end = host.clock.monotonic() + config.pull.timeout_seconds
+    access = access_of(config)
+    repository = Repository(host, directory, access)
+    commit = found["commit"] = repository.fetch(ref, config.pull.timeout_seconds)
     if config.pull.verify_commit:
         repository.verify(commit)
         say(f"commit {commit[:12]} has a good signature")
+    if newest.get("repository", access.shown) != access.shown:
+        newest = {}  # of another repository, whose commits have nothing to do with these
     known = str(newest.get("commit") or "")
     rewritten = bool(known) and not repository.follows(commit, known)
     # Another ref in the configuration is a decision of the administrator, who may go back.
     if rewritten and config.pull.verify_commit and newest["ref"] == ref:
         check_newer(repository, commit, newest)
+    if repository.has(commit, SUBMODULES):
+        raise SubmodulesRefused(
+            f"commit {commit[:12]} is not run",
+            where=SUBMODULES,
+            why="the submodules that it names would come from other servers, and not be verified",
+        )
     repository.accept(commit)
-    found["newest"] = {"commit": commit, "ref": ref, "date": repository.date(commit)}
+    date = repository.date(commit)
+    found["newest"] = {"commit": commit, "ref": ref, "date": date, "repository": access.shown}
     if found["newest"] != newest:  # before it runs: a playbook may reboot the machine
         store.set_pulled({**store.pulled(), "newest": found["newest"]})
-    summary = Run(host, repository, directory, commit, config.pull, environment(config), say).run()
+    run = Run(host, repository, directory, commit, config.pull, environment(config), say, end, stop)
+    summary = run.run()
     return f"{summary} (the history was rewritten: {known[:12]} is no ancestor)" if rewritten else summary
 
 
@@ -119,24 +154,17 @@ def access_of(config: NodeConfig) -> Access:
 
 
 @contextlib.contextmanager
-def alone(host: Host) -> Iterator[None]:
-    """One pull at a time. It does not hold the operation lease: the tasks of a playbook take that."""
-    host.make_directories(RUN_DIR, 0o700)
-    flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
-    descriptor = os.open(host.path(f"{RUN_DIR}/pull.lock"), flags, 0o600)
+def stopped_by_signal() -> Iterator[Stop]:
+    """When systemd, a shutdown or unbootstrap ends this process, its playbook ends; the status says so."""
+    stop = Stop()
+
+    def asked(_number: int, _frame: object) -> None:
+        stop.ask()
+        if not stop.busy:
+            raise stopped()
+
+    before = signal.signal(signal.SIGTERM, asked)
     try:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            pid = os.read(descriptor, 20).decode().strip() or "unknown"
-            raise LeaseHeld(
-                "another ansible-pull is running",
-                where=f"{RUN_DIR}/pull.lock",
-                why=f"process {pid} runs the playbooks of the repository",
-                fix="wait until it has finished, or watch it: journalctl --follow --unit aks-flex-node-pull",
-            ) from None
-        os.ftruncate(descriptor, 0)
-        os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
-        yield
+        yield stop
     finally:
-        os.close(descriptor)
+        signal.signal(signal.SIGTERM, before)

@@ -30,7 +30,16 @@ QUIET = ("env", "DEBIAN_FRONTEND=noninteractive", "NEEDRESTART_SUSPEND=1", "apt-
 LOCK = f"DPkg::Lock::Timeout={LOCK_SECONDS}"  # apt's own timers hold the lock for a minute and more
 INSTALL = ("install", "--no-install-recommends", "--no-remove")
 UNKNOWN = re.compile(r"Unable to locate package|has no installation candidate|404 +Not Found")
-ADDED, REMOVED = re.compile(r"^Inst (\S+)", re.MULTILINE), re.compile(r"^(?:Remv|Purg) (\S+)", re.MULTILINE)
+# Without the version in brackets that an upgrade has: a package that is upgraded was there before.
+ADDED = re.compile(r"^Inst (\S+) \(", re.MULTILINE)
+REMOVED = re.compile(r"^(?:Remv|Purg) (\S+)", re.MULTILINE)
+# A dependency is needed by packages that depend on it, not by those that only recommend or suggest it.
+DEPENDS_ONLY = (
+    "-o",
+    "APT::AutoRemove::RecommendsImportant=false",
+    "-o",
+    "APT::AutoRemove::SuggestsImportant=false",
+)
 
 
 class PackageUnusable(FlexNodeError):
@@ -99,19 +108,25 @@ class Package:
 
     @classmethod
     def restore(cls, host: Host, name: str, origin: Origin, vault: Vault) -> list[str]:
-        """Remove it and what came with it, unless other packages need that by now."""
+        """Remove it and what came with it, unless other packages need that by now.
+
+        Of what came with it, only what apt itself would remove: two packages of ours may have brought the
+        same dependency, and a dependency that an administrator has installed since is marked as such by apt.
+        """
         if origin["is"] != "absent":
             if cls.mark_now(host, name) == "absent":  # a rollback of its removal
                 cls(name).apply(host)
             return []
+        came = [package for package in origin.get("adds", (name,)) if installed(host, package)]
+        if not came:
+            return []
         # Also if it is not there itself: an installation that was interrupted leaves some of the others.
-        ours = [package for package in origin.get("adds", (name,)) if installed(host, package)]
+        removes = ("purge", "--auto-remove", name) if name in came else ("autoremove", "--purge")
+        goes = would_go(host, name, *DEPENDS_ONLY, *removes)
+        ours = [package for package in came if package in goes]
         if not ours:
             return []
-        planned = apt_get(host, "--simulate", "purge", *ours)
-        if planned.status != 0:  # what would go is not known
-            raise unusable(f"the package {name} can't be removed", planned)
-        others = sorted(set(REMOVED.findall(planned.stdout)) - set(ours))
+        others = sorted(would_go(host, name, "purge", *ours) - set(ours))
         if others:
             return [f"package {name} (needed by now by {', '.join(others)})"]
         done = apt_get(host, "purge", *ours)
@@ -124,6 +139,14 @@ def installed(host: Host, package: str) -> bool:
     """Whether dpkg has a package, or half of it."""
     shown = host.run(["dpkg-query", "--show", "--showformat=${db:Status-Status}", package], check=False)
     return shown.stdout.strip() not in ("", "not-installed", "config-files")
+
+
+def would_go(host: Host, name: str, *arguments: str) -> set[str]:
+    """The packages that apt-get would remove for this; without an answer nothing is removed."""
+    planned = apt_get(host, "--simulate", *arguments)
+    if planned.status != 0:
+        raise unusable(f"the package {name} can't be removed", planned)
+    return set(REMOVED.findall(planned.stdout))
 
 
 def refresh(host: Host) -> None:

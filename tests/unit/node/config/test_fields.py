@@ -201,6 +201,7 @@ REFUSED: list[tuple[str, object]] = [
     ("upgrade.gateSeconds", 1),
     ("upgrade.maxUnavailable", 0),
     ("pull.repository", "file:///srv/repo"),
+    ("pull.repository", "ssh://git:s3cret@git.example/repo.git"),
     ("pull.ref", "--upload-pack=evil"),
     ("hooks.before", ["before.yml"]),
     ("hooks.before", ["/srv/before.sh"]),

@@ -88,6 +88,7 @@ def real_host(machine: Machine) -> Host:
 FAKE_ANSIBLE = """#!/bin/sh
 # Says what it was called with, and does what a test asks for.
 echo "{name} $*" >> {root}/called
+echo "{name} $(pwd -P)" "$(cat ansible.cfg 2>/dev/null)" >> {root}/places
 env | grep -E '^(ANSIBLE_|AKS_|HTTPS_PROXY)' | sort > {root}/environment
 cat {root}/says 2>/dev/null
 exit $(cat {root}/exits 2>/dev/null || echo 0)
@@ -126,32 +127,72 @@ def small_wheels(machine: Machine, **versions: str) -> str:
 
 
 DPKG = "/var/lib/dpkg/info"
+FILES = {"git": "/usr/bin/git", "openssh-client": "/usr/bin/ssh-keygen"}
+DEPENDS = {"git": ["git-man", "liberror-perl"]}
 
 
-def packages_of(machine: Machine) -> Callable[..., str]:
-    """apt-get on this machine: git comes with two others, and goes with them. All it knows is on the disk."""
+@dataclass
+class Apt:
+    """apt-get on a machine. All it knows is on the disk: the file of a package says how it came."""
 
-    def env(*arguments: str) -> str:
+    machine: Machine
+    depends: Mapping[str, list[str]] = field(default_factory=lambda: DEPENDS)
+    upgrades: tuple[str, ...] = ()  # installed packages that an installation upgrades, too
+
+    def installed(self) -> dict[str, str]:
+        """Each package, and whether it came by itself (auto) or was asked for (manual)."""
+        found = self.machine.path(DPKG).glob("*.list")
+        return {path.name.removesuffix(".list"): path.read_text() for path in found}
+
+    def mark(self, package: str, how: str = "manual") -> None:
+        """Install a package, or only mark it."""
+        self.machine.put(f"{DPKG}/{package}.list", how)
+
+    def env(self, *arguments: str) -> str:
         words = [word for word in arguments if not word.startswith("-") and "=" not in word]
+        verb = next(word for word in words if word in ("install", "purge", "autoremove", "update"))
+        names = words[words.index(verb) + 1 :]
         simulated = "--simulate" in arguments
-        if "install" in words:
-            names = ["git-man", "liberror-perl", *words[words.index("install") + 1 :]]
-            if not simulated:
-                for name in names:
-                    machine.put(f"{DPKG}/{name}.list")
-                machine.put("/usr/bin/git", "", 0o755)
-            return "".join(f"Inst {name} (1.0 stable)\n" for name in names)
-        if "purge" in words:
-            names = words[words.index("purge") + 1 :]
-            if not simulated:
-                for name in names:
-                    machine.path(f"{DPKG}/{name}.list").unlink()
-                machine.path("/usr/bin/git").unlink(missing_ok=True)
-            return "".join(f"Purg {name} [1.0]\n" for name in names)
-        return ""
+        if verb == "install":
+            return self.install(names, simulated)
+        if verb == "update":
+            return ""
+        goes = self.goes(names, unneeded=verb == "autoremove" or "--auto-remove" in arguments)
+        if not simulated:
+            for name in goes:
+                self.machine.path(f"{DPKG}/{name}.list").unlink()
+                if name in FILES:
+                    self.machine.path(FILES[name]).unlink(missing_ok=True)
+        return "".join(f"Purg {name} [1.0]\n" for name in goes)
+
+    def install(self, names: list[str], simulated: bool) -> str:
+        have = self.installed()
+        wanted = [*(dep for name in names for dep in self.depends.get(name, [])), *names]
+        new = [name for name in wanted if name not in have]
+        if not simulated:
+            for name in new:
+                self.mark(name, "manual" if name in names else "auto")
+            for name in FILES.keys() & set(names):  # also of one whose installation was interrupted
+                self.machine.put(FILES[name], "", 0o755)
+        upgraded = [f"Inst {name} [0.9] (1.0 stable)\n" for name in self.upgrades if name in have]
+        return "".join([*upgraded, *(f"Inst {name} (1.0 stable)\n" for name in new)])
+
+    def goes(self, names: list[str], *, unneeded: bool) -> list[str]:
+        """What is removed with these: what depends on them; and what nothing needs any more."""
+        have = self.installed()
+        gone = {name for name in names if name in have}
+        gone |= {name for name in have if gone & set(self.depends.get(name, []))}
+        if unneeded:
+            needed = {dep for name in set(have) - gone for dep in self.depends.get(name, [])}
+            gone |= {name for name, how in have.items() if how == "auto" and name not in needed}
+        return sorted(gone)
+
+
+def packages_of(machine: Machine, apt: Apt | None = None) -> Callable[..., str]:
+    """apt-get on this machine: git comes with two others, and goes with them."""
 
     def dpkg_query(*arguments: str) -> str:
         return "installed" if machine.path(f"{DPKG}/{arguments[-1]}.list").exists() else ""
 
     setattr(machine.commands, "_dpkg-query", dpkg_query)
-    return env
+    return (apt or Apt(machine)).env

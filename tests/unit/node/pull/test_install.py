@@ -5,13 +5,21 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
+import os
+import signal
+import subprocess
+import sys
+import time
 from typing import Any
 
 import pytest
 
 from ansible_collections.aks.flexnode.plugins.module_utils.node.catalogue import wheels
 from ansible_collections.aks.flexnode.plugins.module_utils.node.cli import main
+from ansible_collections.aks.flexnode.plugins.module_utils.node.drift.quick import looks_wrong
+from ansible_collections.aks.flexnode.plugins.module_utils.node.drift.record import DriftRecord
 from ansible_collections.aks.flexnode.plugins.module_utils.node.engine.records.state import Store
 from ansible_collections.aks.flexnode.plugins.module_utils.node.errors import (
     ArtifactUnreachable,
@@ -21,6 +29,7 @@ from ansible_collections.aks.flexnode.plugins.module_utils.node.operations.leave
 from ansible_collections.aks.flexnode.plugins.module_utils.node.operations.obtain import stored_config
 from ansible_collections.aks.flexnode.plugins.module_utils.node.pull.errors import PullNotPossible
 from ansible_collections.aks.flexnode.plugins.module_utils.node.pull.install import (
+    check_schedule,
     install,
     install_after,
     is_pending,
@@ -30,7 +39,7 @@ from ansible_collections.aks.flexnode.plugins.module_utils.node.resources.paths 
 from ansible_collections.aks.flexnode.plugins.module_utils.node.resources.tree import Tree
 from ansible_collections.aks.flexnode.plugins.module_utils.node.status.document import status_of
 from tests.unit.node.fakes import Machine
-from tests.unit.node.pull.team import PYTHON, WHEEL_DIR, packages_of, small_wheels
+from tests.unit.node.pull.team import DPKG, PYTHON, WHEEL_DIR, Apt, packages_of, real_host, small_wheels
 from tests.unit.node.sites import Site, also, killed_at
 
 REPOSITORY = "https://git.example/team.git"
@@ -102,6 +111,46 @@ def test_uninstall_removes_all_of_it_with_the_packages_that_came(node: Site) -> 
     assert ("systemctl", "stop", TIMER) in node.machine.commands.calls
 
 
+HOLDER = """
+import fcntl, os, sys, time
+file = open(sys.argv[1], "w")
+fcntl.flock(file, fcntl.LOCK_EX)
+file.write(f"{os.getpid()}\\n")
+file.flush()
+print("locked", flush=True)
+time.sleep(300)
+"""
+
+
+def test_uninstall_ends_a_pull_that_was_started_by_hand(node: Site) -> None:
+    """It would go on with its playbook, and write its result into a directory that is gone."""
+    node.join(pulls())
+    installed(node)
+    lock = node.machine.path("/run/aks-flex-node/pull.lock")
+    lock.parent.mkdir(parents=True, exist_ok=True)
+    node.machine.clock.then = lambda: time.sleep(0.02)
+    argv = [sys.executable, "-c", HOLDER, str(lock)]
+    with subprocess.Popen(argv, stdout=subprocess.PIPE) as holder:
+        try:
+            assert holder.stdout
+            assert holder.stdout.readline() == b"locked\n"
+            assert leave(node.machine.host, drain_seconds=0).remains == []
+            assert holder.wait(10) == -signal.SIGTERM
+        finally:
+            holder.kill()
+
+
+def test_a_playbook_of_a_pull_that_uninstalls_is_not_ended(node: Site) -> None:
+    node.join(pulls())
+    installed(node)
+    pull, above = 1 << 23, os.getppid()  # this process is a task of that pull; no process has such an id
+    node.machine.put(f"/proc/{above}/stat", f"{above} (a (b) c) S {pull} 1 1\n")
+    node.machine.put("/run/aks-flex-node/pull.lock", f"{pull}\n")
+    with node.machine.path("/run/aks-flex-node/pull.lock").open() as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        assert leave(node.machine.host, drain_seconds=0).remains == []
+
+
 def test_a_git_that_was_there_before_stays(node: Site) -> None:
     node.machine.put("/usr/bin/git", "", 0o755)
     node.join(pulls())
@@ -115,15 +164,37 @@ def test_a_repository_that_is_no_longer_configured_is_removed_with_its_data(node
     node.join(pulls())
     installed(node)
     store_of(node.machine).set_pulled({"outcome": "ok"})
+    node.machine.put("/opt/aks-flex-node/wheels/jinja2.whl", "")  # by the role `pull`
     node.join()
     obtained = stored_config(node.machine.host)
     assert is_pending(obtained)
     installed(node)
-    for path in (ANSIBLE, f"{UNITS}/{TIMER}", "/usr/bin/git", "/var/lib/aks-flex-node/pull.json"):
+    gone = (ANSIBLE, f"{UNITS}/{TIMER}", "/usr/bin/git", "/var/lib/aks-flex-node/pull.json")
+    for path in (*gone, "/opt/aks-flex-node/wheels"):
         assert not node.machine.path(path).exists(), path
     assert not list(node.machine.path(VERSIONS).glob("jinja2/*"))
     assert node.machine.path(f"{VERSIONS}/kubelet").exists()
     assert not is_pending(stored_config(node.machine.host))
+
+
+def test_a_package_that_others_need_stays_in_the_journal_until_unbootstrap(node: Site) -> None:
+    apt = Apt(node.machine, {"git": ["git-man"], "git-lfs": ["git"]})
+    vars(node.machine.commands)["_env"] = packages_of(node.machine, apt)
+    node.join(pulls())
+    installed(node)
+    apt.mark("git-lfs")
+    node.join()
+    said: list[str] = []
+    install(stored_config(node.machine.host), machine="x86_64", progress=said.append)
+    assert [line for line in said if "left" in line] == [
+        "left until unbootstrap: package git (needed by now by git-lfs)"
+    ]
+    assert set(apt.installed()) == {"git", "git-man", "git-lfs"}
+    assert status_of(node.machine.host)["drift"] == [], "it is not removed again and again"
+    assert not is_pending(stored_config(node.machine.host))
+    node.machine.path(f"{DPKG}/git-lfs.list").unlink()
+    assert leave(node.machine.host, drain_seconds=0).remains == []
+    assert apt.installed() == {}
 
 
 def test_a_failure_is_a_warning_and_the_node_works(node: Site) -> None:
@@ -152,6 +223,55 @@ def test_drift_repair_tries_a_failed_installation_again(node: Site) -> None:
     assert machine.commands.units[TIMER] == "active"
     status = status_of(machine.host)
     assert (status["pull"], status["drift"]) == ({"status": "NotRun"}, [])
+
+
+def test_a_failed_installation_does_not_delay_the_repair_of_the_node(
+    node: Site, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Only ansible-pull itself waits longer and longer: the kubelet and containerd are repaired at once."""
+    machine = node.machine
+    node.join(pulls(wheels="/srv/nothing"))
+    assert install_after(stored_config(machine.host), machine="x86_64")
+    config = "/etc/containerd/config.toml"
+    right = machine.text(config)
+    machine.put(config, "broken\n")
+    assert main(["poll", "--drift"], machine.host) == 3
+    assert "1 item repaired" in capsys.readouterr().out
+    assert machine.text(config) == right
+    for _minute in range(8):  # ansible-pull fails again after 1, 2 and 4 of them
+        machine.clock.time += 60
+        main(["poll", "--drift"], machine.host)
+    (alone,) = DriftRecord.of(machine.store).of_state("found")
+    assert (alone.item, alone.attempts) == ("pull:install", 4)
+    assert alone.waits(machine.clock.now() + 400)
+    machine.commands.units["kubelet.service"] = "inactive"
+    assert looks_wrong(machine.host, machine.store) == "kubelet.service does not run"
+    machine.put(config, "broken again\n")
+    capsys.readouterr()
+    assert main(["poll", "--drift"], machine.host) == 0
+    assert machine.text(config) == right
+    assert machine.commands.units["kubelet.service"] == "active"
+    assert "ansible-pull" not in capsys.readouterr().out, "its own time has not come"
+    assert [item["item"] for item in status_of(machine.host)["drift"]] == ["pull:install"]
+
+
+def test_what_could_not_be_repaired_is_not_recorded_as_repaired(
+    node: Site, capsys: pytest.CaptureFixture[str]
+) -> None:
+    node.join(pulls())
+    installed(node)
+    machine = node.machine
+    machine.path(f"{ANSIBLE}/bin/ansible-pull").write_text("#!/bin/sh\n")
+    machine.commands.statuses["systemd-analyze"] = 1
+    assert main(["poll", "--drift"], machine.host) == 3
+    assert "repaired" not in capsys.readouterr().out
+    states = {item.item: item.state for item in DriftRecord.of(machine.store).items}
+    assert states == {"pull:install": "found"}
+    machine.commands.statuses.clear()
+    machine.clock.time += 60
+    assert main(["poll", "--drift"], machine.host) == 0
+    assert "python3" in machine.text(f"{ANSIBLE}/bin/ansible-pull")
+    assert status_of(machine.host)["drift"] == []
 
 
 def test_a_wheel_with_another_digest_is_never_used(node: Site) -> None:
@@ -204,6 +324,19 @@ def test_a_schedule_that_systemd_refuses_is_refused(node: Site) -> None:
     with pytest.raises(PullNotPossible, match="can't be used"):
         installed(node)
     assert not node.machine.path(ANSIBLE).exists()
+
+
+@pytest.mark.parametrize(
+    ("schedule", "why"),
+    [("2020-01-01", "2020-01-01 is never again"), ("--help", "Failed to parse calendar specification")],
+)
+def test_a_schedule_that_never_runs_is_refused(node: Site, schedule: str, why: str) -> None:
+    """As systemd itself answers: it takes a day in the past, and --help would be an option."""
+    node.join(pulls(schedule=schedule))
+    config = stored_config(node.machine.host).node.config
+    with pytest.raises(PullNotPossible, match="can't be used") as caught:
+        check_schedule(real_host(node.machine), config)
+    assert why in caught.value.why
 
 
 def test_a_python_without_wheels_is_named_and_drift_is_still_checked(

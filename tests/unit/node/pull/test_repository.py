@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import stat
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -71,6 +72,7 @@ def test_a_repository_that_is_away_is_unreachable(machine: Machine, team: Team) 
         here.fetch("main")
     assert "team.git" in caught.value.where
     assert here.has(commit, "local.yml")  # what was fetched before stays
+    assert not machine.path(f"{DIRECTORY}/new.git").exists()
 
 
 def test_an_empty_repository_has_nothing_to_run(machine: Machine, team: Team) -> None:
@@ -90,6 +92,42 @@ def test_a_damaged_copy_is_made_again(machine: Machine, team: Team) -> None:
     here.fetch("main")
     machine.path(f"{DIRECTORY}/repository.git/HEAD").write_text("nonsense\n")
     assert here.fetch("main") == commit
+
+
+def stale_lock(bare: Path) -> None:
+    (bare / "refs/flexnode/fetched.lock").write_text("")
+
+
+def empty_ref(bare: Path) -> None:
+    (bare / "refs/flexnode/fetched").write_text("")
+
+
+def empty_objects(bare: Path) -> None:
+    for path in (bare / "objects").rglob("*"):
+        if path.is_file():
+            path.chmod(0o644)
+            path.write_bytes(b"")
+
+
+@pytest.mark.parametrize("cut", [stale_lock, empty_ref, empty_objects])
+def test_what_a_power_cut_left_is_replaced(machine: Machine, team: Team, cut: Callable[[Path], None]) -> None:
+    team.push({"local.yml": "first"})
+    here = repository(machine, team)
+    here.fetch("main")
+    cut(machine.path(here.bare))
+    second = team.push({"local.yml": "second"})
+    assert here.fetch("main") == second
+    assert here.content(second, "local.yml") == b"second"
+    assert not machine.path(f"{DIRECTORY}/new.git").exists()
+    third = team.push({"local.yml": "third"})
+    assert here.fetch("main") == third
+
+
+def test_fetched_objects_are_in_packs_that_are_on_the_disk(machine: Machine, team: Team) -> None:
+    team.push({"local.yml": "first"})
+    here = repository(machine, team)
+    here.fetch("main")
+    assert {path.name for path in machine.path(f"{here.bare}/objects").iterdir()} == {"info", "pack"}
 
 
 # -- signatures --------------------------------------------------------------------------------------------

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,10 @@ from ansible_collections.aks.flexnode.plugins.module_utils.node.config.model imp
 from ansible_collections.aks.flexnode.plugins.module_utils.node.config.parse import parse
 from ansible_collections.aks.flexnode.plugins.module_utils.node.engine.records.state import Phase, Store
 from ansible_collections.aks.flexnode.plugins.module_utils.node.errors import ConfigMissing, LeaseHeld
+from ansible_collections.aks.flexnode.plugins.module_utils.node.machine.command import (
+    Completed,
+    run_command,
+)
 from ansible_collections.aks.flexnode.plugins.module_utils.node.machine.host import Host
 from ansible_collections.aks.flexnode.plugins.module_utils.node.machine.layout import DEFAULT_PLAYBOOK
 from ansible_collections.aks.flexnode.plugins.module_utils.node.pull import run as pull_run
@@ -76,6 +81,7 @@ def node(machine: Machine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     machine.put("/says", RECAP)
     host = real_host(machine)
     node = Node(machine, host, Store(host), team, {})
+    node.store.set_current_config({"pull": {"repository": "https://git.example/team.git"}}, None)
     # Documents take no file:// URL; the server of this team is a directory.
     monkeypatch.setattr(
         pull_run,
@@ -115,6 +121,17 @@ def test_a_playbook_that_was_named_and_is_missing_is_an_error(node: Node) -> Non
     assert node.pull() == NOT_RUN
     assert node.called() == []
     assert node.status()["code"] == "FLEX-2002"
+
+
+def test_nothing_of_an_earlier_checkout_is_left_when_a_commit_runs(node: Node) -> None:
+    """Neither the lock of a git that was killed, nor files that are in no commit."""
+    node.team.push({"local.yml": "[]"})
+    checkout = "/var/lib/aks-flex-node/pull/checkout"
+    node.machine.put(f"{checkout}/.git/index.lock", "")
+    node.machine.put(f"{checkout}/ansible.cfg", "[defaults]\nlibrary = /tmp\n")
+    looks = f"#!/bin/sh\ntest ! -e {node.machine.path(checkout)}\n"
+    node.machine.put("/opt/aks-flex-node/ansible/bin/ansible-pull", looks, 0o755)
+    assert node.pull() == 0
 
 
 def test_a_failed_playbook_is_named_with_its_task_and_the_last_good_run_stays(node: Node) -> None:
@@ -157,6 +174,16 @@ def test_an_unsigned_commit_is_refused_before_anything_of_it_is_checked_out(node
     assert (status["status"], status["code"]) == ("Refused", "FLEX-2003")
     head = node.machine.path("/var/lib/aks-flex-node/pull/repository.git/refs/heads/flexnode")
     assert head.read_text().strip() == good
+
+
+def test_a_commit_with_submodules_is_refused(node: Node) -> None:
+    """The checkout would contact any URL in .gitmodules, with root's own git settings."""
+    node.team.push({"local.yml": "[]"})
+    node.team.git("-c", "protocol.file.allow=always", "submodule", "--quiet", "add", node.team.url, "more")
+    node.team.push({})
+    assert node.pull() == NOT_RUN
+    assert node.called() == []
+    assert (node.status()["status"], node.status()["code"]) == ("Refused", "FLEX-2008")
 
 
 def test_a_repository_that_is_away_runs_nothing_again(node: Node) -> None:
@@ -214,6 +241,26 @@ def test_an_older_signed_commit_is_not_run_again(node: Node) -> None:
     assert node.status()["commit"] == older
 
 
+def test_another_repository_may_have_older_commits(
+    node: Node, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another pull.repository is a decision of the administrator, as another pull.ref is."""
+    key = signs(node)
+    (tmp_path / "second").mkdir()
+    second = Team(tmp_path / "second").start()
+    old = "2020-01-01T00:00:00+00:00"
+    second.environment |= {"GIT_COMMITTER_DATE": old, "GIT_AUTHOR_DATE": old}
+    older = second.push({"local.yml": "[]"}, signed_by=key)
+    node.team.push({"local.yml": "[1]"}, signed_by=key)
+    assert node.pull() == 0
+    monkeypatch.setattr(
+        pull_run, "access_of", lambda config: Access(second.url, allowed_signers=config.pull.allowed_signers)
+    )
+    assert node.pull() == 0
+    assert node.status()["commit"] == older
+    assert "rewritten" not in node.status()["message"]
+
+
 def test_a_rewritten_history_that_is_newer_runs(node: Node) -> None:
     key = signs(node)
     node.team.push({"local.yml": "[]"}, signed_by=key)
@@ -245,6 +292,26 @@ def test_required_collections_are_installed_first(node: Node) -> None:
     assert "pull/collections:/usr/share/ansible/collections" in node.machine.text("/environment")
 
 
+def test_ansible_never_reads_an_ansible_cfg_where_the_command_happens_to_be_run(
+    node: Node, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An ansible.cfg can name plugins, which run as root; that of the commit is read, also by galaxy."""
+    required = {"collections/requirements.yml": "collections: []\n"}
+    node.team.push({"local.yml": "[]", **required, "ansible.cfg": "[galaxy]"})
+    (tmp_path / "ansible.cfg").write_text("[defaults]\nlibrary = /home/mallory\n")
+    monkeypatch.chdir(tmp_path)
+    assert node.pull() == 0
+    place = f"{node.machine.root}/var/lib/aks-flex-node/pull"
+    galaxy, pull = node.machine.text("/places").splitlines()
+    assert galaxy == f"ansible-galaxy {place}/galaxy [galaxy]"
+    assert pull.strip() == f"ansible-pull {place}"
+    assert node.machine.path("/var/lib/aks-flex-node/pull/galaxy").stat().st_mode & 0o777 == 0o700
+    node.team.git("rm", "--quiet", "ansible.cfg")
+    node.team.push({})
+    assert node.pull() == 0
+    assert node.machine.text("/places").splitlines()[-2].strip() == f"ansible-galaxy {place}/galaxy"
+
+
 def test_collections_that_can_not_be_installed_stop_the_run(node: Node) -> None:
     node.team.push({"local.yml": "[]", "collections/requirements.yml": "collections: [community.general]\n"})
     node.machine.put("/says", "ERROR! Unknown error when attempting to call Galaxy\n")
@@ -266,6 +333,72 @@ def test_a_run_that_takes_too_long_ends(node: Node) -> None:
     assert pull_once(node.host, node.store, config, said.append) == NOT_RUN
     assert "started" in said
     assert "did not end within 1 s" in node.status()["message"]
+
+
+def test_one_limit_is_for_the_whole_run(node: Node) -> None:
+    """Otherwise systemd ends it first, and nothing is recorded."""
+    node.team.push({"local.yml": "[]", "collections/requirements.yml": "collections: []\n"})
+    node.settings = {"timeoutSeconds": 60}
+    bin_ = "/opt/aks-flex-node/ansible/bin"
+    node.machine.put(f"{bin_}/ansible-galaxy", "#!/bin/sh\necho slow\n", 0o755)
+    node.machine.put(f"{bin_}/ansible-pull", "#!/bin/sh\nsleep 5\n", 0o755)
+
+    def say(line: str) -> None:
+        node.machine.clock.time += 59 if line == "slow" else 0
+
+    assert pull_once(node.host, node.store, node.config, say) == NOT_RUN
+    assert "did not end within 60 s" in node.status()["message"]
+
+
+def test_the_fetch_has_the_same_limit(node: Node) -> None:
+    limits: list[float] = []
+
+    def runner(argv: Sequence[str], data: bytes | None, timeout: float) -> Completed:
+        if "fetch" in argv:
+            limits.append(timeout)
+            node.machine.clock.time += 20
+            return Completed(tuple(argv), 128, "", "fatal: unable to access\n")
+        return run_command(argv, data, timeout)
+
+    node.settings = {"timeoutSeconds": 60}
+    host = Host(root=str(node.machine.root), runner=runner, clock=node.machine.clock)
+    assert pull_once(host, node.store, node.config, print) == NOT_RUN
+    assert limits == [60, 40]
+
+
+def test_a_run_that_is_ended_ends_its_playbook_and_says_so(node: Node) -> None:
+    """By systemctl stop, a shutdown or unbootstrap."""
+    node.team.push({"local.yml": "[]"})
+    script = f"#!/bin/sh\necho $$ > {node.machine.root}/pid\nkill -TERM $PPID\nsleep 300\n"
+    node.machine.put("/opt/aks-flex-node/ansible/bin/ansible-pull", script, 0o755)
+    assert node.pull() == NOT_RUN
+    with pytest.raises(ProcessLookupError):
+        os.kill(int(node.machine.text("/pid")), 0)
+    assert (node.status()["status"], node.status()["code"]) == ("Failed", "FLEX-2004")
+    assert "the run was stopped" in node.status()["message"]
+
+
+def test_what_another_run_records_meanwhile_stays(node: Node) -> None:
+    node.team.push({"local.yml": "[]"})
+    failed = {"code": "FLEX-1201", "message": "no wheels", "since": "now"}
+
+    def say(line: str) -> None:
+        node.store.set_pulled({**node.store.pulled(), "install": failed})
+
+    assert pull_once(node.host, node.store, node.config, say) == 0
+    assert node.store.pulled()["install"] == failed
+
+    def repaired(line: str) -> None:
+        node.store.set_pulled({k: v for k, v in node.store.pulled().items() if k != "install"})
+
+    assert pull_once(node.host, node.store, node.config, repaired) == 0
+    assert node.status()["status"] == "Ok"
+
+
+def test_nothing_comes_back_when_the_playbook_makes_the_machine_leave(node: Node) -> None:
+    node.team.push({"local.yml": "[]"})
+    assert pull_once(node.host, node.store, node.config, lambda _line: node.store.forget() and None) == 0
+    assert not node.machine.path("/var/lib/aks-flex-node").exists()
 
 
 def test_a_second_pull_names_the_first(node: Node) -> None:

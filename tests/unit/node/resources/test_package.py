@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 import pytest
 
+from ansible_collections.aks.flexnode.plugins.module_utils.node.engine.restore_host import restore_host
 from ansible_collections.aks.flexnode.plugins.module_utils.node.machine.command import Completed
 from ansible_collections.aks.flexnode.plugins.module_utils.node.machine.host import Host
 from ansible_collections.aks.flexnode.plugins.module_utils.node.resources.package import (
@@ -16,7 +17,7 @@ from ansible_collections.aks.flexnode.plugins.module_utils.node.resources.packag
     PackageUnusable,
 )
 from tests.unit.node.fakes import Machine
-from tests.unit.node.pull.team import DPKG, packages_of
+from tests.unit.node.pull.team import DPKG, Apt, packages_of
 
 GIT = Package("git")
 
@@ -91,6 +92,42 @@ def test_a_package_that_others_need_by_now_stays(apt: Machine) -> None:
     (left,) = Package.restore(apt.host, "git", origin, apt.store.journal)
     assert "needed by now by git-lfs" in left
     assert GIT.observe(apt.host) == "present"
+
+
+def test_a_package_that_was_only_upgraded_with_it_stays(machine: Machine) -> None:
+    apt = Apt(machine, upgrades=("perl-base",))
+    apt.mark("perl-base")
+    vars(machine.commands)["_env"] = packages_of(machine, apt)
+    origin = GIT.capture(machine.host, machine.store.journal)
+    assert "perl-base" not in origin["adds"]
+    GIT.apply(machine.host)
+    assert Package.restore(machine.host, "git", origin, machine.store.journal) == []
+    assert apt.installed() == {"perl-base": "manual"}
+
+
+def test_packages_with_the_same_dependency_go_both(machine: Machine) -> None:
+    """Their origins are captured before either is installed, so both list it."""
+    apt = Apt(machine, {"git": ["git-man", "libgssapi"], "openssh-client": ["libgssapi"]})
+    vars(machine.commands)["_env"] = packages_of(machine, apt)
+    packages = [GIT, Package("openssh-client")]
+    machine.store.journal.record(packages)
+    for package in packages:
+        package.apply(machine.host)
+    outcomes = {item.key: (item.outcome, item.why) for item in restore_host(machine.host, machine.store)}
+    assert outcomes == {"package:openssh-client": ("removed", ""), "package:git": ("removed", "")}
+    assert apt.installed() == {}
+
+
+def test_a_dependency_that_others_need_or_asked_for_since_stays(machine: Machine) -> None:
+    apt = Apt(machine, {"git": ["git-man", "perl", "libcurl"], "curl": ["libcurl"]})
+    vars(machine.commands)["_env"] = packages_of(machine, apt)
+    origin = GIT.capture(machine.host, machine.store.journal)
+    GIT.apply(machine.host)
+    apt.mark("curl")
+    apt.mark("perl")  # apt: name=perl
+    apt.mark("leftover", "auto")  # of somebody else, unneeded, and none of our business
+    assert Package.restore(machine.host, "git", origin, machine.store.journal) == []
+    assert set(apt.installed()) == {"curl", "libcurl", "perl", "leftover"}
 
 
 def test_package_lists_that_are_out_of_date_are_refreshed_once(machine: Machine) -> None:

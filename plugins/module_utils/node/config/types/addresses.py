@@ -128,7 +128,10 @@ _SSH = r"ssh://[\w.-]+@[^@]+|[\w.-]+@[\w.-]+:[\w./~-]+"  # the user of an ssh UR
 
 def _repository(raw: str) -> str:
     if not re.fullmatch(_SSH, raw):
-        _split(raw, "https", "ssh")
+        parts = _split(raw, "https", "ssh")
+        if parts.scheme == "ssh" and parts.password is not None:
+            # ssh takes none, and the whole URL is in its arguments, which every user of the machine can read.
+            raise ValueError("ssh takes no password from a URL; use pull.sshKey")
     return raw
 
 

@@ -103,6 +103,12 @@ class Journal:
         """Remove items that have their original state again; the next change records a new origin."""
         self._append([json.dumps({"key": key, "released": True}) for key in keys])
 
+    def disown(self, entry: Entry) -> None:
+        """An item that no component contains any more, and that can't be restored now: unbootstrap tries."""
+        line = {"key": entry.key, "was": entry.was, "origin": entry.origin}
+        marks = [json.dumps({**line, "mark": mark}, sort_keys=True) for mark in entry.marks]
+        self._append([json.dumps({"key": entry.key, "released": True}), *marks])
+
     def _append(self, lines: list[str]) -> None:
         if lines:
             self._host.make_directories(self._directory, 0o700)
