@@ -52,7 +52,10 @@ def without_older_program(host: Host, resources: Sequence[Resource]) -> tuple[li
     installed = installed_version(host)
     if installed is None or installed <= Version.parse(VERSION):
         return list(resources), []
-    kept = [item for item in resources if not isinstance(item, Program) and item.name != LINK]
+    # The link stays as it is: without it in the plan it would be removed as no longer configured.
+    others = [item for item in resources if not isinstance(item, Program)]
+    link = Link(LINK, host.stat(LINK).target)
+    kept = [link if item.name == LINK else item for item in others]
     warning = (
         f"this machine has aks.flexnode {installed}, this run is of {VERSION}: the newer command stays. "
     )
