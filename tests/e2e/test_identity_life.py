@@ -7,11 +7,9 @@ Kubelets and API server are real, and tokens really end: the emulated Entra issu
 from __future__ import annotations
 
 import json
-import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -28,6 +26,7 @@ from testbed.services import imds
 from tests.e2e import fleet
 from tests.e2e.conftest import MachineMaker
 from tests.e2e.identities import GRANTOR_ROLES, OWN_PARTS, Member, Method, Profile, registrar
+from tests.e2e.watch import Watch
 
 SIGN_IN = "/oauth2/v2.0/token"
 TOKENS = "/run/aks-flex-node/tokens"
@@ -48,45 +47,6 @@ ROTATED: Mapping[str, tuple[str, Method, Profile]] = {
 def own_parts(member: Member) -> dict[str, Any]:
     """What only this machine's document says."""
     return {part: value for part, value in member.document().items() if part in OWN_PARTS}
-
-
-# -- how a Node is watched ----------------------------------------------------------------------------------
-
-
-@dataclass
-class Watch:
-    """Looks every second whether Nodes are Ready, as everybody else sees it."""
-
-    bed: Testbed
-    names: Sequence[str]
-    said: dict[str, list[str]] = field(default_factory=dict)
-    _over: threading.Event = field(default_factory=threading.Event)
-
-    @contextmanager
-    def going_on(self) -> Iterator[Watch]:
-        """Look for as long as the block lasts."""
-        thread = threading.Thread(target=self._look)
-        thread.start()
-        try:
-            yield self
-        finally:
-            self._over.set()
-            thread.join()
-
-    def always_ready(self) -> None:
-        """Nobody has seen anything else."""
-        assert {name: set(said) for name, said in self.said.items()} == {
-            name: {"True"} for name in self.names
-        }
-        assert all(len(said) > 10 for said in self.said.values()), "hardly anybody has looked"
-
-    def _look(self) -> None:
-        api = self.bed.cluster.api()
-        while not self._over.wait(1):
-            for node in api.get("/api/v1/nodes")["items"]:
-                if node["metadata"]["name"] in self.names:
-                    (ready,) = [c for c in node["status"]["conditions"] if c["type"] == "Ready"]
-                    self.said.setdefault(node["metadata"]["name"], []).append(ready["status"])
 
 
 @dataclass(frozen=True)
@@ -171,7 +131,7 @@ class Crew:
 
     def watch(self) -> Watch:
         """Look at all of them."""
-        return Watch(self.bed, list(self.machines))
+        return Watch.of(self.bed, self.machines)
 
     def pids(self) -> dict[str, str]:
         """The kubelets."""
@@ -212,10 +172,10 @@ def test_a_kubelet_works_on_when_its_tokens_end(crew: Crew) -> None:
     before = {name: pod.still() for name, pod in crew.pods.items()}
     pids, start = crew.pids(), time.monotonic()
     crew.bed.azure.forget_requests()
-    with crew.watch().going_on() as watch:
+    with crew.watch() as watch:
         crew.get_tokens(3, 5 * SHORT)
     assert time.monotonic() - start > 2 * SHORT, "no token has lived that long"
-    watch.always_ready()
+    assert set(watch.down) == {frozenset()}, "always Ready"
     assert {name: pod.still() for name, pod in crew.pods.items()} == before
     assert crew.pids() == pids
 
@@ -223,11 +183,11 @@ def test_a_kubelet_works_on_when_its_tokens_end(crew: Crew) -> None:
 def test_whoever_gives_tokens_may_be_restarted(crew: Crew) -> None:
     crew.bed.azure.settings(token_seconds=SHORT)
     crew.bed.azure.forget_requests()
-    with crew.watch().going_on() as watch:
+    with crew.watch() as watch:
         crew.machines["life-arc"].run(["systemctl", "restart", "himdsd"])
         crew.machines["life-vm"].run(["systemctl", "restart", imds.UNIT])
         crew.get_tokens(1, 2 * SHORT, "life-arc", "life-vm")
-    watch.always_ready()
+    assert set(watch.down) == {frozenset()}, "always Ready"
     for name in ("life-arc", "life-vm"):
         crew.pods[name].still()
 
@@ -244,7 +204,7 @@ def test_entra_may_be_away_for_a_minute(crew: Crew) -> None:
     crew.get_tokens(1, 20)
     fleet.eventually("all are Ready", crew.are_ready, 30)
     pids = crew.pids()
-    with crew.watch().going_on() as watch:
+    with crew.watch() as watch:
         time.sleep(LONGER - OUTAGE + 10)
         azure.fail(Fault(path=SIGN_IN, status=503))
         time.sleep(OUTAGE)
@@ -253,7 +213,7 @@ def test_entra_may_be_away_for_a_minute(crew: Crew) -> None:
         azure.forget_requests()
         crew.get_tokens(1, 60)
     assert all(failed.values()), f"somebody did not need a token: {failed}"
-    watch.always_ready()
+    assert set(watch.down) == {frozenset()}, "always Ready"
     assert {name: pod.still() for name, pod in crew.pods.items()} == before
     assert crew.pids() == pids
 

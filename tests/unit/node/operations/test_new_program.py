@@ -55,19 +55,3 @@ def test_a_release_that_can_plan_replaces_the_old_one(site: Site, monkeypatch: p
     after = site.machine.path(LINK).readlink()
     assert after != before
     assert (f"{after}", "plan") in site.machine.commands.calls
-
-
-def test_an_older_release_leaves_the_command_of_a_newer_one(
-    site: Site, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The newer one was installed by its own run, which is in the journal: its link is no leftover."""
-    site.join()
-    with monkeypatch.context() as newer:
-        newer.setattr(agent, "sources", lambda: BROKEN)
-        site.join()
-    after = site.machine.path(LINK).readlink()
-    run = site.join()
-    assert "the newer command stays" in run.warnings[0]
-    assert site.machine.path(LINK).readlink() == after
-    assert not run.changed
-    assert run.summary == "unchanged"
