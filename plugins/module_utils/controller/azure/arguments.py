@@ -7,15 +7,17 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ansible.module_utils.basic import AnsibleModule, env_fallback
 
+from ...node.sources.flexnode_config import API_VERSION
 from ...node.sources.machines import API_VERSION as POOLS_API_VERSION
-from .flexnode_config.api import API_VERSION
-from .login import IDENTITY_ERROR, Login, sign_in
 from .module import require
 from .settings import AUTH_SOURCES, settings_of
+
+if TYPE_CHECKING:
+    from .login import Login
 
 # The same as the doc fragment aks.flexnode.azure. The environment is read by settings_of, which knows which
 # of the variables auth_source allows.
@@ -55,6 +57,9 @@ POOLS: Mapping[str, Mapping[str, Any]] = {
 
 def login_of(module: AnsibleModule, packages: Mapping[str, str] | None = None) -> Login:
     """Sign in. A secret of the environment or of the credential file is masked, too."""
+    # The Azure SDK takes a quarter of a second to import: actions that only need the options do without.
+    from .login import IDENTITY_ERROR, sign_in
+
     require(module, {"azure-identity": IDENTITY_ERROR, **(packages or {})})
     settings = settings_of(module.params, os.environ)
     if settings.secret:

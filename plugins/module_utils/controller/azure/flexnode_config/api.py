@@ -13,8 +13,6 @@ from urllib.parse import quote
 from ....node.config.types.values import ArmId
 from ..arm import Arm, Json
 
-API_VERSION = "2026-05-01-preview"
-
 
 @dataclass(frozen=True, slots=True)
 class Issued:

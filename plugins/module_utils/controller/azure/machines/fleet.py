@@ -11,9 +11,8 @@ from typing import Any, Protocol
 
 from ....node.sources.machines import Goal, body_of, pool_id
 from ...parallel import in_parallel
-from ..arm import Json
 from ..errors import AzureUnavailable, ChangedMeanwhile, NotInAzure, PermissionMissing
-from .plan import Action, Machine, Wanted, by_node, decide, pool_goal, shown
+from .plan import Action, Json, Machine, Wanted, by_node, decide, pool_goal, shown
 from .pool import require_flexnodes
 
 
