@@ -41,7 +41,8 @@ options:
     default: info
   rollout:
     description:
-      - Id of the rollout to stop or to resume. Without it, the newest one.
+      - Id of the rollout to stop or to resume. Without it, the newest one; with O(state=resumed) the newest
+        one that is stopped.
     type: str
   reason:
     description:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
@@ -113,6 +114,14 @@ def bootstrap(
 @pytest.fixture(scope="module")
 def nodes(fresh: list[Machine], bootstrap: Play) -> dict[str, Machine]:
     return {machine.platform: machine for machine in fresh}
+
+
+@pytest.fixture(scope="module")
+def rollouts(bed: Testbed) -> Iterator[None]:
+    """Nodes may use the rollout record until they have left."""
+    bed.cluster.kubectl("apply", "-f", str(ROLLOUT))
+    yield
+    bed.cluster.kubectl("delete", "-f", str(ROLLOUT), "--ignore-not-found")
 
 
 def undisturbed(bed: Testbed, machine: Machine, pids: dict[str, str]) -> None:
@@ -321,10 +330,10 @@ def test_a_pull_names_the_push_that_waits_for_its_turn(
     wheels: str,
     directory: Path,
     document: dict[str, Any],
+    rollouts: None,
 ) -> None:
     """A push keeps the machine while it waits for other nodes; the run after that one works again."""
     machine = nodes["ubuntu2204"]
-    bed.cluster.kubectl("apply", "-f", str(ROLLOUT))
     upgrade = {"maxUnavailable": 1, "waitSeconds": 90}
     document = {**document, "pull": team.settings(wheels), "upgrade": upgrade}
 
@@ -358,7 +367,6 @@ def test_a_pull_names_the_push_that_waits_for_its_turn(
     undisturbed(bed, machine, pids)
     put({**record, "holders": {}})
     fleet.eventually("a pull that works", lambda: pulling.status(machine)["status"] == "Ok", 150)
-    bed.cluster.kubectl("delete", "-f", str(ROLLOUT), "--ignore-not-found")
 
 
 def _runs(machine: Machine) -> bool:

@@ -135,7 +135,7 @@ def _changed(
             shared = shared.without_node(name)
     if state not in ("stopped", "resumed"):
         return shared, actions
-    name, one = _chosen(shared, rollout)
+    name, one = _chosen(shared, rollout, stopped=state == "resumed")
     if state == "stopped" and not one.stopped:
         actions.append(f"stop rollout {name} ({one.what})")
         shared = shared.with_rollout(name, replace(one, stopped=reason or "by an administrator"))
@@ -147,11 +147,14 @@ def _changed(
     return shared, actions
 
 
-def _chosen(shared: Shared, rollout: str) -> tuple[str, Rollout]:
-    """The rollout of this name; without a name the newest one."""
+def _chosen(shared: Shared, rollout: str, *, stopped: bool) -> tuple[str, Rollout]:
+    """The rollout of this name; without a name the newest one. stopped: of those that are stopped, if any."""
     if rollout and rollout in shared.rollouts:
         return rollout, shared.rollouts[rollout]
-    known = sorted(shared.rollouts, key=lambda name: shared.rollouts[name].started)
+    known = sorted(
+        shared.rollouts,
+        key=lambda name: (stopped and bool(shared.rollouts[name].stopped), shared.rollouts[name].started),
+    )
     if rollout or not known:
         accepted = f"one of {', '.join(known)}" if known else "a rollout that has begun; there is none"
         raise ConfigInvalid([Problem("rollout", repr(rollout), accepted)], fix="correct the option")

@@ -54,7 +54,7 @@ def health_of(host: Host, store: Store) -> Health:
         code, message = (store.state().get(name, "") for name in ("code", "message"))
         detail = f" ({code} {message})".replace(" )", ")") if code else ""
         return Health(NOT_WORKING, "not a node", f"its phase is {phase}{detail}")
-    if wrong := [sentence for _key, sentence in wrong_services(host)]:
+    if wrong := [sentence for _key, sentence, _down in wrong_services(host)]:
         return Health(NOT_WORKING, "not working", "; ".join(wrong))
     if store.transaction() is not None:
         return Health(NOT_FOLLOWING, "working", "a change is not complete; the next run completes it")

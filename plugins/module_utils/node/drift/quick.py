@@ -27,13 +27,12 @@ def looks_wrong(host: Host, store: Store) -> str:
     """
     if _policy(store)["mode"] != "repair":
         return ""
-    for key, sentence in wrong_services(host):
+    for key, sentence, down in wrong_services(host):
         from .record import DriftRecord  # only if there is something to look up
 
         record = DriftRecord.of(store)
-        if record.waits(host.clock.now()):
-            return ""
-        if key not in record.left_alone:
+        pauses = record.waits(host.clock.now()) and not (down and record.waits_for_others)
+        if not pauses and key not in record.left_alone:
             return sentence
     return ""
 
@@ -53,20 +52,20 @@ def _policy(store: Store) -> dict[str, Any]:
     return {"mode": "off"}
 
 
-def wrong_services(host: Host) -> Iterator[tuple[str, str]]:
-    """Each item that is wrong: its key, and what is wrong in one sentence."""
+def wrong_services(host: Host) -> Iterator[tuple[str, str, bool]]:
+    """Each item that is wrong: its key, what is wrong in one sentence, and whether the service is down."""
     for unit, name in BINARIES.items():
         unit_file, link = f"{UNIT_DIR}/{unit}", enabled(unit)[0]
         if (state := host.stat(unit_file)).is_ != "file":
             how = "masked" if state.target == "/dev/null" else f"replaced by a {state.is_}"
-            yield f"file:{unit_file}", f"{unit} is {'missing' if state.absent else how}"
+            yield f"file:{unit_file}", f"{unit} is {'missing' if state.absent else how}", False
         if host.stat(link).absent:
-            yield f"link:{link}", f"{unit} is disabled"
+            yield f"link:{link}", f"{unit} is disabled", False
         pid = main_process(host, unit, name) or _known_to_systemd(host, unit)
         if pid is None:
-            yield f"unit:{unit}", f"{unit} does not run"
+            yield f"unit:{unit}", f"{unit} does not run", True
         elif pid and not runs_installed(host, pid, f"{BIN_DIR}/{name}"):
-            yield f"unit:{unit}", f"{unit} does not run {BIN_DIR}/{name}"
+            yield f"unit:{unit}", f"{unit} does not run {BIN_DIR}/{name}", False
 
 
 def _known_to_systemd(host: Host, unit: str) -> int | None:

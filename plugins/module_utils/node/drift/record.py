@@ -157,9 +157,14 @@ class DriftRecord:
         """Whether a repair failed or had to wait, and it is too early for the next one."""
         return self.failure is not None and pausing(self.failure.retry_at, now)
 
+    @property
+    def waits_for_others(self) -> bool:
+        """Whether the last repair had to wait for other nodes; once a service is down, it need not."""
+        return self.failure is not None and self.failure.waiting
+
     def to_repair(self, now: float) -> frozenset[str]:
         """Keys of the items that are to be repaired now."""
-        if self.waits(now):
+        if self.waits(now) and not self.waits_for_others:
             return frozenset()
         return frozenset(item.item for item in self.of_state(FOUND) if not item.waits(now))
 

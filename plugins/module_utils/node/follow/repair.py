@@ -20,6 +20,7 @@ from ..node_object.this_node import ThisNode
 from ..operations.obtain import Obtained
 from ..operations.reconcile import EVERYTHING, reconcile
 from ..pull.install import PULL, install, is_concerned
+from ..rollout.local import forget_waiting_repair
 from ..status.publish import publish
 
 Say = Callable[[str], None]
@@ -43,9 +44,11 @@ def repair(host: Host, store: Store, drift: Drift, say: Say) -> int:
         now = host.clock.now()
         message = " ".join(f"{error.what}: {error.why}".split())
         note = record.postponed if error.waits else record.failed
+        told = record.waits_for_others and record.failure and record.failure.message == message
         note(error.code, message, now).keep(store, now)
         note_checked(host)
-        say(f"{error}\ndrift is not repaired{' yet' if error.waits else ''}")
+        if not told:  # one that waits for the same nodes as before says so once
+            say(f"{error}\ndrift is not repaired{' yet' if error.waits else ''}")
         return 0 if error.waits else FAILED  # other nodes come first: a later check repairs it
     uninstalled = repair_pull(host, store, record, say)
     now = host.clock.now()
@@ -84,6 +87,7 @@ def settle(host: Host, store: Store, drift: Drift, say: Say) -> None:
     """Record a check that needs no repair."""
     tell(DriftRecord.of(store), drift.record, say)
     clear_own_leftovers(host, store)
+    forget_waiting_repair(store)
     publish(host, store, record=drift.record)  # before it is kept: a run that is killed here comes back
     drift.record.keep(store, host.clock.now())
     note_checked(host)

@@ -53,7 +53,7 @@ def tick(host: Host, say: Say, verbose: Say, *, hand_over: bool = False, drift: 
     store = store_of(host)
     if leaving(store):
         return leave_on(host, store, say, hand_over=hand_over)
-    settle_rollout(host, store)
+    settle_earlier_run(host, store)
     known = Watched.of(store.source())
     if known and is_machine(known.resource):
         from .machine import tick_machine
@@ -140,24 +140,29 @@ def leaving(store: Store) -> bool:
         return False
 
 
-def settle_rollout(host: Host, store: Store) -> None:
-    """Write to the rollout record of the cluster what an earlier run could not; mostly nothing."""
+def settle_earlier_run(host: Host, store: Store) -> None:
+    """Settle what an earlier run could not: a cordon, a slot in the rollout record. Mostly nothing."""
     try:
-        stored = store.state().get("rollout") or {}
+        state = store.state()
     except StateCorrupt:
         return
-    if not (stored.get("slot") or stored.get("pending")):
+    rollout = state.get("rollout") or {}
+    if not (rollout.get("slot") or rollout.get("pending") or state.get("cordoned")):
         return
     from ..config.parse import parse
     from ..node_object.this_node import ThisNode
+    from ..operations.refusal import recover
     from ..rollout.local import owes
     from ..rollout.turn import settle_debts
 
     try:
         with held(host, new_operation(), f"{COMMAND} poll", patience=0):
-            if (applied := store.applied_if_intact()) is not None and owes(store):
+            if (applied := store.applied_if_intact()) is None:
+                return
+            recover(host, store, applied)
+            if owes(store):
                 settle_debts(ThisNode.of(host, parse(applied, pollable=True)), store)
-    except FlexNodeError:  # another run is at work, or this release refuses the document: a later poll tries
+    except FlexNodeError:  # another run is at work, or the node does not work yet: a later poll tries again
         return
 
 

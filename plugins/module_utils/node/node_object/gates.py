@@ -105,6 +105,7 @@ class NodeReady:
     seconds: float = 120
     units: tuple[str, ...] = (KUBELET,)
     changed: list[float] = field(default_factory=list)  # when something changed that no process start shows
+    versions: bool = True  # whether the Node must report the configured versions
 
     @property
     def condition(self) -> str:
@@ -181,6 +182,8 @@ class NodeReady:
             return ApiUnreachable(error.what, where=error.where, why=error.why, fix=error.fix)
         except Forbidden as error:
             return f"{error.what}: {error.why}"
+        if not self.versions:
+            return None
         config = self.node.config
         reported = {"kubelet": kubelet_version(node), "containerd": runtime_version(node)}
         wanted = {"kubelet": str(config.kubernetes.version), "containerd": str(config.containerd.version)}

@@ -5,7 +5,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from ..components.every import COMPONENTS
 from ..dataclass import dataclass, replace
@@ -33,13 +34,20 @@ class JoinRecord:
     store: Store
     had_certificate: bool  # before this run
     unfinished_leave: bool  # an unbootstrap was interrupted; its cordon stays recorded until it is undone
+    before: Mapping[str, Any]  # the phase when the run began, with its code and message
 
     @classmethod
     def of(cls, node: ThisNode, store: Store, *, had_certificate: bool) -> JoinRecord:
         """The record of a run that begins now."""
         state = store.state()
         leaving = Phase.RESETTING.value == state["phase"] or bool(state.get("leaving"))
-        return cls(node, store, had_certificate, leaving)
+        before = {name: value for name, value in state.items() if name in ("phase", "code", "message")}
+        return cls(node, store, had_certificate, leaving, before)
+
+    @property
+    def worked(self) -> bool:
+        """Whether the node worked when the run began."""
+        return Phase(self.before["phase"]) is Phase.NODE_JOINED
 
     def begin(self) -> None:
         """Changes begin."""
@@ -51,10 +59,16 @@ class JoinRecord:
         if token and not self.had_certificate:
             self.store.set_join(token.id, "attempted")
 
+    def unchanged(self) -> None:
+        """The run failed before its first change: the node is as it was, whether that works or not."""
+        phase, details = Phase(self.before["phase"]), dict(self.before)
+        del details["phase"]
+        self.store.enter(phase, **details, **self._leaving)
+
     def failed(self, error: FlexNodeError, *, works: bool) -> None:
         """The run failed; a refused token is recorded, and the kubelet stopped.
 
-        works: the node works as it did before this run. What was refused says why, in a record of its own.
+        works: with its previous configuration. What was refused says why, in a record of its own.
         """
         if works:
             self.store.enter(Phase.NODE_JOINED, **self._leaving)

@@ -29,7 +29,7 @@ from ..node_object.drain import drain
 from ..node_object.this_node import ThisNode
 from ..resources.paths import path_mark
 from ..resources.units import RUNNING, unit_states
-from ..rollout.errors import forgets
+from ..rollout.errors import RolloutUnknown, forgets
 from ..rollout.local import Local, takes_part
 from ..rollout.turn import forget
 from ..status.publish import publish
@@ -231,10 +231,17 @@ def leave_cluster(
         except FlexNodeError as error:
             report.node_remains = f"{error.what}: {error.why}"
 
+    def leave_rollouts() -> None:
+        try:
+            forget(node, store)
+        except RolloutUnknown as error:
+            error.fix = f"If the record still exists, {forgets(name)}"
+            raise
+
     running = unit_states(host, (KUBELET,))[KUBELET]["ActiveState"] in RUNNING
     if takes_part(Local.of(store)):
         if has_credential and not deleted:
-            act("remove this node from the rollouts of the cluster", lambda: forget(node, store))
+            act("remove this node from the rollout record of the cluster", leave_rollouts)
         else:
             report.remains.append(f"{name} is still in the rollout record of the cluster: {forgets(name)}")
     if has_credential and running and drain_seconds > 0 and not deleted:

@@ -39,13 +39,19 @@ from .join_record import JoinRecord, commit, settle_records
 from .obtain import Obtained
 from .other_owners import check_foreign
 from .outcome import Reconciled, outcome_of, run_log_of
-from .refusal import check_blocked, finish_previous, give_up, reason_for, settle_failure
+from .refusal import (
+    check_blocked,
+    end_component_turn,
+    finish_previous,
+    give_up,
+    reason_for,
+    settle_failure,
+)
 from .update import (
     before_change,
     check_downgrade,
     drains,
     end_turn,
-    give_up_turn,
     is_held,
     settle_earlier_turn,
     settle_node,
@@ -170,7 +176,7 @@ def converge(
         prune_origins(host, store)
         if turn and not record:
             # Not before its transaction ends, nor if an earlier run left one: how that ended is not known.
-            give_up_turn(obtained.node, store, "", rolled_back=False, works=True)
+            end_component_turn(obtained, log)
     if record and set(components) >= set(COMPONENTS):
         note_checked(host)
     return run

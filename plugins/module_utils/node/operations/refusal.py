@@ -43,6 +43,7 @@ from ..node_object.this_node import ThisNode
 from ..procedures.arc.errors import ArmUnusable, RolesMissing
 from ..resources.program import digest_of
 from ..rollout.errors import RolloutStopped, RolloutUnknown, RolloutWaits
+from ..rollout.local import Local
 from .join_record import JoinRecord
 from .obtain import Obtained
 from .update import end_drain, give_up_turn, present_node
@@ -146,6 +147,21 @@ def finish_unchanged(host: Host, store: Store, progress: Progress) -> None:
         settle_previous(FlexNodeError("an interrupted run"), host, store, applied, progress)
 
 
+def recover(host: Host, store: Store, applied: Mapping[str, Any]) -> None:
+    """A node that did not work when its last run ended, or whose drain was interrupted: look if it works.
+
+    Nobody else would: its document is applied, or blocked, and nothing differs from it.
+    """
+    state = store.state()
+    unsettled = state["phase"] in (Phase.NODE_BOOTSTRAPPING.value, Phase.NODE_FAILED.value)
+    if store.transaction() is not None or state.get("leaving") or not (unsettled or state.get("cordoned")):
+        return
+    node = ThisNode.of(host, parse(applied, purpose="join", pollable=True))
+    NodeReady(node, 0, SERVICES).pass_(host)
+    end_drain(node, store)
+    store.enter(Phase.NODE_JOINED)
+
+
 def settle_previous(
     error: FlexNodeError, host: Host, store: Store, applied: Mapping[str, Any], progress: Progress
 ) -> bool:
@@ -179,22 +195,41 @@ def settle_failure(
 ) -> bool:
     """Record a failed run, and leave the Node as it can be left; the error says what became of it.
 
-    Returns whether the node works as it did before this run.
+    Returns whether the node works.
     """
     host, store, works = obtained.node.host, obtained.store, False
+    unchanged = applied is not None and not error.at_gate and store.transaction() is None
     try:
         if error.rolled_back and applied is not None:
             works = settle_previous(error, host, store, applied, progress)
-        elif applied is not None and not error.at_gate and store.transaction() is None:
+        elif unchanged:
             # It failed before the first change: the previous document is the current one again.
             reason = around.reason(error, False)
             store.returned(Record(source=around.source, reason=reason), refuse=not error.waits)
-            works = True
+            works = record.worked
         end_drain(present_node(obtained, applied), store, error)
-        record.failed(error, works=works)
+        if unchanged and not error.rolled_back:
+            record.unchanged()
+        else:
+            record.failed(error, works=works)
     except FlexNodeError as second:  # a full disk, for example: the first error is the one that counts
         error.add(f"this could not be recorded: {second.what}: {second.why}")
     return works
+
+
+def end_component_turn(obtained: Obtained, progress: Progress) -> None:
+    """Release the slot of a run of single components, which has no gate of its own: once the node is Ready.
+
+    Its versions may be those of two configurations: another component follows.
+    """
+    node, store = obtained.node, obtained.store
+    progress("waiting for Node Ready")
+    try:
+        NodeReady(node, node.config.upgrade.gate_seconds, SERVICES, versions=False).pass_(node.host)
+    except FlexNodeError as error:
+        store.enter(Phase.NODE_FAILED, code=error.code, message=error.what)
+        raise
+    give_up_turn(node, store, "", rolled_back=False, works=True)
 
 
 def give_up(
@@ -203,7 +238,9 @@ def give_up(
     """Release the slot of a change that failed; one that was rolled back counts against its rollout."""
     if applied is None or error.waits:
         return
-    blames = error.rolled_back and error.at_gate and not isinstance(error, NOT_THE_DOCUMENT)
     node, store = present_node(obtained, applied), obtained.store
+    slot = Local.of(store).slot
+    was_down = slot is not None and slot.change.down  # its failure says nothing about the new software
+    blames = error.rolled_back and error.at_gate and not was_down and not isinstance(error, NOT_THE_DOCUMENT)
     if left := give_up_turn(node, store, error.code, rolled_back=blames, works=works):
         error.add(left)

@@ -14,7 +14,7 @@ from ..config.parse import parse
 from ..config.types.values import Version
 from ..engine.plan import Plan
 from ..engine.records.record import Record
-from ..engine.records.state import Store
+from ..engine.records.state import Phase, Store
 from ..engine.restarts import Progress
 from ..errors import ConfigInvalid, Downgrade, FlexNodeError, NotDrained, counted
 from ..machine.host import Host
@@ -237,7 +237,8 @@ def turn_of(
 ) -> Turn | None:
     """The turn that a joined node needs for this plan; None: no limit is set, or nothing that runs restarts.
 
-    A repair of something that is down takes no turn: the node is down already. patience: None: as configured.
+    A repair of a node whose kubelet or containerd is down takes no turn: it is down already.
+    patience: None: as configured.
     """
     config, store, plan = obtained.node.config, obtained.store, run.plan
     upgrade, restarted = config.upgrade, [unit for unit in (KUBELET, CONTAINERD) if plan.restarts_unit(unit)]
@@ -245,26 +246,36 @@ def turn_of(
         return None
     updates = applied != obtained.document or plan.replaces_program
     node, local = present_node(obtained, applied), Local.of(store)
-    if not updates and not any(
-        state["ActiveState"] in RUNNING for state in unit_states(node.host, tuple(restarted)).values()
+    if not updates and not all(
+        state["ActiveState"] in RUNNING for state in unit_states(node.host, (KUBELET, CONTAINERD)).values()
     ):
         return None
     before = node.config if node is not obtained.node else None
     present = local.software or software(before or config, installed_versions(store, applied))
     program = f"aks.flexnode {VERSION}" if plan.replaces_program and applied == obtained.document else ""
+    rollout = rollout_of(before, config, program) if updates else ""
+    interrupted = store.transaction() is not None
+    begun = local.slot is not None and interrupted and local.slot.change.rollout == rollout
     change = Change(
         node.name,
         ring_of(node, config, local),
-        rollout_of(before, config, program) if updates else "",
+        rollout,
         (words_of(run.outcome.settings) or program) if updates else "repair",
         present,
         software(config) if updates else present,
-        begun=store.transaction() is not None and local.slot is not None,
+        begun=begun,
+        down=local.slot is not None and not begun and (interrupted or not is_settled(store)),
     )
     policy = Policy(
         upgrade.max_unavailable, upgrade.rings, float(upgrade.soak_seconds), upgrade.max_rolled_back
     )
     return Turn(node, store, change, policy, float(upgrade.wait_seconds) if patience is None else patience)
+
+
+def is_settled(store: Store) -> bool:
+    """Whether the node worked when its last run ended, and takes pods."""
+    state = store.state()
+    return state["phase"] == Phase.NODE_JOINED.value and not state.get("cordoned")
 
 
 def words_of(settings: Sequence[str]) -> str:
@@ -294,7 +305,7 @@ def end_turn(obtained: Obtained, applied: Mapping[str, Any] | None, run: Reconci
         failed.append(settle(node, store, DONE if local.slot.change.after == present else UNCHANGED))
     if upgrade.max_unavailable is not None:
         ring = ring_of(node, node.config, local)
-        failed.append(register(node, store, ring, present, late=applied is not None))
+        failed.append(register(node, store, ring, present, late=applied is not None, works=True))
     elif local.software:
         try:
             forget(node, store)

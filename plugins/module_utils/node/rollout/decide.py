@@ -21,6 +21,7 @@ T = TypeVar("T")
 REGISTER_SECONDS = 60.0  # that a node of a later ring waits after it was registered late: others do it, too
 FIRST = "so that nodes of earlier rings can register before it goes on"
 NAMED = 5  # nodes in a message
+EARLIER = 5  # digests of earlier software that are remembered per node
 
 
 @dataclass(frozen=True)
@@ -47,7 +48,8 @@ class Change:
     what: str
     before: str  # digest of the software that it runs
     after: str  # and of the one that it will run; the same: only settings of this machine change
-    begun: bool = False  # it was interrupted in the middle
+    begun: bool = False  # this very change was interrupted in the middle
+    down: bool = False  # the node has its slot from another change, and may be down since then
 
 
 @dataclass(frozen=True)
@@ -75,13 +77,18 @@ Verdict = Union[Take, Wait, Stopped]  # noqa: UP007 - outside of annotations, fo
 
 
 def decide(shared: Shared, change: Change, policy: Policy, now: float) -> Verdict:
-    """Whether a node may begin. Who has begun goes on: a node in the middle of a change may be down."""
-    if change.begun and change.node in shared.holders:
+    """Whether a node may begin. Who has begun goes on: a node in the middle of a change may be down.
+
+    A node that is down waits for nobody either: it can't get worse, and others wait for its slot.
+    """
+    if change.begun:
         return Take()
-    if change.rollout and not change.begun:
-        rollout = shared.rollouts.get(change.rollout)
-        if rollout and rollout.stopped:
-            return Stopped(f"rollout stopped ({rollout.what}): {rollout.stopped}")
+    rollout = shared.rollouts.get(change.rollout)
+    if rollout and rollout.stopped:
+        return Stopped(f"rollout stopped ({rollout.what}): {rollout.stopped}")
+    if change.down:
+        return Take()
+    if change.rollout:
         held_back = _registers(shared, change, policy, now) or _after_rings(shared, change, policy, now)
         if held_back:
             return held_back
@@ -113,9 +120,10 @@ def _registers(shared: Shared, change: Change, policy: Policy, now: float) -> Wa
 
 
 def _after_rings(shared: Shared, change: Change, policy: Policy, now: float) -> Wait | None:
-    """Nodes of earlier rings that run the same software now come first; then the others wait for a while.
+    """Nodes of earlier rings that run the same software come first; then the others wait for a while.
 
-    A node with other software belongs to another part of the fleet, which may never get this change.
+    That includes those that ran it before: a second new version may be published while the first one is only
+    on the canaries. A node that never did belongs to another part of the fleet, which may never get this.
     """
     if change.before == change.after:
         return None
@@ -125,7 +133,9 @@ def _after_rings(shared: Shared, change: Change, policy: Policy, now: float) -> 
         missing = sorted(
             name
             for name, member in shared.nodes.items()
-            if (member.ring, member.software) == (ring, change.before)
+            if member.ring == ring
+            and change.before in member.ran
+            and member.software != change.after
             and name != change.node
             and name not in failed
         )
@@ -149,7 +159,7 @@ def ask(shared: Shared, change: Change, policy: Policy, now: float) -> tuple[Ver
     shared = registered(shared, change.node, change.ring, change.before, now, late=True)
     if not isinstance(verdict, Take):
         # A slot that was taken and not used: the run was killed before its first change.
-        return verdict, shared if change.begun else shared.without_holder(change.node)
+        return verdict, shared if change.down else shared.without_holder(change.node)
     known = shared.holders.get(change.node)
     held = Holder(known.since if known else now, change.rollout, change.what)
     shared = replace(shared, holders={**shared.holders, change.node: held})
@@ -164,7 +174,9 @@ def registered(shared: Shared, node: str, ring: str, software: str, now: float, 
     if known is None:
         member = Member(ring, software, now, late)
     else:
-        member = replace(known, ring=ring, software=software)
+        earlier = known.ran if software != known.software else known.earlier
+        earlier = tuple(one for one in earlier if one != software)[:EARLIER]
+        member = replace(known, ring=ring, software=software, earlier=earlier)
     return shared if member == known else replace(shared, nodes={**shared.nodes, node: member})
 
 

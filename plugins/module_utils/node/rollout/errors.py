@@ -10,6 +10,11 @@ from ..errors import FlexNodeError
 ADMINISTER = "on the controller: ansible localhost -m aks.flexnode.flexnode_rollout"
 
 
+def resumes(rollout: str) -> str:
+    """The command that lets a stopped rollout go on."""
+    return f"{ADMINISTER} -a 'state=resumed rollout={rollout} kubeconfig=~/.kube/config'"
+
+
 def forgets(node: str) -> str:
     """The command that removes a node from the record."""
     return f"{ADMINISTER} -a 'forget={node} kubeconfig=~/.kube/config'"
@@ -41,5 +46,5 @@ class RolloutStopped(FlexNodeError):
     waits = True
     remedy = (
         "look at the nodes that were rolled back (aks-flex-node status), then change the configuration: that "
-        f"is a new rollout. Or resume this one, {ADMINISTER} -a 'state=resumed kubeconfig=~/.kube/config'"
+        f"is a new rollout. Or resume this one, {resumes('ID')}"
     )

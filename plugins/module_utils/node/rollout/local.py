@@ -114,6 +114,13 @@ def forget_waiting(store: Store) -> None:
         replace(local, waiting=None).keep(store)
 
 
+def forget_waiting_repair(store: Store) -> None:
+    """Nothing is to be repaired any more: someone else did it."""
+    waiting = Local.of(store).waiting
+    if waiting and not waiting["rollout"]:
+        forget_waiting(store)
+
+
 def owes(store: Store) -> bool:
     """Whether something is still to be written to the rollout record, and no change is in progress."""
     try:

@@ -32,6 +32,12 @@ class Member:
     software: str  # digest of what it runs (software.py)
     since: float
     late: bool = False  # it had joined before it was registered: others may still have to register
+    earlier: tuple[str, ...] = ()  # digests of what it ran before, the newest first
+
+    @property
+    def ran(self) -> tuple[str, ...]:
+        """All that it runs or ran, as far as that is remembered."""
+        return (self.software, *self.earlier)
 
 
 @dataclass(frozen=True)
@@ -123,7 +129,13 @@ def read(text: str) -> Shared:
 
 
 def _member(raw: Mapping[str, Any]) -> Member:
-    return Member(str(raw["ring"]), str(raw["software"]), _time(raw["since"]), bool(raw.get("late")))
+    return Member(
+        str(raw["ring"]),
+        str(raw["software"]),
+        _time(raw["since"]),
+        bool(raw.get("late")),
+        tuple(map(str, raw.get("earlier") or ())),
+    )
 
 
 def _rollout(raw: Mapping[str, Any]) -> Rollout:
@@ -161,6 +173,7 @@ def as_dict(shared: Shared) -> dict[str, Any]:
                 "software": one.software,
                 "since": iso(one.since),
                 **({"late": True} if one.late else {}),
+                **({"earlier": list(one.earlier)} if one.earlier else {}),
             }
             for name, one in shared.nodes.items()
         },

@@ -15,7 +15,7 @@ from ..errors import ConfigInvalid, FlexNodeError
 from ..machine.host import Host
 from ..node_object.this_node import ThisNode
 from .decide import Change, Policy, Stopped, Take, Verdict, Wait, ask, decide, done, registered, rolled_back
-from .errors import RolloutStopped, RolloutUnknown, RolloutWaits
+from .errors import RolloutStopped, RolloutUnknown, RolloutWaits, resumes
 from .local import (
     DONE,
     ROLLED_BACK,
@@ -55,12 +55,14 @@ class Turn:
         """Register this node, before anything is fetched: nodes of later rings wait only for those they know.
 
         Raise if it waited for the same change before, and still has to. The first time a change waits, its
-        files are fetched before; so the record is not asked then.
+        files are fetched before; so the record is not asked then. A node that may be down asks at once: what
+        it is in the middle of must not be replaced by a rollout that is stopped.
         """
         if not Local.of(self.store).software:
             self._register()
         waiting = Local.of(self.store).waiting
-        if self.patience or self.change.begun or not waiting or waiting["rollout"] != self.change.rollout:
+        waits = not self.patience and waiting and waiting["rollout"] == self.change.rollout
+        if self.change.begun or not (waits or self.change.down):
             return
         try:
             shared, _found, now = read_shared(self.node.api(attempts=1))
@@ -119,7 +121,7 @@ class Turn:
         slot = local.slot
         if isinstance(verdict, Take):
             slot = Slot(self.change, self.policy.max_rolled_back)
-        elif not self.change.begun:
+        elif not self.change.down:
             slot = None
         software = self.change.before
         replace(local, ring=self.change.ring, software=software, pending=False, slot=slot).keep(self.store)
@@ -127,7 +129,8 @@ class Turn:
 
     def _error(self, verdict: Wait | Stopped) -> FlexNodeError:
         if isinstance(verdict, Stopped):
-            return RolloutStopped(verdict.why, where=self.change.node)
+            fix = RolloutStopped.remedy.replace(resumes("ID"), resumes(self.change.rollout))
+            return RolloutStopped(verdict.why, where=self.change.node, fix=fix)
         waited = f"this run waited {self.patience:.0f} s" if self.patience else ""
         return RolloutWaits(verdict.why, where=self.change.node, why=waited)
 
@@ -169,17 +172,26 @@ def settle(node: ThisNode, store: Store, outcome: str, code: str = "", *, works:
     return ""
 
 
-def register(node: ThisNode, store: Store, ring: str, software: str, *, late: bool) -> str:
-    """Enter this node into the record, if that says anything else; returns why that failed, in words."""
+def register(
+    node: ThisNode, store: Store, ring: str, software: str, *, late: bool, works: bool = False
+) -> str:
+    """Enter this node into the record, if that says anything else; returns why that failed, in words.
+
+    works: the node was just proven to work. Then the record is read whatever was registered before: it may
+    have been created anew, or have a slot that this machine took before its disk was replaced.
+    """
     local = Local.of(store)
-    if (local.ring, local.software, local.pending) == (ring, software, False):
+    if not works and (local.ring, local.software, local.pending) == (ring, software, False):
         return ""
     replace(local, ring=ring, software=software, pending=True).keep(store)
+    forgotten = works and local.slot is None
+
+    def step(shared: Shared, now: float) -> tuple[None, Shared]:
+        shared = shared.without_holder(node.name) if forgotten else shared
+        return None, registered(shared, node.name, ring, software, now, late=late)
+
     try:
-        change_shared(
-            node.api(),
-            lambda shared, now: (None, registered(shared, node.name, ring, software, now, late=late)),
-        )
+        change_shared(node.api(), step)
     except FlexNodeError as error:
         return f"this node is not registered for rollouts yet: {error.what}: {error.why}"
     replace(Local.of(store), pending=False).keep(store)

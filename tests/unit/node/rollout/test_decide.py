@@ -129,8 +129,33 @@ def test_rings_in_order() -> None:
 
 
 def test_nodes_with_other_software_are_another_part_of_the_fleet() -> None:
-    shared = registered(fleet(a="canary", c=""), "a", "canary", "another", NOW, late=False)
+    shared = registered(fleet(c=""), "a", "canary", "another", NOW, late=False)
     assert decide(shared, change("c", shared), ONE, NOW) == Take()
+
+
+def test_a_second_version_goes_through_the_canaries_too_while_they_soak_with_the_first() -> None:
+    """What the soak time is for: the first one was found to be bad, and a corrected one is published."""
+    shared = updated(fleet(a="canary", c=""), "a")
+    corrected = {"rollout": "r2", "what": "kubernetes 1 -> 3", "after": "third"}
+    verdict, shared = ask(shared, change("c", shared, **corrected), ONE, NOW + 1)
+    assert isinstance(verdict, Wait)
+    assert verdict.nodes == ("a",)
+    second = change("a", shared, **{**corrected, "before": NEW})
+    verdict, shared = ask(shared, second, ONE, NOW + 2)
+    assert verdict == Take()
+    shared = read(written(done(shared, second, NOW + 3)))
+    assert shared.nodes["a"].earlier == (NEW, OLD)
+    verdict = decide(shared, change("c", shared, **corrected), ONE, NOW + 4)
+    assert isinstance(verdict, Wait)
+    assert "soakSeconds" in verdict.why
+    assert decide(shared, change("c", shared, **corrected), ONE, NOW + 304) == Take()
+
+
+def test_a_canary_that_went_back_has_to_get_the_new_version_again() -> None:
+    shared = updated(fleet(a="canary", c=""), "a")
+    shared = registered(shared, "a", "canary", OLD, NOW + 1, late=True)
+    assert isinstance(decide(shared, change("c", shared), ONE, NOW + 1000), Wait)
+    assert shared.nodes["a"].earlier == (NEW,)
 
 
 def test_settings_of_one_machine_need_no_ring_and_can_be_stopped() -> None:
@@ -215,9 +240,22 @@ def test_a_node_in_the_middle_of_a_change_finishes_it_whatever_was_decided_since
     stopped = shared.with_rollout("r1", replace(shared.rollouts["r1"], stopped="by me"))
     assert decide(stopped, change("a", begun=True), ONE, NOW) == Take()
     forgotten = takes(shared.without_holder("a"), "b")
-    assert isinstance(decide(forgotten, change("a", begun=True), ONE, NOW), Wait), (
-        "the limit holds for it, too"
-    )
+    assert decide(forgotten, change("a", begun=True), ONE, NOW) == Take(), "it is down until it has finished"
+
+
+def test_a_node_that_is_down_waits_for_nobody_and_keeps_its_slot() -> None:
+    """Others wait for its slot: if it waited for their ring, all would wait for ever."""
+    shared = takes(fleet(a="", c="canary"), "c")
+    shared = replace(shared, holders={"a": shared.holders["c"]})
+    corrected = change("a", shared, rollout="r2", after="third", down=True)
+    assert isinstance(decide(shared, replace(corrected, down=False), ONE, NOW), Wait)
+    verdict, taken = ask(shared, corrected, ONE, NOW)
+    assert verdict == Take()
+    assert taken.holders["a"].rollout == "r2"
+    stopped = shared.with_rollout("r2", Rollout("kubernetes 1 -> 3", NOW, stopped="by me"))
+    verdict, after = ask(stopped, corrected, ONE, NOW)
+    assert isinstance(verdict, Stopped)
+    assert list(after.holders) == ["a"], "it is still down"
 
 
 def test_a_change_that_is_reported_twice_counts_once() -> None:

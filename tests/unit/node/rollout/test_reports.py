@@ -134,7 +134,7 @@ def test_a_node_whose_first_turn_was_interrupted_leaves_nothing_behind(
             site.join(LIMIT, NEW)
     assert list(shared(site.api).nodes) == ["edge-1"]
     report = leave(site.machine.host)
-    assert "remove this node from the rollouts of the cluster" in report.actions
+    assert "remove this node from the rollout record of the cluster" in report.actions
     assert (dict(shared(site.api).nodes), dict(shared(site.api).holders)) == ({}, {})
 
 

@@ -20,7 +20,7 @@ from ansible_collections.aks.flexnode.plugins.module_utils.node.errors import (
     NotDrained,
     UnitFailed,
 )
-from ansible_collections.aks.flexnode.plugins.module_utils.node.follow.tick import settle_rollout
+from ansible_collections.aks.flexnode.plugins.module_utils.node.follow.tick import settle_earlier_run
 from ansible_collections.aks.flexnode.plugins.module_utils.node.operations.join_record import JoinRecord
 from ansible_collections.aks.flexnode.plugins.module_utils.node.operations.leave import leave
 from ansible_collections.aks.flexnode.plugins.module_utils.node.rollout import turn
@@ -118,7 +118,7 @@ def test_a_limit_that_is_removed_removes_the_entry(node: Site) -> None:
 def test_a_node_that_leaves_is_removed(node: Site) -> None:
     put(node.api, lambda now: replace(now, holders={"edge-1": Holder(node.api.now(), "", "x")}))
     report = leave(node.machine.host)
-    assert "remove this node from the rollouts of the cluster" in report.actions
+    assert "remove this node from the rollout record of the cluster" in report.actions
     assert report.complaints == []
     assert (dict(shared(node.api).nodes), dict(shared(node.api).holders)) == ({}, {})
 
@@ -331,7 +331,7 @@ def test_a_join_does_not_need_the_record(site: Site, trouble: Callable[[Site], N
     assert "not registered for rollouts yet" in run.warnings[0]
     site.api.refuse.clear()
     create(site.api)
-    settle_rollout(site.machine.host, site.machine.store)
+    settle_earlier_run(site.machine.host, site.machine.store)
     assert list(shared(site.api).nodes) == ["edge-1"], "a later poll does it"
     assert not Local.of(site.machine.store).pending
 
@@ -356,7 +356,7 @@ def test_killed_in_the_middle_keeps_the_slot_until_it_is_done(
     with killed_at(monkeypatch, Store, "set_applied_config"):
         node.join(LIMIT, NEW)
     assert list(shared(node.api).holders) == ["edge-1"]
-    settle_rollout(node.machine.host, node.machine.store)
+    settle_earlier_run(node.machine.host, node.machine.store)
     assert list(shared(node.api).holders) == ["edge-1"], "the transaction is not complete"
     node.join(LIMIT, NEW)
     assert dict(shared(node.api).holders) == {}
@@ -373,7 +373,7 @@ def test_killed_after_its_commit_is_reported_by_the_next_poll(
         run = node.join(LIMIT, NEW)
     assert any("not released yet" in line for line in run.warnings)
     assert list(shared(node.api).holders) == ["edge-1"]
-    settle_rollout(node.machine.host, node.machine.store)
+    settle_earlier_run(node.machine.host, node.machine.store)
     assert dict(shared(node.api).holders) == {}
     assert [one.done[""].nodes for one in shared(node.api).rollouts.values()] == [1]
 
@@ -401,7 +401,7 @@ def test_killed_right_after_its_rollback_still_stops_the_rollout(
     local = Local.of(node.machine.store)
     assert local.slot is not None
     replace(local, slot=replace(local.slot, outcome="", code="")).keep(node.machine.store)  # as after a kill
-    settle_rollout(node.machine.host, node.machine.store)
+    settle_earlier_run(node.machine.host, node.machine.store)
     (rollout,) = shared(node.api).rollouts.values()
     assert rollout.stopped == "edge-1 (FLEX-1501) was rolled back"
     assert dict(shared(node.api).holders) == {}
