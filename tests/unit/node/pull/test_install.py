@@ -39,6 +39,7 @@ from ansible_collections.aks.flexnode.plugins.module_utils.node.resources.packag
 from ansible_collections.aks.flexnode.plugins.module_utils.node.resources.paths import File, Link
 from ansible_collections.aks.flexnode.plugins.module_utils.node.resources.tree import Tree
 from ansible_collections.aks.flexnode.plugins.module_utils.node.status.document import status_of
+from ansible_collections.aks.flexnode.plugins.module_utils.node.status.reasons import Verdict, verdict_of
 from tests.unit.node.fakes import Machine
 from tests.unit.node.pull.team import DPKG, PYTHON, WHEEL_DIR, Apt, packages_of, real_host, small_wheels
 from tests.unit.node.sites import Killed, Site, also, killed_at
@@ -291,6 +292,26 @@ def test_a_failure_is_a_warning_and_the_node_works(node: Site) -> None:
     node.join(pulls())
     assert install_after(stored_config(node.machine.host), machine="x86_64") == []
     assert status_of(node.machine.host)["pull"] == {"status": "NotRun"}
+
+
+def test_a_change_that_failed_is_the_reason_while_the_old_installation_runs_on(node: Site) -> None:
+    node.join(pulls())
+    installed(node)
+    record = {"outcome": "ok", "commit": "c" * 40, "message": "ok=1", "time": "noon"}
+    store_of(node.machine).set_pulled(record)
+    node.join(pulls(scheduler="cron"))
+    assert "FLEX-2006" in install_after(stored_config(node.machine.host), machine="x86_64")[0]
+    status = status_of(node.machine.host)
+    assert (status["pull"]["status"], status["pull"]["install"]["code"]) == ("Ok", "FLEX-2006")
+    assert status["reason"] == "FLEX-2006"
+    assert verdict_of(status) is Verdict.UNKNOWN
+    assert node.machine.commands.units[TIMER] == "active"
+    store_of(node.machine).set_pulled(
+        {**store_of(node.machine).pulled(), "outcome": "failed", "code": "FLEX-2004"}
+    )
+    status = status_of(node.machine.host)
+    assert status["reason"] == "FLEX-2004"
+    assert "cron is not installed" in status["message"]
 
 
 def test_drift_repair_tries_a_failed_installation_again(node: Site) -> None:
