@@ -75,6 +75,7 @@ PROVOKED = {
     "test_a_machine_without_cron_is_refused_before_anything_is_installed",
     "FLEX-2007": "unit/node/pull/test_run.py::test_an_older_signed_commit_is_not_run_again",
     "FLEX-2008": "unit/node/pull/test_run.py::test_a_commit_with_submodules_is_refused",
+    "FLEX-2009": "unit/node/pull/test_damage.py::test_a_disk_that_damages_each_copy_is_reported",
     "FLEX-1401": "e2e/test_errors.py::test_a_held_lease_names_its_owner",
     "FLEX-1402": "unit/node/test_cli.py::test_an_error_as_json",
     "FLEX-1403": "unit/node/operations/test_update.py::"

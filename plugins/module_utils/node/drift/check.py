@@ -22,7 +22,8 @@ from ..components.services import SERVICES
 from ..config.model import NodeConfig
 from ..config.parse import parse
 from ..dataclass import dataclass
-from ..engine.plan import Plan, make_plan, step_key
+from ..engine.orphans import Orphan
+from ..engine.plan import Plan, Step, make_plan, step_key
 from ..engine.records.state import Store
 from ..errors import FlexNodeError, NotInCatalogue
 from ..machine.facts import gather
@@ -98,9 +99,10 @@ def look(host: Host, store: Store, document: Mapping[str, Any], now: float) -> S
     node = ThisNode.of(host, config)
     client = "" if node.uses_tokens else node.identity
     ours = {resource.name for resource in resources}
+    pulls = config.pull.repository is not None
     findings = (
         *([Finding(f"program:{altered}", REPORT, f"{altered} {ALTERED}")] if altered else ()),
-        *_of_steps(plan, None if unknown else store.pulled().get("install")),
+        *_of_steps(plan, None if unknown else store.pulled().get("install"), pulls),
         *unknown,
         *certificates(host, client, cluster_ca(config), now),
         *drop_ins(host, SERVICES, ours),
@@ -115,22 +117,31 @@ def look(host: Host, store: Store, document: Mapping[str, Any], now: float) -> S
     return Seen((*findings, *of_node), ring=_ring(config, at_server))
 
 
-def _of_steps(plan: Plan, failed: Mapping[str, str] | None) -> Iterator[Finding]:
+def _of_steps(plan: Plan, failed: Mapping[str, str] | None, pulls: bool) -> Iterator[Finding]:
     """What differs on the machine.
 
     failed: why ansible-pull could not be installed. Then all that it lacks is one item: a repair tries again.
+    pulls: whether there is a repository. Without one, an installation that never worked is no drift: only
+    what is still there and could not be removed is.
     """
-    for step in plan.steps:
-        owners = plan.owners.get(step_key(step), frozenset())
-        if not (failed and owners and owners <= set(AFTERWARDS)):
-            yield finding_of(step)
+    steps = list(plan.steps)
     if failed:
+        steps = [step for step in steps if not _is_of_pull(plan, step)]
+    yield from map(finding_of, steps)
+    if failed and (pulls or len(steps) < len(plan.steps)):
         yield not_installed(failed)
 
 
+def _is_of_pull(plan: Plan, step: Step) -> bool:
+    """Whether a step is of ansible-pull and of nothing else."""
+    item = step.resource
+    owners = item.entry.of if isinstance(item, Orphan) else plan.owners.get(step_key(step), frozenset())
+    return bool(owners) and frozenset(owners) <= set(AFTERWARDS)
+
+
 def not_installed(failed: Mapping[str, str]) -> Finding:
-    """ansible-pull could not be installed."""
-    what = f"ansible-pull is not installed: {failed['code']}: {failed['message']}"
+    """ansible-pull could not be installed, or not be removed."""
+    what = f"ansible-pull is not as configured: {failed['code']}: {failed['message']}"
     return Finding(PULL_INSTALL, REPAIR, what)
 
 

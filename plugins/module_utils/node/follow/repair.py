@@ -78,7 +78,7 @@ def repair_pull(host: Host, store: Store, record: DriftRecord, say: Say) -> dict
     try:
         install(applied, progress=say, leave=record.left_alone)
     except FlexNodeError as error:
-        say(f"{error}\nansible-pull is not installed; the node works without it")
+        say(f"{error}\nansible-pull is not installed as configured; the node works without it")
         return {"code": error.code, "message": " ".join(f"{error.what}: {error.why}".split())}
     return None
 

@@ -64,3 +64,13 @@ class SubmodulesRefused(FlexNodeError):
 
     code, title = "FLEX-2008", "The repository of ansible-pull has submodules"
     remedy = "commit the files themselves, or require them in collections/requirements.yml"
+
+
+class CopyDamaged(FlexNodeError):
+    """git can't read or change the copy of the repository on this machine, and a new copy did not help."""
+
+    code, title = "FLEX-2009", "The copy of the repository on this machine can't be used"
+    remedy = (
+        "check the disk and its free space (journalctl -k -p err; df /var/lib/aks-flex-node); "
+        "the next run fetches a new copy"
+    )

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 
 from ..components.every import AFTERWARDS
 from ..config.model import NodeConfig
@@ -31,6 +32,8 @@ def is_pending(obtained: Obtained) -> bool:
     """Whether ansible-pull differs from the configuration; also if it is to be removed."""
     if not is_concerned(obtained):
         return False
+    if remains(obtained):
+        return True
     try:
         return reconcile(replace(obtained, fetched=False), PULL, check=True).changed
     except FlexNodeError:  # the installation itself says why
@@ -38,9 +41,26 @@ def is_pending(obtained: Obtained) -> bool:
 
 
 def is_concerned(obtained: Obtained) -> bool:
-    """Whether this machine pulls, or did so before: most do not, and must not pay for the question."""
-    host = obtained.node.host
-    return obtained.node.config.pull.repository is not None or host.exists(ANSIBLE_DIR)
+    """Whether this machine pulls, or did so or was to: most do not, and must not pay for the question."""
+    pulls = obtained.node.config.pull.repository is not None
+    return pulls or obtained.node.host.exists(ANSIBLE_DIR) or bool(remains(obtained))
+
+
+def remains(obtained: Obtained) -> list[str]:
+    """What a machine without a repository still has besides the installation.
+
+    Also without one: an installation that failed leaves a record, and a removal that was killed leaves more.
+    """
+    if obtained.node.config.pull.repository is not None:
+        return []
+    # The first has the ssh key and the credentials; the second was copied by the role `pull`.
+    places = (f"{obtained.store.directory}/pull", WHEELS_DIR, record_of(obtained.store))
+    return [place for place in places if obtained.node.host.exists(place)]
+
+
+def record_of(store: Store) -> str:
+    """How the last run went, or why nothing is installed."""
+    return f"{store.directory}/pull.json"
 
 
 def install(
@@ -54,16 +74,47 @@ def install(
     """Make ansible-pull as the configuration says; a failure is recorded for the status, and raised."""
     node, store = obtained.node, obtained.store
     obtained = replace(obtained, fetched=False)
+    left = remains(obtained)
+
+    def apply() -> Reconciled:
+        return reconcile(obtained, PULL, check=check, progress=progress, machine=machine, leave=leave)
+
     try:
         check_schedule(node.host, node.config)
-        run = reconcile(obtained, PULL, check=check, progress=progress, machine=machine, leave=leave)
+        run = apply() if check or node.config.pull.repository is not None else remove(obtained, apply)
     except FlexNodeError as error:
         if not check:
             note_failure(node.host, store, error)
         raise
-    if not check:
-        settle(node.host, store, node.config)
+    run.actions.extend(f"remove {place}" for place in left)
+    if not check and store.pulled().get("install"):  # what failed before is history
+        record = {name: value for name, value in store.pulled().items() if name != "install"}
+        store.set_pulled(record or None)
     return run
+
+
+def remove(obtained: Obtained, apply: Callable[[], Reconciled]) -> Reconciled:
+    """Remove all of it; a machine that no longer pulls keeps nothing.
+
+    The data go first: if this is killed, the check for drift finds the rest of the installation, but not
+    the data. The record goes last: while it is there, the next run does all of this again.
+    """
+    host, record, left = obtained.node.host, record_of(obtained.store), remains(obtained)
+    remove_data(obtained)
+    run = apply()
+    if run.changed or left:
+        remove_data(obtained)  # again: a run that was under way may have written them meanwhile
+        prune(host, obtained.store, (), of=frozenset(PULL))
+        apply()  # directories that are empty now: they would be drift
+    host.remove(record)
+    return run
+
+
+def remove_data(obtained: Obtained) -> None:
+    """Remove what is beside the installation, except for the record."""
+    for place in remains(obtained):
+        if place != record_of(obtained.store):
+            obtained.node.host.remove_tree(place)
 
 
 def install_after(obtained: Obtained, progress: Progress = silent, machine: str | None = None) -> list[str]:
@@ -112,16 +163,3 @@ def note_failure(host: Host, store: Store, error: FlexNodeError) -> None:
     since = before["since"] if before.get("code") == error.code else stamp(host.clock)
     message = " ".join(f"{error.what}: {error.why}".split())
     store.set_pulled({**record, "install": {"code": error.code, "message": message, "since": since}})
-
-
-def settle(host: Host, store: Store, config: NodeConfig) -> None:
-    """What failed before is history; a machine that no longer pulls keeps nothing of it."""
-    if config.pull.repository is None:
-        host.remove_tree(WHEELS_DIR)  # copied by the role `pull`
-        if store.pulled() or host.exists(f"{store.directory}/pull"):
-            store.set_pulled(None)
-            host.remove_tree(f"{store.directory}/pull")
-            prune(host, store, (), of=frozenset(PULL))
-    elif store.pulled().get("install"):
-        record = {name: value for name, value in store.pulled().items() if name != "install"}
-        store.set_pulled(record or None)

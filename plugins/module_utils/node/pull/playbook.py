@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Mapping
+from hashlib import sha256
 
 from ..config.sections.pull import PLAYBOOK, Pull
 from ..dataclass import dataclass
@@ -19,6 +20,7 @@ from .repository import Repository
 
 Say = Callable[[str], None]
 REQUIREMENTS, SETTINGS = "collections/requirements.yml", "ansible.cfg"
+UNFINISHED = "unfinished"  # the directory of collections while ansible-galaxy changes it
 RECAP = re.compile(r"^\S+\s+:\s+(ok=\d+.*)$", re.MULTILINE)
 TASK, FATAL = re.compile(r"^TASK \[(.*)\] \**$"), re.compile(r"^(fatal|failed): \[")
 CODE = re.compile(r"FLEX-\d{4}: [^\"\\\n]{1,160}")
@@ -59,6 +61,11 @@ class Run:
         """The working copy; that of the last run stays there until the next one starts."""
         return f"{self.directory}/checkout"
 
+    @property
+    def collections(self) -> str:
+        """The collections that the repository requires are in a directory below this one."""
+        return f"{self.directory}/collections"
+
     def playbook(self) -> str:
         """The playbook that runs: the repository's own, or one that only repairs drift."""
         named = self.pull.playbook or PLAYBOOK
@@ -81,9 +88,9 @@ class Run:
         options += ["--inventory", "localhost,", "--connection", "local"]
         more: dict[str, str] = {}
         if self.repository.has(self.commit, REQUIREMENTS):
-            own = host.path(f"{here}/collections")
-            more = {"ANSIBLE_COLLECTIONS_PATH": f"{own}:/usr/share/ansible/collections"}
-            self._install_collections(more)
+            more = self._paths(self._install_collections())
+        else:
+            host.remove_tree(self.collections)
         # Only what is in the commit runs: no files that an earlier run left, and no lock of a killed git.
         host.remove_tree(self.checkout)
         done = self._ansible("ansible-pull", [*options, playbook], more, here)
@@ -96,25 +103,50 @@ class Run:
         recap = RECAP.findall(done.stdout)
         return " ".join(recap[-1].split()) if recap else "nothing ran"
 
-    def _install_collections(self, more: Mapping[str, str]) -> None:
-        """What the repository requires, into a directory of its own. The files are read from the commit."""
+    def _paths(self, own: str) -> dict[str, str]:
+        """Where Ansible looks for collections."""
+        return {"ANSIBLE_COLLECTIONS_PATH": f"{self.host.path(own)}:/usr/share/ansible/collections"}
+
+    def _install_collections(self) -> str:
+        """What the repository requires, into a directory of its own. The files are read from the commit.
+
+        The name of the directory is the digest of these files: with other requirements it is another one, so
+        that what they no longer name is not found. While ansible-galaxy works, it has another name: what a
+        power cut leaves half installed is removed by the next run, and never taken for complete.
+        """
         host, place = self.host, f"{self.directory}/galaxy"
         host.remove_tree(place)  # with the ansible.cfg of another commit
         host.make_directories(place, 0o700)
+        digest = sha256()
         for path in (REQUIREMENTS, SETTINGS):  # ansible.cfg may name the servers, and the tokens for them
             if self.repository.has(self.commit, path):
-                file = f"{place}/{path.rpartition('/')[2]}"
-                host.write(file, self.repository.content(self.commit, path), 0o600, durable=False)
-        target = host.path(f"{self.directory}/collections")
+                content = self.repository.content(self.commit, path)
+                host.write(f"{place}/{path.rpartition('/')[2]}", content, 0o600, durable=False)
+                digest.update(f"{path} {len(content)}\n".encode() + content)
+        name = digest.hexdigest()[:16]
+        complete, unfinished = f"{self.collections}/{name}", f"{self.collections}/{UNFINISHED}"
+        for other in host.names(self.collections):
+            if other != name:
+                host.remove_tree(f"{self.collections}/{other}")
+        host.make_directories(self.collections, 0o700)
+        if host.exists(complete):  # has been installed before; a range of versions may have a newer one now
+            host.move(complete, unfinished)
+            host.sync_directory(self.collections)
+        else:
+            host.make_directories(unfinished)
         options = ["collection", "install", "--requirements-file", host.path(f"{place}/requirements.yml")]
-        options += ["--collections-path", target, "--upgrade"]
-        done = self._ansible("ansible-galaxy", options, more, place)
+        options += ["--collections-path", host.path(unfinished), "--upgrade"]
+        done = self._ansible("ansible-galaxy", options, self._paths(unfinished), place)
         if done.status != 0:
             raise CollectionsFailed(
                 "the collections that the repository requires can't be installed",
                 where=f"{REQUIREMENTS} of commit {self.commit[:12]}",
                 why=reason(done, self.pull.timeout_seconds),
             )
+        host.sync_tree(unfinished)
+        host.move(unfinished, complete)
+        host.sync_directory(self.collections)
+        return complete
 
     def _ansible(self, command: str, options: list[str], more: Mapping[str, str], place: str) -> Completed:
         """Run a command of the venv; everything that it writes for itself stays below our directory.

@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 from ..dataclass import dataclass
 from ..machine.command import TIMED_OUT, Completed
 from ..machine.host import Host
-from .errors import CommitRefused, RefMissing, RepositoryUnreachable
+from .errors import CommitRefused, CopyDamaged, RefMissing, RepositoryUnreachable
 
 FETCH_SECONDS = 600.0
 LOCAL_SECONDS = 120.0
@@ -52,18 +52,26 @@ class Repository:
         self._access = access
         self.bare = f"{directory}/{name}"
 
-    def fetch(self, ref: str, seconds: float = FETCH_SECONDS) -> str:
-        """Fetch a branch, tag or commit; returns the id of its commit. What was fetched before stays."""
-        end = self._host.clock.monotonic() + min(seconds, FETCH_SECONDS)
-        done = self._fetch(ref, end)
-        if done.status not in (0, TIMED_OUT) and not NO_REF.search(done.stderr):
+    def fetch(self, ref: str, seconds: float = FETCH_SECONDS, *, anew: bool = False) -> str:
+        """Fetch a branch, tag or commit; returns the id of its commit. What was fetched before stays.
+
+        anew: replace the copy by a new one. To be done when something raised CopyDamaged.
+        """
+        start = self._host.clock.monotonic()
+        end, last = start + min(seconds, FETCH_SECONDS), start + max(seconds, LOCAL_SECONDS)
+        done = self._fetch_anew(ref, end) if anew else self._fetch(ref, end)
+        if not anew and done.status not in (0, TIMED_OUT) and not NO_REF.search(done.stderr):
             done = self._fetch_anew(ref, end)
         if done.status != 0:
             raise self._unfetched(ref, done)
+        self._check_packs(last)
         found = self._git("rev-parse", "--verify", "--quiet", f"{FETCHED}^{{commit}}")
         if found.status != 0:
             raise RefMissing(f"{ref} is not a commit", where=self._access.shown)
-        return found.stdout.strip()
+        commit = found.stdout.strip()
+        # Everything that the commit needs is there: the packs are undamaged, but one of them may be missing.
+        self._local("rev-list", "--objects", "--quiet", commit, wait=self._until(last))
+        return commit
 
     def verify(self, commit: str) -> None:
         """Check the signature of a commit, before any file of it is written anywhere."""
@@ -77,29 +85,43 @@ class Repository:
 
     def accept(self, commit: str) -> None:
         """Let ansible-pull see a commit: it clones from this repository, and knows no other."""
-        self._git("update-ref", CHECKED, commit)
-        self._git("symbolic-ref", "HEAD", CHECKED)
+        self._local("update-ref", CHECKED, commit)
+        self._local("symbolic-ref", "HEAD", CHECKED)
 
     def has(self, commit: str, path: str) -> bool:
-        """Whether a commit contains a file."""
-        return self._git("cat-file", "-e", f"{commit}:{path}").status == 0
+        """Whether a commit contains a file. A git that fails is an error: it does not mean no."""
+        return bool(self._local("ls-tree", "--full-tree", "--name-only", commit, "--", path).stdout)
 
     def content(self, commit: str, path: str) -> bytes:
         """A file of a commit."""
-        return self._git("cat-file", "blob", f"{commit}:{path}").stdout.encode()
+        return self._local("cat-file", "blob", f"{commit}:{path}").stdout.encode()
 
     def follows(self, commit: str, earlier: str) -> bool:
         """Whether a commit comes after another one; False: the history was rewritten."""
-        return self._git("merge-base", "--is-ancestor", earlier, commit).status == 0
+        done = self._git("merge-base", "--is-ancestor", earlier, commit)
+        if done.status == TIMED_OUT:
+            raise self._damaged(done)
+        return done.status == 0  # 128: the earlier one is unknown here, and so is no ancestor
 
     def date(self, commit: str) -> int:
         """When a commit was made, by its committer, in seconds; a signature covers that, too."""
-        return int(self._git("show", "--no-patch", "--format=%ct", commit).stdout.strip() or 0)
+        return int(self._local("show", "--no-patch", "--format=%ct", commit).stdout.strip() or 0)
+
+    def _check_packs(self, end: float) -> None:
+        """Read all that was fetched and compare it with its checksums.
+
+        ansible-pull clones the whole history, and git tells the server that it has what it had before:
+        without this check a bad sector would make every run fail until a push happens to replace that file.
+        """
+        packs = f"{self.bare}/objects/pack"
+        names = [name for name in self._host.names(packs) if name.endswith(".idx")]
+        for name in names:
+            self._local("verify-pack", self._host.path(f"{packs}/{name}"), wait=self._until(end))
 
     def _fetch(self, ref: str, end: float) -> Completed:
         self._prepare()
-        wait = max(end - self._host.clock.monotonic(), 1.0)
-        return self._git("fetch", "--quiet", "--no-tags", "origin", f"+{ref}:{FETCHED}", wait=wait)
+        refs = f"+{ref}:{FETCHED}"
+        return self._git("fetch", "--quiet", "--no-tags", "origin", refs, wait=self._until(end))
 
     def _fetch_anew(self, ref: str, end: float) -> Completed:
         """Fetch into a new copy, which replaces this one if that works.
@@ -116,6 +138,21 @@ class Repository:
         else:
             host.remove_tree(new.bare)
         return done
+
+    def _until(self, end: float) -> float:
+        """Seconds that are left."""
+        return max(end - self._host.clock.monotonic(), 1.0)
+
+    def _local(self, *arguments: str, wait: float = LOCAL_SECONDS) -> Completed:
+        """Run git on the copy alone; this does not fail unless the copy or the disk is damaged."""
+        done = self._git(*arguments, wait=wait)
+        if done.status != 0:
+            raise self._damaged(done)
+        return done
+
+    def _damaged(self, done: Completed) -> CopyDamaged:
+        why = last_lines(done)
+        return CopyDamaged("the copy of the repository can't be used", where=self.bare, why=why)
 
     # -- git -------------------------------------------------------------------------------------------------
 
@@ -170,7 +207,12 @@ class Repository:
         """The settings of the repository."""
         here, access = self._host.path(self._directory), self._access
         sections = {
-            "core": {"repositoryformatversion": "0", "bare": "true", "hooksPath": "/dev/null"},
+            "core": {
+                "repositoryformatversion": "0",
+                "bare": "true",
+                "hooksPath": "/dev/null",
+                "commitGraph": "false",
+            },
             'remote "origin"': {"url": url},
             "credential": {"helper": f"store --file={here}/credentials"},
             # Others than these two can't sign: what verifies them is not limited to the configured keys.
@@ -184,7 +226,11 @@ class Repository:
             },
             # Git waits for the disk with packs, but not with single objects: a power cut leaves empty ones.
             "fetch": {"unpackLimit": "1"},
-            "gc": {"auto": "100"},
+            # Nor with objects that a cleanup takes out of packs. In the background systemd would kill it.
+            "gc": {"auto": "100", "autoDetach": "false", "pruneExpire": "now", "writeCommitGraph": "false"},
+            # Files that only save time: no check reads them, and damaged ones make git fail.
+            "pack": {"useBitmaps": "false", "writeReverseIndex": "false"},
+            "repack": {"writeBitmaps": "false"},
         }
         return "".join(
             f"[{name}]\n" + "".join(f"\t{key} = {quoted(value)}\n" for key, value in settings.items())

@@ -19,7 +19,7 @@ from ..machine.command import Stop
 from ..machine.host import Host
 from ..net.proxy import environment, proxies
 from ..status.publish import publish
-from .errors import CommitOlder, CommitRefused, SubmodulesRefused
+from .errors import CommitOlder, CommitRefused, CopyDamaged, SubmodulesRefused
 from .playbook import Run, stopped
 from .repository import Access, Repository
 
@@ -98,12 +98,44 @@ def fetch_and_run(
     end = host.clock.monotonic() + config.pull.timeout_seconds
     access = access_of(config)
     repository = Repository(host, directory, access)
-    commit = found["commit"] = repository.fetch(ref, config.pull.timeout_seconds)
+    if newest.get("repository", access.shown) != access.shown:
+        newest = {}  # of another repository, whose commits have nothing to do with these
+    try:
+        rewritten = fetch_and_verify(repository, config, say, found, newest, config.pull.timeout_seconds)
+    except CopyDamaged as error:  # by a power cut or a bad sector
+        say(f"{error.what}: {error.why}. It is replaced by a new copy.")
+        left = max(end - host.clock.monotonic(), 1.0)
+        # From the start: of the new copy nothing is verified yet, and the server may have another commit now.
+        rewritten = fetch_and_verify(repository, config, say, found, newest, left, anew=True)
+    commit = found["commit"]
+    date = repository.date(commit)
+    found["newest"] = {"commit": commit, "ref": ref, "date": date, "repository": access.shown}
+    if found["newest"] != newest:  # before it runs: a playbook may reboot the machine
+        store.set_pulled({**store.pulled(), "newest": found["newest"]})
+    run = Run(host, repository, directory, commit, config.pull, environment(config), say, end, stop)
+    summary = run.run()
+    return f"{summary} (the history was rewritten: {rewritten[:12]} is no ancestor)" if rewritten else summary
+
+
+def fetch_and_verify(
+    repository: Repository,
+    config: NodeConfig,
+    say: Say,
+    found: dict[str, Any],
+    newest: Mapping[str, Any],
+    seconds: float,
+    *,
+    anew: bool = False,
+) -> str:
+    """Fetch a commit, check all that must be true of it, and let ansible-pull see it.
+
+    Returns the commit that ran last if it is no ancestor of this one: then the history was rewritten.
+    """
+    ref = config.pull.ref or "HEAD"
+    commit = found["commit"] = repository.fetch(ref, seconds, anew=anew)
     if config.pull.verify_commit:
         repository.verify(commit)
         say(f"commit {commit[:12]} has a good signature")
-    if newest.get("repository", access.shown) != access.shown:
-        newest = {}  # of another repository, whose commits have nothing to do with these
     known = str(newest.get("commit") or "")
     rewritten = bool(known) and not repository.follows(commit, known)
     # Another ref in the configuration is a decision of the administrator, who may go back.
@@ -116,13 +148,7 @@ def fetch_and_run(
             why="the submodules that it names would come from other servers, and not be verified",
         )
     repository.accept(commit)
-    date = repository.date(commit)
-    found["newest"] = {"commit": commit, "ref": ref, "date": date, "repository": access.shown}
-    if found["newest"] != newest:  # before it runs: a playbook may reboot the machine
-        store.set_pulled({**store.pulled(), "newest": found["newest"]})
-    run = Run(host, repository, directory, commit, config.pull, environment(config), say, end, stop)
-    summary = run.run()
-    return f"{summary} (the history was rewritten: {known[:12]} is no ancestor)" if rewritten else summary
+    return known if rewritten else ""
 
 
 def check_newer(repository: Repository, commit: str, newest: Mapping[str, Any]) -> None:

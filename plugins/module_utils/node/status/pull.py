@@ -14,6 +14,7 @@ NOT_CONFIGURED, NOT_INSTALLED, NOT_RUN = "NotConfigured", "NotInstalled", "NotRu
 NO_PULL = {"status": NOT_CONFIGURED}
 OUTCOMES = {"ok": "Ok", "failed": "Failed", "refused": "Refused"}
 WRONG = (NOT_INSTALLED, "Failed", "Refused")
+NOT_CHANGED = "ansible-pull runs with earlier settings, the new ones are not installed"
 SHOWN = ("commit", "time", "seconds", "code", "message", "since", "lastGood")
 
 
@@ -22,10 +23,22 @@ def pull_of(store: Store, document: Mapping[str, Any] | None) -> dict[str, Any]:
     if not ((document or {}).get("pull") or {}).get("repository"):
         return dict(NO_PULL)
     record = store.pulled()
-    if install := record.get("install"):
-        return {"status": NOT_INSTALLED, **install}
     status = OUTCOMES.get(str(record.get("outcome")), NOT_RUN)
-    return {"status": status, **{name: record[name] for name in SHOWN if name in record}}
+    install = record.get("install")
+    if install and status == NOT_RUN:
+        return {"status": NOT_INSTALLED, **install}
+    shown = {"status": status, **{name: record[name] for name in SHOWN if name in record}}
+    # What was installed before goes on: a run that fails must not be hidden by a change that failed.
+    return {**shown, "install": install} if install else shown
+
+
+def wrong_with(pull: Mapping[str, Any]) -> tuple[str, str] | None:
+    """Code and message of what is wrong with ansible-pull; None: nothing."""
+    install = pull.get("install")
+    if pull["status"] not in WRONG:
+        return (install["code"], f"{NOT_CHANGED}: {install['message']}") if install else None
+    also = f"; {NOT_CHANGED}: {install['code']}: {install['message']}" if install else ""
+    return pull["code"], f"{pull['message']}{also}"
 
 
 def pull_line(pull: Mapping[str, Any]) -> str:
@@ -39,12 +52,16 @@ def pull_line(pull: Mapping[str, Any]) -> str:
     good = pull.get("lastGood") or {}
     last = f"; last good run: {good['commit'][:12]} at {good['time']}" if code and good else ""
     when = f" at {pull['time']}" if pull.get("time") and not code else ""
-    return f"{pull['status']}{commit}{when}{code}: {pull.get('message', '')}{last}"
+    install = pull.get("install")
+    also = f"{install['code']} since {install['since']}: {install['message']}" if install else ""
+    more = f"; {NOT_CHANGED}: {also}" if also else ""
+    return f"{pull['status']}{commit}{when}{code}: {pull.get('message', '')}{last}{more}"
 
 
 def in_short(pull: Mapping[str, Any]) -> str:
     """For a table: what runs, or why not."""
     if pull["status"] == NOT_CONFIGURED:
         return "-"
-    detail = pull.get("code") or str(pull.get("commit") or "")[:8]
+    install = pull.get("install") or {}
+    detail = pull.get("code") or install.get("code") or str(pull.get("commit") or "")[:8]
     return f"{pull['status']} {detail}".rstrip()

@@ -13,7 +13,7 @@ from ..dataclass import dataclass
 from ..engine.records.state import Phase
 from ..errors import NodeNotReady, UnitFailed
 from .monitoring import BLOCKED, FAILING
-from .pull import NO_PULL, WRONG
+from .pull import NO_PULL, wrong_with
 from .rollout import NEEDS_SOMEONE
 
 DRIFT, CONTENDED = "Drift", "DriftContended"
@@ -72,8 +72,8 @@ def verdict_of(status: Mapping[str, Any]) -> Verdict:
         return Verdict.RIGHT
     following = status["monitoring"]
     only_the_source = following["status"] == FAILING and status["reason"] == following["code"]
-    pull = status.get("pull", NO_PULL)
-    only_pull = pull["status"] in WRONG and status["reason"] == pull["code"]
+    pull = wrong_with(status.get("pull", NO_PULL))
+    only_pull = pull is not None and status["reason"] == pull[0]
     return Verdict.UNKNOWN if (only_the_source or only_pull) and status["node"]["ready"] else Verdict.WRONG
 
 
@@ -115,9 +115,8 @@ def _wrong(status: Mapping[str, Any], state: Mapping[str, Any], failure: Reason 
     if following["status"] == FAILING:
         message = f"polling the configuration has failed since {following['since']}: {following['message']}"
         yield Reason(following["code"], message, Verdict.UNKNOWN)
-    pull = status.get("pull", NO_PULL)
-    if pull["status"] in WRONG:  # the node itself is as its configuration says
-        yield Reason(pull["code"], f"ansible-pull: {pull['message']}", Verdict.UNKNOWN)
+    if pull := wrong_with(status.get("pull", NO_PULL)):  # the node itself is as its configuration says
+        yield Reason(pull[0], f"ansible-pull: {pull[1]}", Verdict.UNKNOWN)
 
 
 NOT_READY = {

@@ -27,6 +27,7 @@ from ansible_collections.aks.flexnode.plugins.module_utils.node.errors import (
 )
 from ansible_collections.aks.flexnode.plugins.module_utils.node.operations.leave import leave
 from ansible_collections.aks.flexnode.plugins.module_utils.node.operations.obtain import stored_config
+from ansible_collections.aks.flexnode.plugins.module_utils.node.pull import install as pull_install
 from ansible_collections.aks.flexnode.plugins.module_utils.node.pull.errors import PullNotPossible
 from ansible_collections.aks.flexnode.plugins.module_utils.node.pull.install import (
     check_schedule,
@@ -38,9 +39,10 @@ from ansible_collections.aks.flexnode.plugins.module_utils.node.resources.packag
 from ansible_collections.aks.flexnode.plugins.module_utils.node.resources.paths import File, Link
 from ansible_collections.aks.flexnode.plugins.module_utils.node.resources.tree import Tree
 from ansible_collections.aks.flexnode.plugins.module_utils.node.status.document import status_of
+from ansible_collections.aks.flexnode.plugins.module_utils.node.status.reasons import Verdict, verdict_of
 from tests.unit.node.fakes import Machine
 from tests.unit.node.pull.team import DPKG, PYTHON, WHEEL_DIR, Apt, packages_of, real_host, small_wheels
-from tests.unit.node.sites import Site, also, killed_at
+from tests.unit.node.sites import Killed, Site, also, killed_at
 
 REPOSITORY = "https://git.example/team.git"
 ANSIBLE = "/opt/aks-flex-node/ansible"
@@ -172,9 +174,89 @@ def test_a_repository_that_is_no_longer_configured_is_removed_with_its_data(node
     gone = (ANSIBLE, f"{UNITS}/{TIMER}", "/usr/bin/git", "/var/lib/aks-flex-node/pull.json")
     for path in (*gone, "/opt/aks-flex-node/wheels"):
         assert not node.machine.path(path).exists(), path
-    assert not list(node.machine.path(VERSIONS).glob("jinja2/*"))
+    assert not node.machine.path(f"{VERSIONS}/jinja2").exists()
+    assert status_of(node.machine.host)["drift"] == []
     assert node.machine.path(f"{VERSIONS}/kubelet").exists()
     assert not is_pending(stored_config(node.machine.host))
+
+
+DATA = "/var/lib/aks-flex-node"
+LEFT = (f"{DATA}/pull", f"{DATA}/pull.json", "/opt/aks-flex-node/wheels")
+
+
+def test_an_installation_that_never_worked_leaves_nothing_when_it_is_no_longer_wanted(node: Site) -> None:
+    """No cron on this machine, so that the venv, by which an installation is recognised, was never made."""
+    machine = node.machine
+    node.join(pulls(scheduler="cron"))
+    machine.put("/opt/aks-flex-node/wheels/jinja2.whl", "")  # by the role `pull`
+    assert "FLEX-2006" in install_after(stored_config(machine.host), machine="x86_64")[0]
+    node.join()
+    assert status_of(machine.host)["drift"] == [], "nothing is to be installed any more"
+    assert is_pending(stored_config(machine.host)), "so that a playbook removes what is left"
+    would = install(stored_config(machine.host), check=True)
+    assert machine.path(f"{DATA}/pull.json").exists()
+    done = install(stored_config(machine.host), machine="x86_64")
+    assert would.actions == done.actions == ["remove /opt/aks-flex-node/wheels", f"remove {DATA}/pull.json"]
+    assert not any(machine.path(path).exists() for path in LEFT)
+    assert not is_pending(stored_config(machine.host))
+    assert not install(stored_config(machine.host), machine="x86_64").changed
+
+
+def test_a_failed_installation_is_no_drift_without_a_repository(node: Site) -> None:
+    """Otherwise each check repairs nothing, and reports it as contended after three of them."""
+    machine = node.machine
+    node.join(pulls(scheduler="cron"))
+    assert install_after(stored_config(machine.host), machine="x86_64")
+    node.join()
+    for _check in range(4):
+        assert main(["poll", "--drift"], machine.host) == 0
+        machine.clock.time += 60
+        assert DriftRecord.of(machine.store).items == ()
+
+
+def test_a_removal_that_fails_is_one_item_of_drift_and_is_tried_again(node: Site) -> None:
+    machine = node.machine
+    node.join(pulls())
+    installed(node)
+    node.join()
+    machine.commands.statuses["env"] = 100  # apt-get
+    assert install_after(stored_config(machine.host), machine="x86_64")
+    (found,) = status_of(machine.host)["drift"]
+    assert found["item"] == "pull:install"
+    assert found["what"].startswith("ansible-pull is not as configured: FLEX-")
+    machine.commands.statuses.clear()
+    assert main(["poll", "--drift"], machine.host) == 0
+    assert status_of(machine.host)["drift"] == []
+    assert not machine.path(ANSIBLE).exists()
+    assert not any(machine.path(path).exists() for path in LEFT)
+
+
+def test_a_removal_that_is_killed_leaves_no_credentials_and_is_completed(
+    node: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Killed when the installation is gone: no check for drift would find the rest."""
+    machine = node.machine
+    node.join(pulls())
+    installed(node)
+    machine.put(f"{DATA}/pull/ssh-key", "PRIVATE")
+    store_of(machine).set_pulled({"outcome": "ok"})
+    machine.put("/opt/aks-flex-node/wheels/jinja2.whl", "")
+    node.join()
+    with monkeypatch.context() as patched:
+        patched.setattr(pull_install, "prune", killed)
+        with pytest.raises(Killed):
+            installed(node)
+    assert not machine.path(ANSIBLE).exists()
+    assert not machine.path(f"{DATA}/pull").exists()
+    assert is_pending(stored_config(machine.host))
+    assert install_after(stored_config(machine.host), machine="x86_64") == []
+    assert not any(machine.path(path).exists() for path in LEFT)
+    assert not machine.path(f"{VERSIONS}/jinja2").exists()
+    assert status_of(machine.host)["drift"] == []
+
+
+def killed(*_arguments: Any, **_more: Any) -> None:
+    raise Killed
 
 
 def test_a_package_that_others_need_stays_in_the_journal_until_unbootstrap(node: Site) -> None:
@@ -210,6 +292,26 @@ def test_a_failure_is_a_warning_and_the_node_works(node: Site) -> None:
     node.join(pulls())
     assert install_after(stored_config(node.machine.host), machine="x86_64") == []
     assert status_of(node.machine.host)["pull"] == {"status": "NotRun"}
+
+
+def test_a_change_that_failed_is_the_reason_while_the_old_installation_runs_on(node: Site) -> None:
+    node.join(pulls())
+    installed(node)
+    record = {"outcome": "ok", "commit": "c" * 40, "message": "ok=1", "time": "noon"}
+    store_of(node.machine).set_pulled(record)
+    node.join(pulls(scheduler="cron"))
+    assert "FLEX-2006" in install_after(stored_config(node.machine.host), machine="x86_64")[0]
+    status = status_of(node.machine.host)
+    assert (status["pull"]["status"], status["pull"]["install"]["code"]) == ("Ok", "FLEX-2006")
+    assert status["reason"] == "FLEX-2006"
+    assert verdict_of(status) is Verdict.UNKNOWN
+    assert node.machine.commands.units[TIMER] == "active"
+    store_of(node.machine).set_pulled(
+        {**store_of(node.machine).pulled(), "outcome": "failed", "code": "FLEX-2004"}
+    )
+    status = status_of(node.machine.host)
+    assert status["reason"] == "FLEX-2004"
+    assert "cron is not installed" in status["message"]
 
 
 def test_drift_repair_tries_a_failed_installation_again(node: Site) -> None:

@@ -28,9 +28,11 @@ from ansible_collections.aks.flexnode.plugins.module_utils.node.pull import run 
 from ansible_collections.aks.flexnode.plugins.module_utils.node.pull.repository import Access
 from ansible_collections.aks.flexnode.plugins.module_utils.node.pull.run import NOT_RUN, access_of, pull_once
 from ansible_collections.aks.flexnode.plugins.module_utils.node.status.pull import (
+    NOT_CHANGED,
     in_short,
     pull_line,
     pull_of,
+    wrong_with,
 )
 from tests.unit.node.config.test_samples import joining
 from tests.unit.node.fakes import Machine
@@ -287,9 +289,10 @@ def test_required_collections_are_installed_first(node: Node) -> None:
     assert node.pull() == 0
     galaxy, pull = node.called()
     assert galaxy.startswith("ansible-galaxy collection install --requirements-file ")
-    assert "pull/collections --upgrade" in galaxy
+    assert "pull/collections/unfinished --upgrade" in galaxy
     assert pull.startswith("ansible-pull ")
-    assert "pull/collections:/usr/share/ansible/collections" in node.machine.text("/environment")
+    (place,) = node.machine.path("/var/lib/aks-flex-node/pull/collections").iterdir()
+    assert f"={place}:/usr/share/ansible/collections" in node.machine.text("/environment")
 
 
 def test_ansible_never_reads_an_ansible_cfg_where_the_command_happens_to_be_run(
@@ -393,6 +396,32 @@ def test_what_another_run_records_meanwhile_stays(node: Node) -> None:
 
     assert pull_once(node.host, node.store, node.config, repaired) == 0
     assert node.status()["status"] == "Ok"
+
+
+def test_a_change_that_failed_does_not_hide_how_the_runs_go(node: Node) -> None:
+    """What was installed before goes on running: a refused commit must be seen, and so must the change."""
+    commit = node.team.push({"local.yml": "[]"})
+    node.pull()
+    failed = {"code": "FLEX-2006", "message": "no cron", "since": "noon"}
+    node.store.set_pulled({**node.store.pulled(), "install": failed})
+    good = node.status()
+    assert (good["status"], good["commit"], good["install"]) == ("Ok", commit, failed)
+    assert pull_line(good).startswith(f"Ok  commit {commit[:12]} at ")
+    assert pull_line(good).endswith("not installed: FLEX-2006 since noon: no cron")
+    assert in_short(good) == "Ok FLEX-2006"
+    assert wrong_with(good) == ("FLEX-2006", f"{NOT_CHANGED}: no cron")
+    signs(node)
+    assert node.pull() == NOT_RUN
+    refused = node.status()
+    assert (refused["status"], refused["code"], refused["install"]) == ("Refused", "FLEX-2003", failed)
+    assert "FLEX-2003 since " in pull_line(refused)
+    assert "FLEX-2006 since noon: no cron" in pull_line(refused)
+    assert in_short(refused) == "Refused FLEX-2003"
+    code, message = wrong_with(refused) or ("", "")
+    assert code == "FLEX-2003"
+    assert message.endswith(f"; {NOT_CHANGED}: FLEX-2006: no cron")
+    node.store.set_pulled({"install": failed})
+    assert node.status() == {"status": "NotInstalled", **failed}
 
 
 def test_nothing_comes_back_when_the_playbook_makes_the_machine_leave(node: Node) -> None:
