@@ -214,7 +214,7 @@ CASES = (
         (
             *STORED_AT_ONCE,
             Edit(
-                MODULE,
+                "plugins/module_utils/reconcile_result.py",
                 '        "changed": run.changed,\n',
                 '        "changed": run.changed or obtained.changed,\n',
             ),
