@@ -72,6 +72,13 @@ def assert_failure(answer: dict[str, Any], code: str) -> str:
     return str(answer["msg"])
 
 
+@pytest.mark.parametrize("module", ["arc_info", "flexnode_node", "flexnode_reconcile"])
+def test_a_module_that_is_started_without_its_code_says_so(tmp_path: Path, module: str) -> None:
+    answer = run(module, tmp_path, node_code=None)
+    assert answer["failed"]
+    assert answer["msg"].startswith(f"aks.flexnode.{module} was started without its code")
+
+
 # -- flexnode_config_fetch ---------------------------------------------------------------------------------
 
 
