@@ -22,6 +22,7 @@ extends_documentation_fragment:
   - aks.flexnode.attributes
   - aks.flexnode.attributes.info
   - aks.flexnode.arc
+  - aks.flexnode.node_code
 seealso:
   - module: aks.flexnode.arc_register
 """
@@ -143,27 +144,17 @@ error:
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ansible_collections.aks.flexnode.plugins.module_utils.arc_options import (
-    OPTIONS,
-    inspect_machine,
-)
-from ansible_collections.aks.flexnode.plugins.module_utils.node.errors import FlexNodeError
-from ansible_collections.aks.flexnode.plugins.module_utils.node.machine.host import Host, require_root
+from ansible_collections.aks.flexnode.plugins.module_utils.arc_options import OPTIONS
+from ansible_collections.aks.flexnode.plugins.module_utils.node_code import NODE_CODE, run_node_code
 
 
 def main() -> None:
     module = AnsibleModule(
-        argument_spec=dict(OPTIONS),
+        argument_spec={**OPTIONS, **NODE_CODE},
         required_together=[("server_url", "ca_cert_data")],
         supports_check_mode=True,
     )
-    try:
-        require_root()
-        result = inspect_machine(Host(), module.params)
-    except FlexNodeError as error:
-        module.fail_json(msg=str(error), error=error.as_result())
-    else:
-        module.exit_json(**result)
+    run_node_code(module, "arc_info")
 
 
 if __name__ == "__main__":

@@ -23,6 +23,7 @@ author:
 extends_documentation_fragment:
   - aks.flexnode.attributes
   - aks.flexnode.arc
+  - aks.flexnode.node_code
 options:
   state:
     description:
@@ -239,20 +240,15 @@ error:
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ansible_collections.aks.flexnode.plugins.module_utils.arc_options import (
-    OPTIONS,
-    register_machine,
-    unregister_machine,
-)
-from ansible_collections.aks.flexnode.plugins.module_utils.node.engine.lease import held, new_operation
-from ansible_collections.aks.flexnode.plugins.module_utils.node.errors import FlexNodeError
-from ansible_collections.aks.flexnode.plugins.module_utils.node.machine.host import Host, require_root
+from ansible_collections.aks.flexnode.plugins.module_utils.arc_options import OPTIONS
+from ansible_collections.aks.flexnode.plugins.module_utils.node_code import NODE_CODE, run_node_code
 
 
 def main() -> None:
     module = AnsibleModule(
         argument_spec={
             **OPTIONS,
+            **NODE_CODE,
             "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
             "machine_name": {"type": "str"},
             "resource_group": {"type": "str"},
@@ -274,20 +270,7 @@ def main() -> None:
         required_together=[("package_url", "package_sha256"), ("server_url", "ca_cert_data")],
         supports_check_mode=True,
     )
-    params, check = module.params, module.check_mode
-    act = unregister_machine if params["state"] == "absent" else register_machine
-    try:
-        require_root()
-        host = Host()
-        if check:
-            result = act(host, params, check=True)
-        else:
-            with held(host, params["operation"] or new_operation(), "Ansible"):
-                result = act(host, params, check=False)
-    except FlexNodeError as error:
-        module.fail_json(msg=str(error), error=error.as_result())
-    else:
-        module.exit_json(**result)
+    run_node_code(module, "arc_register")
 
 
 if __name__ == "__main__":

@@ -20,6 +20,7 @@ author:
 extends_documentation_fragment:
   - aks.flexnode.attributes
   - aks.flexnode.source
+  - aks.flexnode.node_code
 options:
   source:
     description:
@@ -97,31 +98,15 @@ error:
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ansible_collections.aks.flexnode.plugins.module_utils.arc_request import (
-    arc_proxy,
-    arc_request,
-)
-from ansible_collections.aks.flexnode.plugins.module_utils.config_options import (
-    OPTIONS,
-    REQUIRED_IF,
-    document_of,
-    mask_secrets,
-)
-from ansible_collections.aks.flexnode.plugins.module_utils.node.engine.lease import held, new_operation
-from ansible_collections.aks.flexnode.plugins.module_utils.node.engine.records.state import store_of
-from ansible_collections.aks.flexnode.plugins.module_utils.node.errors import FlexNodeError
-from ansible_collections.aks.flexnode.plugins.module_utils.node.machine.host import Host, require_root
-from ansible_collections.aks.flexnode.plugins.module_utils.node.operations.obtain import (
-    Obtained,
-    store_config,
-)
-from ansible_collections.aks.flexnode.plugins.module_utils.source_options import source_of
+from ansible_collections.aks.flexnode.plugins.module_utils.config_options import OPTIONS, REQUIRED_IF
+from ansible_collections.aks.flexnode.plugins.module_utils.node_code import NODE_CODE, run_node_code
 
 
 def main() -> None:
     module = AnsibleModule(
         argument_spec={
             **OPTIONS,
+            **NODE_CODE,
             "source": {**OPTIONS["source"], "default": "inline"},
             "purpose": {"type": "str", "choices": ["join", "prepare"], "default": "join"},
             "operation": {"type": "str"},
@@ -129,42 +114,7 @@ def main() -> None:
         required_if=REQUIRED_IF,
         supports_check_mode=True,
     )
-    params, host = module.params, Host()
-    operation = params["operation"] or new_operation()
-    try:
-        require_root()
-        if module.check_mode:
-            obtained = fetch(module, host)
-        else:
-            with held(host, operation, "Ansible", keep=True):
-                obtained = fetch(module, host)
-    except FlexNodeError as error:
-        module.fail_json(msg=str(error), error=error.as_result())
-    else:
-        for warning in obtained.warnings:
-            module.warn(warning)
-        module.exit_json(
-            changed=obtained.changed,
-            config=obtained.public,
-            arc=arc_request(obtained.public),
-            arc_proxy=arc_proxy(obtained.public),
-            config_version=obtained.version or "",
-            operation=operation,
-        )
-
-
-def fetch(module: AnsibleModule, host: Host) -> Obtained:
-    params = module.params
-    source, overrides = source_of(params, document_of(module), store_of(host), host.clock)
-    return store_config(
-        host,
-        source,
-        overrides,
-        purpose=params["purpose"],
-        durable=params["durable"],
-        check=module.check_mode,
-        review=lambda document: mask_secrets(module, document),
-    )
+    run_node_code(module, "flexnode_config_fetch")
 
 
 if __name__ == "__main__":

@@ -21,6 +21,7 @@ extends_documentation_fragment:
   - aks.flexnode.attributes
   - aks.flexnode.azure
   - aks.flexnode.kubernetes
+  - aks.flexnode.node_code
 options:
   cluster_id:
     description:
@@ -152,7 +153,6 @@ error:
   sample: {code: FLEX-1505}
 """
 
-import contextlib
 import os
 
 from ansible.module_utils.basic import AnsibleModule
@@ -173,19 +173,16 @@ from ansible_collections.aks.flexnode.plugins.module_utils.controller.cluster.ku
     YAML_ERROR,
     Access,
 )
-from ansible_collections.aks.flexnode.plugins.module_utils.controller.cluster.nodes import (
-    NodeApi,
-    NodeClient,
-    apply_node,
-)
+from ansible_collections.aks.flexnode.plugins.module_utils.controller.cluster.nodes import NodeClient
 from ansible_collections.aks.flexnode.plugins.module_utils.controller.cluster.options import (
     KUBERNETES,
     kubernetes_access,
     uses_kubernetes,
 )
 from ansible_collections.aks.flexnode.plugins.module_utils.node.errors import FlexNodeError
-from ansible_collections.aks.flexnode.plugins.module_utils.node.machine.host import Host
-from ansible_collections.aks.flexnode.plugins.module_utils.node.operations.obtain import stored_config
+from ansible_collections.aks.flexnode.plugins.module_utils.node.machine.clock import SystemClock
+from ansible_collections.aks.flexnode.plugins.module_utils.node_code import NODE_CODE, run_node_code
+from ansible_collections.aks.flexnode.plugins.module_utils.on_machine.node_changes import apply_nodes
 
 
 def main() -> None:
@@ -201,6 +198,7 @@ def main() -> None:
         argument_spec={
             **AZURE,
             **KUBERNETES,
+            **NODE_CODE,
             "cluster_id": {"type": "str"},
             "names": {"type": "list", "elements": "str", "default": []},
             "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
@@ -218,35 +216,31 @@ def main() -> None:
         },
         supports_check_mode=True,
     )
-    params, host = module.params, Host()
+    params = module.params
     # Without names the module acts on the Node of this machine, and ignores the environment.
     in_azure = bool(params["cluster_id"])
     kubernetes = uses_kubernetes(params, os.environ, azure=in_azure or not params["names"])
-    if (kubernetes or in_azure) and not params["names"]:
+    if kubernetes or in_azure:
+        change_as_controller(module, kubernetes=kubernetes)
+    else:
+        run_node_code(module, "flexnode_node")
+
+
+def change_as_controller(module: AnsibleModule, *, kubernetes: bool) -> None:
+    """Change Nodes with a kubeconfig, or with the Azure login."""
+    params = module.params
+    if not params["names"]:
         module.fail_json(
             msg="names is required with kubeconfig, host or cluster_id: set it to the names of the Nodes"
         )
     try:
-        with contextlib.ExitStack() as stack:
-            client: NodeApi
-            if kubernetes or in_azure:
-                access = kubernetes_access(module) if kubernetes else azure_access(module)
-                client, names = stack.enter_context(connected(access, NodeClient)), params["names"]
-            else:
-                node = stored_config(host, pollable=True).node
-                client, names = node.api(), params["names"] or [node.name]
-            done = [apply_node(client, name, params, host.clock, check=module.check_mode) for name in names]
+        access = kubernetes_access(module) if kubernetes else azure_access(module)
+        with connected(access, NodeClient) as client:
+            result = apply_nodes(client, params["names"], params, SystemClock(), check=module.check_mode)
     except FlexNodeError as error:
         module.fail_json(msg=str(error), error=error.as_result())
     else:
-        actions = [sentence for result in done for sentence in result.actions]
-        module.exit_json(
-            changed=bool(actions),
-            actions=actions,
-            nodes=[result.summary for result in done if result.summary],
-            remains=[pod for result in done for pod in result.remains],
-            diff=[entry for result in done for entry in result.diff],
-        )
+        module.exit_json(**result)
 
 
 def azure_access(module: AnsibleModule) -> Access:

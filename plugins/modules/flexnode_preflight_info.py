@@ -21,6 +21,7 @@ extends_documentation_fragment:
   - aks.flexnode.attributes
   - aks.flexnode.attributes.info
   - aks.flexnode.source
+  - aks.flexnode.node_code
 options:
   source:
     description:
@@ -186,33 +187,17 @@ error:
   sample: {code: FLEX-1101}
 """
 
-from datetime import datetime, timezone
-
 from ansible.module_utils.basic import AnsibleModule
 
-from ansible_collections.aks.flexnode.plugins.module_utils.config_options import (
-    OPTIONS,
-    REQUIRED_IF,
-    document_of,
-)
-from ansible_collections.aks.flexnode.plugins.module_utils.node.engine.records.state import store_of
-from ansible_collections.aks.flexnode.plugins.module_utils.node.errors import (
-    ConfigInvalid,
-    FlexNodeError,
-    Problem,
-)
-from ansible_collections.aks.flexnode.plugins.module_utils.node.machine.host import Host
-from ansible_collections.aks.flexnode.plugins.module_utils.node.operations.checks import has_joined
-from ansible_collections.aks.flexnode.plugins.module_utils.node.preflight.document import fetched
-from ansible_collections.aks.flexnode.plugins.module_utils.node.preflight.finding import Report
-from ansible_collections.aks.flexnode.plugins.module_utils.node.preflight.run import run_preflight
-from ansible_collections.aks.flexnode.plugins.module_utils.source_options import source_of
+from ansible_collections.aks.flexnode.plugins.module_utils.config_options import OPTIONS, REQUIRED_IF
+from ansible_collections.aks.flexnode.plugins.module_utils.node_code import NODE_CODE, run_node_code
 
 
 def main() -> None:
     module = AnsibleModule(
         argument_spec={
             **OPTIONS,
+            **NODE_CODE,
             "source": {**OPTIONS["source"], "default": "inline"},
             "stage": {"type": "str", "choices": ["host", "connectivity", "all"], "default": "all"},
             "skip": {"type": "list", "elements": "str", "default": []},
@@ -223,65 +208,7 @@ def main() -> None:
         required_if=REQUIRED_IF,
         supports_check_mode=True,
     )
-    try:
-        report = check(module)
-    except FlexNodeError as error:
-        module.fail_json(msg=str(error), error=error.as_result())
-    else:
-        name = module.params["name"] or report.node_name
-        joined, version = state()
-        module.exit_json(
-            changed=False,
-            name=name,
-            table=report.lines(name),
-            joined=joined,
-            config_version=version,
-            **report.as_dict(),
-        )
-
-
-def check(module: AnsibleModule) -> Report:
-    params, host = module.params, Host()
-    source, overrides = source_of(params, document_of(module), store_of(host), host.clock, attempts=2)
-    return run_preflight(
-        host,
-        fetched(
-            host,
-            source,
-            overrides,
-            pollable=params["source"] == "stored" or params["durable"],
-            purpose=params["purpose"],
-        ),
-        params["stage"],
-        params["skip"],
-        token_expires=seconds(params["token_expires"]),
-    )
-
-
-def state() -> tuple[bool, str]:
-    """Whether this machine has joined, and its version; what can not be read counts as not joined."""
-    host = Host()
-    store = store_of(host)
-    try:
-        stored, _intact = store.remembered()
-        return bool(stored and has_joined(host, stored)), store.config_version() or ""
-    except (FlexNodeError, OSError):
-        return False, ""
-
-
-def seconds(moment: str | None) -> float | None:
-    if not moment:
-        return None
-    try:
-        return float(moment)
-    except ValueError:
-        pass
-    try:
-        read = datetime.fromisoformat(moment.replace("Z", "+00:00"))
-    except ValueError:
-        wrong = Problem("token_expires", moment, "a date such as 2026-11-15T08:00:00Z, or seconds since 1970")
-        raise ConfigInvalid([wrong]) from None
-    return (read if read.tzinfo else read.replace(tzinfo=timezone.utc)).timestamp()
+    run_node_code(module, "flexnode_preflight_info")
 
 
 if __name__ == "__main__":

@@ -24,6 +24,7 @@ author:
 extends_documentation_fragment:
   - aks.flexnode.attributes
   - aks.flexnode.source
+  - aks.flexnode.node_code
 options:
   components:
     description:
@@ -197,50 +198,26 @@ error:
   sample: {code: FLEX-1203}
 """
 
-from collections.abc import Mapping
-from typing import Any
-
 from ansible.module_utils.basic import AnsibleModule
 
-from ansible_collections.aks.flexnode.plugins.module_utils.config_options import (
-    OPTIONS,
-    REQUIRED_IF,
-    document_of,
-    mask_secrets,
-)
-from ansible_collections.aks.flexnode.plugins.module_utils.node.config.types.setting import Purpose
-from ansible_collections.aks.flexnode.plugins.module_utils.node.engine.lease import held, new_operation
-from ansible_collections.aks.flexnode.plugins.module_utils.node.engine.records.state import store_of
-from ansible_collections.aks.flexnode.plugins.module_utils.node.errors import FlexNodeError
-from ansible_collections.aks.flexnode.plugins.module_utils.node.machine.host import Host, require_root
-from ansible_collections.aks.flexnode.plugins.module_utils.node.operations.checks import has_joined
-from ansible_collections.aks.flexnode.plugins.module_utils.node.operations.obtain import (
-    Obtained,
-    obtain,
-    stored_config,
-)
-from ansible_collections.aks.flexnode.plugins.module_utils.node.operations.reconcile import (
-    EVERYTHING,
-    reconcile,
-)
-from ansible_collections.aks.flexnode.plugins.module_utils.node.pull.install import PULL, install
-from ansible_collections.aks.flexnode.plugins.module_utils.node.pull.playbook import (
-    by_ansible_pull,
-    patience_of,
-)
-from ansible_collections.aks.flexnode.plugins.module_utils.reconcile_result import result_of, waiting
-from ansible_collections.aks.flexnode.plugins.module_utils.source_options import source_of
+from ansible_collections.aks.flexnode.plugins.module_utils.config_options import OPTIONS, REQUIRED_IF
+from ansible_collections.aks.flexnode.plugins.module_utils.node_code import NODE_CODE, run_node_code
+
+# What a node consists of. The table is in the node's code, which must not be imported here: Ansible would
+# pack it a second time.
+COMPONENTS = ["agent", "system_config", "runtime", "kubernetes", "cni", "kubelet", "services"]
 
 
 def main() -> None:
     module = AnsibleModule(
         argument_spec={
             **OPTIONS,
+            **NODE_CODE,
             "components": {
                 "type": "list",
                 "elements": "str",
-                "choices": [*EVERYTHING, *PULL],
-                "default": list(EVERYTHING),
+                "choices": [*COMPONENTS, "pull"],
+                "default": COMPONENTS,
             },
             "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
             "config": {"type": "dict"},
@@ -255,92 +232,7 @@ def main() -> None:
         mutually_exclusive=[("source", "config")],
         supports_check_mode=True,
     )
-    if set(PULL) < set(module.params["components"]):
-        module.fail_json(msg="components: pull is applied by itself, after the others")
-    try:
-        require_root()
-        if module.check_mode:
-            result = carry_out(module, Host())
-        else:
-            host, operation = Host(), module.params["operation"] or new_operation()
-            with held(host, operation, "ansible-pull" if by_ansible_pull() else "Ansible"):
-                result = carry_out(module, host)
-    except FlexNodeError as error:
-        if error.waits and by_ansible_pull():
-            module.exit_json(**waiting(error))
-        rolled_back = {"rolled_back": True} if error.rolled_back else {}
-        module.fail_json(msg=str(error), error=error.as_result(), changed=error.changed, **rolled_back)
-    else:
-        module.exit_json(**result)
-
-
-def carry_out(module: AnsibleModule, host: Host) -> dict[str, object]:
-    params, check = module.params, module.check_mode
-    if params["state"] == "absent":
-        from ansible_collections.aks.flexnode.plugins.module_utils.node.operations.leave import leave
-
-        left = leave(host, drain_seconds=params["drain_seconds"], check=check)
-        return {
-            "changed": left.changed,
-            "actions": left.actions,
-            "remains": left.remains,
-            "node_name": left.node,
-            "node_remains": left.node_remains,
-        }
-    purpose: Purpose = "join" if {"kubelet", "services"} & set(params["components"]) else "prepare"
-    if params["source"]:
-        obtained = obtain_by_options(module, host, purpose)
-    else:
-        obtained = stored_config(host, params["config"], purpose=purpose, pollable=check)
-    if set(params["components"]) == set(PULL):
-        run = install(obtained, check=check)
-    else:
-        run = reconcile(
-            obtained,
-            params["components"],
-            check=check,
-            retry=params["retry"],
-            patience=patience_of(params["wait_seconds"]),
-        )
-    for warning in (*obtained.warnings, *run.warnings):
-        module.warn(warning)
-    return result_of(run, obtained, fetched=bool(params["source"]))
-
-
-def obtain_by_options(module: AnsibleModule, host: Host, purpose: Purpose) -> Obtained:
-    params, check = module.params, module.check_mode
-
-    def review(document: Mapping[str, Any]) -> None:
-        mask_secrets(module, document)
-        if params["preflight"] and not has_joined(host, document):
-            require_preflight(host, document, params["preflight_skip"], check=check)
-
-    source, overrides = source_of(params, document_of(module), store_of(host), host.clock)
-    return obtain(
-        host,
-        source,
-        overrides,
-        purpose=purpose,
-        durable=params["durable"],
-        check=check,
-        review=review,
-    )
-
-
-def require_preflight(host: Host, document: Mapping[str, Any], skip: list[str], *, check: bool) -> None:
-    # Imported here, because a machine that has joined does not need it.
-    from ansible_collections.aks.flexnode.plugins.module_utils.node.preflight.run import run_preflight
-
-    # In check mode tokens and role assignments do not exist yet, so that their absence is no finding.
-    arc = (document.get("azure") or {}).get("arc") or {}
-    roles = ["azure-role", "cluster-rights"] if arc.get("autoRoleAssignment") else []
-    created_later = ["secrets-missing", *roles] if check else []
-    run_preflight(host, document, skip=[*skip, *created_later]).require()
-
-
-def shipped() -> None:
-    """Never called: naming the command ships it, and the agent component installs what was shipped."""
-    from ansible_collections.aks.flexnode.plugins.module_utils.node import cli as _cli  # noqa: F401
+    run_node_code(module, "flexnode_reconcile")
 
 
 if __name__ == "__main__":

@@ -17,6 +17,7 @@ author:
 extends_documentation_fragment:
   - aks.flexnode.attributes
   - aks.flexnode.attributes.info
+  - aks.flexnode.node_code
 options: {}
 """
 
@@ -56,23 +57,12 @@ error:
 
 from ansible.module_utils.basic import AnsibleModule
 
-# Not called here: importing the command ships it, so that the agent component can compare what is installed.
-from ansible_collections.aks.flexnode.plugins.module_utils.node import cli as _cli  # noqa: F401
-from ansible_collections.aks.flexnode.plugins.module_utils.node.errors import FlexNodeError
-from ansible_collections.aks.flexnode.plugins.module_utils.node.machine.host import Host, require_root
-from ansible_collections.aks.flexnode.plugins.module_utils.node.status.document import status_of
-from ansible_collections.aks.flexnode.plugins.module_utils.node.status.words import in_words
+from ansible_collections.aks.flexnode.plugins.module_utils.node_code import NODE_CODE, run_node_code
 
 
 def main() -> None:
-    module = AnsibleModule(argument_spec={}, supports_check_mode=True)
-    try:
-        require_root()
-        status = status_of(Host())
-    except FlexNodeError as error:
-        module.fail_json(msg=str(error), error=error.as_result())
-    else:
-        module.exit_json(changed=False, status=status, words=in_words(status))
+    module = AnsibleModule(argument_spec=dict(NODE_CODE), supports_check_mode=True)
+    run_node_code(module, "flexnode_status_info")
 
 
 if __name__ == "__main__":

@@ -19,6 +19,8 @@ from ansible import constants
 from ansible.plugins.action import ActionBase
 from ansible.plugins.loader import connection_loader
 
+from ansible_collections.aks.flexnode.plugins.plugin_utils.on_machine import with_node_code
+
 Result = dict[str, Any]
 
 # Their results hold tokens or signed URLs. A task-level no_log would hide their errors as well.
@@ -51,7 +53,9 @@ class ControllerAction(ActionBase):  # type: ignore[misc]
             map(self._task.args.get, REMOTE_CLUSTER)
         )
         if on_a_node:
-            on_machine: Result = self._execute_module(task_vars=task_vars)
+            on_machine: Result = self._execute_module(
+                module_args=with_node_code(self._task.args), task_vars=task_vars
+            )
             return on_machine
         result = self.on_controller(module, self._task.args, task_vars or {})
         return hidden(result) if module in RETURN_SECRETS else result

@@ -9,7 +9,7 @@ DOWNLOAD, DOWNLOAD_TESTS = f"{NODE}/net/download.py", f"{UNIT}/net/test_download
 RECONCILE, UPDATE_TESTS = f"{NODE}/operations/reconcile.py", f"{UNIT}/operations/test_update.py"
 LEAVE, USERS_TESTS = f"{NODE}/operations/leave.py", f"{UNIT}/operations/test_runtime_users.py"
 OBTAIN, MODULE_TESTS = f"{NODE}/operations/obtain.py", "tests/unit/modules/test_reconcile.py"
-MODULE, TICK_TESTS = "plugins/modules/flexnode_reconcile.py", f"{UNIT}/follow/test_tick.py"
+MODULE, TICK_TESTS = "plugins/module_utils/on_machine/flexnode_reconcile.py", f"{UNIT}/follow/test_tick.py"
 REFUSED = f"{UPDATE_TESTS}::test_a_refused_document_does_not_replace_the_working_one"
 LEFT = "roles/node/tasks/left.yml"
 LEAVING = "tests/unit/test_playbooks.py::test_the_result_of_leaving_says_only_what_is_true"
@@ -214,7 +214,7 @@ CASES = (
         (
             *STORED_AT_ONCE,
             Edit(
-                "plugins/module_utils/reconcile_result.py",
+                "plugins/module_utils/on_machine/reconcile_result.py",
                 '        "changed": run.changed,\n',
                 '        "changed": run.changed or obtained.changed,\n',
             ),

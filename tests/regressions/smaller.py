@@ -169,7 +169,7 @@ CASES = (
         "taints are patched without the version of the Node",
         (
             Edit(
-                "plugins/module_utils/controller/cluster/nodes.py",
+                "plugins/module_utils/on_machine/node_changes.py",
                 '        if version := node.get("metadata", {}).get("resourceVersion"):\n'
                 '            patch.setdefault("metadata", {})["resourceVersion"] = version\n',
             ),

@@ -17,6 +17,7 @@ ROOT = Path(__file__).parents[2]
 PLUGINS = ROOT / "plugins"
 OURS = "ansible_collections.aks.flexnode.plugins"
 NODE = f"{OURS}.module_utils.node"
+ON_MACHINE = f"{OURS}.module_utils.on_machine"
 
 # A room is a folder (or a file at the top) of node/. A row may import what it names, and its own siblings.
 LAYERS = {
@@ -137,22 +138,48 @@ def test_there_are_no_cycles() -> None:
         visit(module, ())
 
 
-# The command, and the modules that compare or install it: each must ship exactly the same files.
-SHIPPING = (f"{NODE}.cli", f"{OURS}.modules.flexnode_reconcile", f"{OURS}.modules.flexnode_status_info")
-
-
-@pytest.mark.parametrize("start", SHIPPING, ids=lambda name: name.rpartition(".")[2])
-def test_everything_of_the_node_is_shipped(start: str) -> None:
-    """AnsiballZ ships what is imported statically, and the agent component installs what was shipped."""
-    reached, todo = set(), [start]
+def reached(start: str) -> set[str]:
+    """All files of ours that a file imports, directly or not."""
+    found: set[str] = set()
+    todo = [start]
     while todo:
         name = todo.pop()
-        if name not in reached:
-            reached.add(name)
+        if name not in found:
+            found.add(name)
             todo += GRAPH[name] & set(MODULES)
             package = name.rpartition(".")[0]
             todo += [package] if package in MODULES else []
-    assert set(NODE_MODULES) - reached == set()
+    return found
+
+
+def test_the_command_uses_everything_of_the_node() -> None:
+    """All of it is installed on every machine."""
+    assert set(NODE_MODULES) - reached(f"{NODE}.cli") == set()
+
+
+BODIES = {name.rpartition(".")[2]: name for name in MODULES if name.startswith(f"{ON_MACHINE}.")}
+ON_MACHINES = sorted(set(BODIES) & {path.stem for path in python_files(PLUGINS / "modules")})
+
+
+@pytest.mark.parametrize("body", sorted(BODIES))
+def test_what_a_module_does_on_a_machine_imports_the_node_only(body: str) -> None:
+    """It comes to the machine in the same archive, where the collection and Ansible have no names."""
+    name = BODIES[body]
+    assert OURS not in MODULES[name].read_text(), "its name differs in the archive"
+    for imported in imports(MODULES[name], types=False):
+        assert (
+            imported.startswith((f"{NODE}.", f"{ON_MACHINE}."))
+            or imported.split(".")[0] in sys.stdlib_module_names
+        ), imported
+    assert body not in ON_MACHINES or "def run(module: AnsibleModule) -> None:" in MODULES[name].read_text()
+
+
+@pytest.mark.parametrize("module", sorted(set(ON_MACHINES) - {"flexnode_node"}))
+def test_a_module_of_the_machine_does_not_import_the_node(module: str) -> None:
+    """Ansible would pack it, which takes seconds. flexnode_node works from the controller as well."""
+    found = reached(f"{OURS}.modules.{module}")
+    assert not [name for name in found if f"{name}.".startswith((f"{NODE}.", f"{ON_MACHINE}."))]
+    assert f"{OURS}.module_utils.node_code" in found
 
 
 @pytest.mark.parametrize("path", python_files(PLUGINS / "modules"), ids=lambda path: path.stem)

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 import yaml
 
-from ansible_collections.aks.flexnode.plugins.module_utils.arc_request import arc_request
+from ansible_collections.aks.flexnode.plugins.module_utils.on_machine.arc_request import arc_request
 from tests.unit.controller.fleets import an_answer
 
 ROOT = Path(__file__).parents[2]
@@ -26,6 +26,7 @@ STUB = """#!/usr/bin/python
 import json, os, sys
 with open(sys.argv[1]) as file:
     given = json.load(file)
+given.pop("node_code", None)
 with open(os.environ["CALLS"], "a") as file:
     file.write(json.dumps(["{name}", given]) + "\\n")
 print('''{answer}''')
@@ -485,6 +486,7 @@ FAILS_ON_B = """#!/usr/bin/python
 # WANT_JSON
 import json, os, sys
 given = json.load(open(sys.argv[1]))
+given.pop("node_code", None)
 host = given["_ansible_remote_tmp"].rpartition("/")[2]
 with open(os.environ["CALLS"], "a") as file:
     file.write(json.dumps(["flexnode_reconcile", {"host": host, **given}]) + "\\n")

@@ -19,6 +19,7 @@ BY_HOST = """#!/usr/bin/python
 # WANT_JSON
 import json, os, sys
 params = json.load(open(sys.argv[1]))
+params.pop("node_code", None)
 host = params["_ansible_remote_tmp"].rpartition("/")[2]
 with open(os.environ["CALLS"], "a") as file:
     file.write(json.dumps(["{name}", {"host": host, **params}]) + "\\n")

@@ -77,8 +77,7 @@ def spec(module: str) -> dict[str, Any] | None:
 
 
 def runs_on_the_machine(module: str) -> bool:
-    text = (ROOT / f"plugins/modules/{module}.py").read_text()
-    return f"{PACKAGE}.module_utils.node.machine.host import" in text
+    return (ROOT / f"plugins/module_utils/on_machine/{module}.py").exists()
 
 
 def expected_groups(module: str) -> set[str]:

@@ -11,13 +11,13 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.aks.flexnode.plugins.module_utils.arc_options import (
-    PATIENCE,
-    retried,
-)
 from ansible_collections.aks.flexnode.plugins.module_utils.node.identity.errors import TokenSourceUnreachable
 from ansible_collections.aks.flexnode.plugins.module_utils.node.net.answer import HttpFailure
 from ansible_collections.aks.flexnode.plugins.module_utils.node.procedures.arc.errors import ArmUnusable
+from ansible_collections.aks.flexnode.plugins.module_utils.on_machine.arc_machine import (
+    PATIENCE,
+    retried,
+)
 from tests.unit.modules.test_modules import assert_failure, run
 from tests.unit.node.fakes import FakeClock
 

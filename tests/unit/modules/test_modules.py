@@ -17,6 +17,7 @@ from typing import Any
 
 import pytest
 
+from ansible_collections.aks.flexnode.plugins.plugin_utils.on_machine import node_code
 from tests.unit.controller.fake_kubelogin import FakeKubelogin
 from tests.unit.node.config.test_samples import joining
 from tests.unit.node.fake_api import FakeApi, a_node, a_pod
@@ -41,6 +42,8 @@ def pki(tmp_path_factory: pytest.TempPathFactory) -> Pki:
 def run(module: str, tmp_path: Path, *, check: bool = True, **arguments: Any) -> dict[str, Any]:
     """Run a module in a process of its own; its answer must be JSON, and its exit status honest."""
     file = tmp_path / "arguments.json"
+    if (ROOT / f"plugins/module_utils/on_machine/{module}.py").exists():
+        arguments = {"node_code": node_code(), **arguments}  # as its action plugin does
     internal = {"_ansible_check_mode": check, "_ansible_diff": True, "_ansible_remote_tmp": str(tmp_path)}
     file.write_text(json.dumps({"ANSIBLE_MODULE_ARGS": {**arguments, **internal}}))
     done = subprocess.run(
@@ -67,6 +70,13 @@ def assert_failure(answer: dict[str, Any], code: str) -> str:
     assert answer["msg"].startswith(f"{answer['error']['code']}: ")
     assert set(answer["error"]) <= {"code", "nodes"}
     return str(answer["msg"])
+
+
+@pytest.mark.parametrize("module", ["arc_info", "flexnode_node", "flexnode_reconcile"])
+def test_a_module_that_is_started_without_its_code_says_so(tmp_path: Path, module: str) -> None:
+    answer = run(module, tmp_path, node_code=None)
+    assert answer["failed"]
+    assert answer["msg"].startswith(f"aks.flexnode.{module} was started without its code")
 
 
 # -- flexnode_config_fetch ---------------------------------------------------------------------------------

@@ -13,6 +13,7 @@ from ansible.module_utils import basic
 
 from ansible_collections.aks.flexnode.plugins.module_utils.node.config.document import merge
 from ansible_collections.aks.flexnode.plugins.module_utils.node.pull.playbook import MARK
+from ansible_collections.aks.flexnode.plugins.module_utils.on_machine import flexnode_reconcile as on_machine
 from ansible_collections.aks.flexnode.plugins.modules import flexnode_reconcile
 from tests.unit.node.fakes import Machine
 from tests.unit.node.rollout import rollouts
@@ -33,14 +34,14 @@ def site(pki: Pki, monkeypatch: pytest.MonkeyPatch) -> Any:
     with Machine.temporary() as made, a_site(made.furnish(), pki) as site:
         for directory in ("/var/lib", "/var/log", "/opt"):
             made.path(directory).mkdir(parents=True, exist_ok=True)
-        monkeypatch.setattr(flexnode_reconcile, "Host", lambda: made.host)
+        monkeypatch.setattr(on_machine, "Host", lambda: made.host)
         yield site
 
 
 def answer(
     site: Site, capsys: pytest.CaptureFixture[str], *changes: dict[str, Any], **options: Any
 ) -> dict[str, Any]:
-    """Run the module in this process; its answer."""
+    """Run the module in this process, with its code from the checkout; its answer."""
     document = site.document
     for change in changes:
         document = merge(document, change)
@@ -48,6 +49,7 @@ def answer(
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(basic, "_ANSIBLE_ARGS", json.dumps({"ANSIBLE_MODULE_ARGS": arguments}).encode())
         patched.setattr(basic, "_ANSIBLE_PROFILE", "legacy", raising=False)  # not in older releases
+        patched.setattr(flexnode_reconcile, "run_node_code", lambda module, _name: on_machine.run(module))
         with pytest.raises(SystemExit):
             flexnode_reconcile.main()
     found: dict[str, Any] = json.loads(capsys.readouterr().out.splitlines()[-1])

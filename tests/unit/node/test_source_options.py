@@ -12,7 +12,7 @@ import pytest
 from ansible_collections.aks.flexnode.plugins.module_utils.node.errors import ConfigUnreachable
 from ansible_collections.aks.flexnode.plugins.module_utils.node.secret import REDACTED
 from ansible_collections.aks.flexnode.plugins.module_utils.node.sources.source import Inline, Stored
-from ansible_collections.aks.flexnode.plugins.module_utils.source_options import source_of
+from ansible_collections.aks.flexnode.plugins.module_utils.on_machine.source_options import source_of
 from tests.unit.node.fakes import Machine
 from tests.unit.node.servers import Answer, serving
 

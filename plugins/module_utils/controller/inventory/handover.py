@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from ...arc_request import arc_proxy, arc_request
 from ...node.config.document import merge, unwrap
 from ...node.secret import REDACTED
+from ...on_machine.arc_request import arc_proxy, arc_request
 from .machines import RESOLVED, Machine
 
 Document = Mapping[str, Any]

@@ -1,7 +1,7 @@
 # Copyright: (c) 2026, aks.flexnode contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The source files of this program, wherever it runs from: a checkout, a module's zip, a zipapp, /opt."""
+"""The source files of this program, wherever it runs from: a checkout, a module's archive, a zipapp, /opt."""
 
 from __future__ import annotations
 
@@ -44,14 +44,15 @@ def sources() -> dict[str, bytes]:
 
     found = {COMMAND: LAUNCHER.encode()}
     above = (__package__ or "").rpartition(".")[0]
-    _collect(files(above), PACKAGE, found)
+    collect(files(above), PACKAGE, found)
     return found
 
 
-def _collect(directory: Traversable, prefix: str, found: dict[str, bytes]) -> None:
+def collect(directory: Traversable, prefix: str, found: dict[str, bytes]) -> None:
+    """Add the Python files of a directory; what Python or an editor left there is no source."""
     for entry in directory.iterdir():
         name = f"{prefix}/{entry.name}"
         if entry.name.endswith(".py"):
             found[name] = entry.read_bytes()
         elif entry.is_dir() and entry.name != "__pycache__":
-            _collect(entry, name, found)
+            collect(entry, name, found)

@@ -7,10 +7,6 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.aks.flexnode.plugins.module_utils.arc_request import (
-    arc_proxy,
-    arc_request,
-)
 from ansible_collections.aks.flexnode.plugins.module_utils.controller.inventory.arc import (
     ArcMachine,
     binding_nodes,
@@ -19,6 +15,10 @@ from ansible_collections.aks.flexnode.plugins.module_utils.controller.inventory.
 )
 from ansible_collections.aks.flexnode.plugins.module_utils.node.config.document import redact
 from ansible_collections.aks.flexnode.plugins.module_utils.node.procedures.arc.errors import ArcElsewhere
+from ansible_collections.aks.flexnode.plugins.module_utils.on_machine.arc_request import (
+    arc_proxy,
+    arc_request,
+)
 
 SUBSCRIPTION = "12345678-1234-1234-1234-123456789abc"
 PLANT = (

@@ -25,7 +25,7 @@ CONFIG = ROOT / "plugins/module_utils/node/config"
 # Read in another way: the file, and the words in it that do so.
 OTHERWISE = {
     "azure.servicePrincipal.clientCertificateFile": ("identity/choice.py", '"client_certificate_file"'),
-    "azure.arc.autoRoleAssignment": ("../arc_request.py", "autoRoleAssignment"),
+    "azure.arc.autoRoleAssignment": ("../on_machine/arc_request.py", "autoRoleAssignment"),
     "agent.logDir": ("config/parse.py", "agent.log_dir or"),  # it becomes paths.logDir
     "azure.machines.apply": ("follow/machine.py", 'AT_ONCE = "at-once"'),  # a poll does not parse
     "kubernetesAuth.useAzureAuth": ("config/choices.py", "use_azure_auth"),

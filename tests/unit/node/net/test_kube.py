@@ -10,11 +10,6 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.aks.flexnode.plugins.module_utils.controller.cluster.nodes import (
-    apply_node,
-    described,
-    node_patch,
-)
 from ansible_collections.aks.flexnode.plugins.module_utils.node.errors import (
     ApiUnreachable,
     CaMismatch,
@@ -26,6 +21,11 @@ from ansible_collections.aks.flexnode.plugins.module_utils.node.net.kube import 
 from ansible_collections.aks.flexnode.plugins.module_utils.node.node_object.conditions import (
     kubelet_version,
     ready_condition,
+)
+from ansible_collections.aks.flexnode.plugins.module_utils.on_machine.node_changes import (
+    apply_node,
+    described,
+    node_patch,
 )
 from tests.unit.node.fake_api import FakeApi, a_node, a_pod
 from tests.unit.node.fakes import FakeClock

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: (c) 2026, aks.flexnode contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-"""The module as Ansible runs it, and how much of it travels to every machine."""
+"""The module as Ansible runs it, and how much of the node's code it imports."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from ansible_collections.aks.flexnode.plugins.plugin_utils.on_machine import node_code
 from tests.unit.node.config.test_samples import TOKEN, joining
 from tests.unit.test_imports import GRAPH, MODULES, OURS
 
@@ -24,7 +25,8 @@ DOCUMENT = json.dumps(joining({"proxy": {"https": f"http://user:{PASSWORD}@proxy
 
 def run(tmp_path: Path, **arguments: Any) -> dict[str, Any]:
     file = tmp_path / "arguments.json"
-    file.write_text(json.dumps({"ANSIBLE_MODULE_ARGS": {**arguments, "_ansible_remote_tmp": str(tmp_path)}}))
+    sent = {"node_code": node_code(), "_ansible_remote_tmp": str(tmp_path)}
+    file.write_text(json.dumps({"ANSIBLE_MODULE_ARGS": {**arguments, **sent}}))
     done = subprocess.run(
         [sys.executable, "-m", f"{OURS}.modules.flexnode_preflight_info", str(file)],
         capture_output=True,
@@ -77,9 +79,9 @@ def test_when_a_token_ends(tmp_path: Path, moment: str) -> None:
     assert "2020-01-01T00:00:00+00:00" in finding["found"]
 
 
-def test_the_engine_does_not_travel_with_it() -> None:
+def test_the_engine_is_not_imported_by_it() -> None:
     reached: set[str] = set()
-    todo = [f"{OURS}.modules.flexnode_preflight_info"]
+    todo = [f"{OURS}.module_utils.on_machine.flexnode_preflight_info"]
     while todo:
         name = todo.pop()
         if name not in reached:

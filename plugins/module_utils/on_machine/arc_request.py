@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from .node.config.choices import choices_of, yes
-from .node.config.document import merge
-from .node.config.early import early_form
-from .node.config.types.values import ArmId
-from .node.procedures.arc.roles import needed
-from .node.secret import REDACTED
+from ..node.config.choices import choices_of, yes
+from ..node.config.document import merge
+from ..node.config.early import early_form
+from ..node.config.types.values import ArmId
+from ..node.procedures.arc.roles import needed
+from ..node.secret import REDACTED
 
 Document = Mapping[str, Any]
 

@@ -5,10 +5,10 @@
 
 from __future__ import annotations
 
-from .node.errors import FlexNodeError
-from .node.operations.obtain import Obtained
-from .node.operations.outcome import Reconciled
-from .node.pull.install import is_pending
+from ..node.errors import FlexNodeError
+from ..node.operations.obtain import Obtained
+from ..node.operations.outcome import Reconciled
+from ..node.pull.install import is_pending
 
 
 def result_of(run: Reconciled, obtained: Obtained, *, fetched: bool) -> dict[str, object]:

@@ -1,23 +1,42 @@
 # Copyright: (c) 2026, aks.flexnode contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""From the options of a module to the source that they name."""
+"""From the options of a module to the source that they name; secrets of documents are masked in results."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from .node.config.document import placeholders, restore_secrets
-from .node.config.parse import parse
-from .node.engine.records.state import Store
-from .node.machine.clock import Clock
-from .node.net.http_client import HttpClient
-from .node.net.proxies import Proxies
-from .node.net.proxy import proxies
-from .node.sources.source import Inline, Source, Stored, Url
+from ..node.config.document import loads, placeholders, restore_secrets, secrets_of, unwrap
+from ..node.config.parse import parse
+from ..node.engine.records.state import Store
+from ..node.errors import ConfigInvalid
+from ..node.machine.clock import Clock
+from ..node.net.http_client import HttpClient
+from ..node.net.proxies import Proxies
+from ..node.net.proxy import proxies
+from ..node.sources.source import Inline, Source, Stored, Url
+
+if TYPE_CHECKING:
+    from ansible.module_utils.basic import AnsibleModule
 
 Document = Mapping[str, Any]
+
+
+def document_of(module: AnsibleModule) -> dict[str, Any]:
+    """The option `document`, parsed; its secrets are masked in the result of the module."""
+    document = loads(module.params["document"], where="document")
+    mask_secrets(module, document)
+    return document
+
+
+def mask_secrets(module: AnsibleModule, document: Document) -> None:
+    """Mask the secrets of a document, or of the one in a bundle, in everything that the module returns."""
+    try:
+        module.no_log_values.update(secrets_of(unwrap(document)[0]))
+    except ConfigInvalid:  # reported when the document is read
+        module.no_log_values.update(secrets_of(document))
 
 
 def source_of(
