@@ -25,11 +25,16 @@ ROUTED = yaml.safe_load((COLLECTION / "meta/runtime.yml").read_text(encoding="ut
 ACTIONS = {path.stem for path in (COLLECTION / "plugins/action").glob("*.py")}
 
 
+ON_MACHINE = "flexnode_reconcile"  # the action that sends the node's code to the machine of the task
+
+
 def on_controller(task: Any) -> bool:
     """Whether a task of the collection ran on the controller."""
     name = str(task.action).removeprefix("aks.flexnode.")
-    on_machine = name == "flexnode_node" and not task.args.get("kubeconfig")
-    return (name in ROUTED and not on_machine) or name in ACTIONS
+    if name == "flexnode_node" and not task.args.get("kubeconfig"):
+        return False
+    action = str(ROUTED.get(name, {}).get("action_plugin", name)).removeprefix("aks.flexnode.")
+    return action in ACTIONS and action != ON_MACHINE
 
 
 class CallbackModule(CallbackBase):  # type: ignore[misc]
