@@ -61,8 +61,11 @@ def resolve(interpreter: str, python: str, arch: str) -> list[tuple[str, str, st
 
 
 def write_table(rows: Rows) -> str:
-    """Return the text of wheel_data.py: sorted, one file per line, so that a diff reads well."""
-    lines = (f"{' '.join(wheel)} {','.join(sorted(targets))}\n" for wheel, targets in sorted(rows.items()))
+    """Return the text of wheel_data.py: sorted, two lines per file, so that a diff reads well."""
+    lines = (
+        f"{name} {version} {file}\n  {digest} {','.join(sorted(targets))}\n"
+        for (name, version, file, digest), targets in sorted(rows.items())
+    )
     return f'{HEADER}TABLE = """\n{"".join(lines)}"""\n'
 
 

@@ -31,14 +31,13 @@ options:
     type: str
   state:
     description:
-      - V(info) shows the record. Changes it only if O(forget) is set.
-      - V(present) also creates it, and the rights of nodes to read and write it.
+      - Without it, the record is returned, and changed only if O(forget) is set.
+      - V(present) creates the record, and the rights of nodes to read and write it, where they are missing.
       - V(stopped) stops a rollout. Nodes that have begun finish, no other node begins.
       - V(resumed) lets a stopped rollout go on. Nodes that were rolled back stay as they are until they are
         retried, and are not waited for.
     type: str
-    choices: [info, present, stopped, resumed]
-    default: info
+    choices: [present, stopped, resumed]
   rollout:
     description:
       - Id of the rollout to stop or to resume. Without it, the newest one; with O(state=resumed) the newest
@@ -187,7 +186,7 @@ def main() -> None:
             **AZURE,
             **KUBERNETES,
             "cluster_id": {"type": "str"},
-            "state": {"type": "str", "choices": ["info", "present", "stopped", "resumed"], "default": "info"},
+            "state": {"type": "str", "choices": ["present", "stopped", "resumed"]},
             "rollout": {"type": "str"},
             "reason": {"type": "str"},
             "forget": {"type": "list", "elements": "str", "default": []},
@@ -197,8 +196,8 @@ def main() -> None:
     params = module.params
     for option, states in EFFECT.items():
         if params[option] and params["state"] not in states:
-            use = " or ".join(states)
-            module.fail_json(msg=f"{option} has no effect with state {params['state']}, only with {use}")
+            here = f"with state {params['state']}" if params["state"] else "without state"
+            module.fail_json(msg=f"{option} has no effect {here}, only with {' or '.join(states)}")
     require(module, {"PyYAML": YAML_ERROR, "kubernetes": KUBERNETES_ERROR})
     try:
         if params["cluster_id"] and not uses_kubernetes(params, os.environ, azure=True):
@@ -211,7 +210,7 @@ def main() -> None:
             done = administer(
                 client,
                 SystemClock(),
-                state=params["state"],
+                state=params["state"] or "",
                 rollout=params["rollout"] or "",
                 reason=params["reason"] or "",
                 forget=params["forget"],

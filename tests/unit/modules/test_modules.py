@@ -368,7 +368,8 @@ def test_a_missing_package_is_named(tmp_path: Path, module: str, hide: str) -> N
     assert f"({package})" in json.loads(done.stdout)["msg"]
 
 
-@pytest.mark.parametrize(("option", "state"), [("reason", "resumed"), ("rollout", "present")])
+@pytest.mark.parametrize(("option", "state"), [("reason", "resumed"), ("rollout", "present"), ("reason", "")])
 def test_an_option_of_a_rollout_without_effect_is_refused(tmp_path: Path, option: str, state: str) -> None:
-    answer = run("flexnode_rollout", tmp_path, state=state, **{option: "x"})
-    assert answer["msg"].startswith(f"{option} has no effect with state {state}, only with stopped")
+    answer = run("flexnode_rollout", tmp_path, **({"state": state} if state else {}), **{option: "x"})
+    here = f"with state {state}" if state else "without state"
+    assert answer["msg"].startswith(f"{option} has no effect {here}, only with stopped")

@@ -72,7 +72,7 @@ def administer(
     client: RolloutClient,
     clock: Clock,
     *,
-    state: str,
+    state: str = "",
     rollout: str = "",
     reason: str = "",
     forget: Sequence[str] = (),

@@ -34,10 +34,10 @@ class Wheel:
 
 def every_wheel() -> list[Wheel]:
     """Return all known wheels; parsed from text, like the catalogue of binaries."""
-    rows = (row.split() for row in TABLE.split("\n") if row)
+    words = iter(TABLE.split())
     return [
         Wheel(name, version, file, sha256, frozenset(targets.split(",")))
-        for name, version, file, sha256, targets in rows
+        for name, version, file, sha256, targets in zip(words, words, words, words, words, strict=True)
     ]
 
 

@@ -120,7 +120,7 @@ def test_a_role_of_this_name_that_grants_something_else(cluster: FakeCluster, cl
 
 
 def test_nothing_is_created_for_a_look(cluster: FakeCluster, client: RolloutClient) -> None:
-    done = administer(client, FakeClock(), state="info")
+    done = administer(client, FakeClock())
     assert (done.exists, done.actions) == (False, [])
     assert cluster.asked("POST") == 0
 
@@ -128,7 +128,7 @@ def test_nothing_is_created_for_a_look(cluster: FakeCluster, client: RolloutClie
 @pytest.mark.parametrize("options", [{"state": "stopped"}, {"state": "resumed"}, {"forget": ["a"]}])
 def test_without_a_record_there_is_nothing_to_change(client: RolloutClient, options: dict[str, Any]) -> None:
     with pytest.raises(RolloutUnknown, match="does not exist"):
-        run(client, **{"state": "info", **options})
+        run(client, **options)
 
 
 def test_a_stopped_rollout_is_resumed(cluster: FakeCluster, client: RolloutClient) -> None:
@@ -162,10 +162,10 @@ def test_a_machine_that_is_gone_is_forgotten(cluster: FakeCluster, client: Rollo
     now = FakeClock().now()
     shared = ask(stopped(now), replace(CHANGE, rollout="", after="old"), ONE, now)[1]
     put(cluster, shared)
-    assert run(client, state="info", forget=["a", "nobody"])[0] == ["forget node a"]
+    assert run(client, forget=["a", "nobody"])[0] == ["forget node a"]
     assert sorted(stored(cluster).nodes) == ["b", "c"]
     assert dict(stored(cluster).holders) == {}
-    assert run(client, state="info", forget=["a"])[0] == []
+    assert run(client, forget=["a"])[0] == []
 
 
 def test_a_node_that_writes_at_the_same_time_is_not_overwritten(
@@ -189,7 +189,7 @@ def test_a_node_that_writes_at_the_same_time_is_not_overwritten(
 def test_a_damaged_record_says_what_to_do(cluster: FakeCluster, client: RolloutClient) -> None:
     cluster.objects[PLACE] = {**OBJECTS[-1], "data": {KEY: "{"}}
     with pytest.raises(RolloutUnknown, match="can't be used") as caught:
-        run(client, state="info")
+        run(client)
     assert "kubectl delete configmap flexnode-rollout -n kube-system" in caught.value.fix
 
 
@@ -198,7 +198,7 @@ def test_the_record_of_a_newer_release_is_not_to_be_deleted(
 ) -> None:
     cluster.objects[PLACE] = {**OBJECTS[-1], "data": {KEY: '{"schema": 99}'}}
     with pytest.raises(RolloutUnknown, match="can't be used") as caught:
-        run(client, state="info")
+        run(client)
     assert caught.value.why.endswith("a newer release of aks.flexnode wrote it")
     assert "--upgrade" in caught.value.fix
     assert "delete" not in caught.value.fix
