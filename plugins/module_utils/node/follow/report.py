@@ -5,12 +5,13 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 
 from ..dataclass import replace
 from ..engine.lease import held, new_operation
 from ..engine.records.state import Store
-from ..errors import StateCorrupt
+from ..errors import LeaseHeld, StateCorrupt
 from ..machine.clock import moment, stamp
 from ..machine.host import Host
 from ..machine.layout import APPLY_SERVICE
@@ -94,7 +95,9 @@ def report(host: Host, store: Store, seen: Watched, watched: Watched, code: str,
     if not is_published(store, code, watched.waiting):
         from ..status.publish import publish
 
-        publish(host, store)
+        # Another run publishes its own status, and may be writing right now: the next poll looks again.
+        with contextlib.suppress(LeaseHeld), held(host, new_operation(), f"{COMMAND} poll", patience=0):
+            publish(host, store)
     return now != before
 
 

@@ -11,12 +11,13 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from ..config.model import NodeConfig
-from ..engine.lease import alone
+from ..engine.lease import alone, held, new_operation
 from ..engine.records.state import Phase, Store
 from ..errors import ConfigMissing, FlexNodeError
 from ..machine.clock import stamp
 from ..machine.command import Stop
 from ..machine.host import Host
+from ..machine.program import COMMAND
 from ..net.proxy import environment, proxies
 from ..status.publish import publish
 from .errors import CommitOlder, CommitRefused, CopyDamaged, SubmodulesRefused
@@ -27,6 +28,8 @@ Say = Callable[[str], None]
 OK, FAILED, REFUSED = "ok", "failed", "refused"
 REFUSALS = (CommitRefused, CommitOlder, SubmodulesRefused)
 SUBMODULES = ".gitmodules"
+OWNER = f"{COMMAND} pull"
+RECORD_SECONDS = 300.0  # that a result waits for another run to end; the unit's own limit is longer
 NOT_RUN = 3  # exit status, as of a configuration that was refused
 
 
@@ -58,16 +61,22 @@ def pull_once(host: Host, store: Store, config: NodeConfig, say: Say) -> int:
             good = {"commit": found["commit"], "time": stamp(host.clock)}
             found |= {"outcome": OK, "message": summary, "lastGood": good}
             say(f"commit {found['commit'][:12]}: {summary}")
-        status = 0 if found["outcome"] == OK else NOT_RUN
-        if is_leaving(store) or not still_pulls(store):
-            return status  # what was removed meanwhile must not come back
-        seconds = round(host.clock.now() - start, 1)
-        now = store.pulled()  # again: meanwhile another run may have installed ansible-pull, or failed to
-        kept = {name: now.get(name) for name in ("lastGood", "install", "newest")}
-        record = {**kept, **found, "time": stamp(host.clock), "seconds": seconds}
-        store.set_pulled({name: value for name, value in record.items() if value is not None})
+        found["seconds"] = round(host.clock.now() - start, 1)
+        # A run that changes the machine removes half-written files of others: nobody writes beside it.
+        with held(host, new_operation(), OWNER, patience=RECORD_SECONDS):
+            keep(host, store, found)
+    return 0 if found["outcome"] == OK else NOT_RUN
+
+
+def keep(host: Host, store: Store, found: Mapping[str, Any]) -> None:
+    """Record how a run went, and publish it."""
+    if is_leaving(store) or not still_pulls(store):
+        return  # what was removed meanwhile must not come back
+    now = store.pulled()  # again: meanwhile another run may have installed ansible-pull, or failed to
+    kept = {name: now.get(name) for name in ("lastGood", "install", "newest")}
+    record = {**kept, **found, "time": stamp(host.clock)}
+    store.set_pulled({name: value for name, value in record.items() if value is not None})
     publish(host, store)
-    return status
 
 
 def is_leaving(store: Store) -> bool:
@@ -111,7 +120,8 @@ def fetch_and_run(
     date = repository.date(commit)
     found["newest"] = {"commit": commit, "ref": ref, "date": date, "repository": access.shown}
     if found["newest"] != newest:  # before it runs: a playbook may reboot the machine
-        store.set_pulled({**store.pulled(), "newest": found["newest"]})
+        with held(host, new_operation(), OWNER):
+            store.set_pulled({**store.pulled(), "newest": found["newest"]})
     run = Run(host, repository, directory, commit, config.pull, environment(config), say, end, stop)
     summary = run.run()
     return f"{summary} (the history was rewritten: {rewritten[:12]} is no ancestor)" if rewritten else summary
