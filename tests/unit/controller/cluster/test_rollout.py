@@ -43,6 +43,7 @@ from ansible_collections.aks.flexnode.plugins.module_utils.node.rollout.decide i
 from ansible_collections.aks.flexnode.plugins.module_utils.node.rollout.errors import RolloutUnknown
 from ansible_collections.aks.flexnode.plugins.module_utils.node.rollout.record import (
     KEY,
+    Rollout,
     Shared,
     read,
     written,
@@ -247,3 +248,13 @@ def test_a_resume_forgives_what_happened_so_far_and_nothing_else() -> None:
     assert (resumed.rollouts["r1"].stopped, actions) == ("", ["resume rollout r1 (kubernetes 1 -> 2)"])
     again = rolled_back(resumed, replace(CHANGE, node="b"), "FLEX-1501", policy, 111, works=True)
     assert again.rollouts["r1"].stopped == "b (FLEX-1501) of ring canary was rolled back"
+
+
+def test_without_a_name_the_newest_rollout_that_is_stopped_is_resumed() -> None:
+    """Another one may have begun later: resuming that one would say ok, and change nothing."""
+    stopped = Rollout("kubernetes 1.34.4 -> 1.34.5", 100.0, stopped="edge-1 was rolled back")
+    shared = Shared(rollouts={"one": stopped, "two": Rollout("maxPods", 200.0)})
+    changed, actions = _changed(shared, "resumed", "", "", ())
+    assert actions == ["resume rollout one (kubernetes 1.34.4 -> 1.34.5)"]
+    assert not changed.rollouts["one"].stopped
+    assert _changed(shared, "stopped", "", "", ())[1] == ["stop rollout two (maxPods)"]
