@@ -301,7 +301,7 @@ def test_ansible_never_reads_an_ansible_cfg_where_the_command_happens_to_be_run(
     """An ansible.cfg can name plugins, which run as root; that of the commit is read, also by galaxy."""
     required = {"collections/requirements.yml": "collections: []\n"}
     node.team.push({"local.yml": "[]", **required, "ansible.cfg": "[galaxy]"})
-    (tmp_path / "ansible.cfg").write_text("[defaults]\nlibrary = /home/mallory\n")
+    (tmp_path / "ansible.cfg").write_text("[defaults]\nlibrary = /srv/mallory\n")
     monkeypatch.chdir(tmp_path)
     assert node.pull() == 0
     place = f"{node.machine.root}/var/lib/aks-flex-node/pull"
