@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -17,6 +18,7 @@ from pathlib import Path
 from ansible_collections.aks.flexnode.plugins.module_utils.node.engine.records.state import Store
 from ansible_collections.aks.flexnode.plugins.module_utils.node.machine.command import Completed
 from ansible_collections.aks.flexnode.plugins.module_utils.node.machine.host import Host
+from ansible_collections.aks.flexnode.plugins.module_utils.node.machine.layout import SYSTEM_PYTHON
 
 SWAPS_HEADER = "Filename\t\t\t\tType\t\tSize\t\tUsed\t\tPriority\n"
 DEBIAN = 'PRETTY_NAME="Debian GNU/Linux 12 (bookworm)"\nID=debian\nVERSION_ID="12"\n'
@@ -81,7 +83,7 @@ class Commands:
         status = self.statuses.get(" ".join(call[:2]), self.statuses.get(call[0], 0))
         if status:
             return Completed(call, status, "", f"{call[0]}: it went wrong\n")
-        answer = getattr(self, f"_{call[0]}", lambda *_: self.answers.get(call, ""))
+        answer = getattr(self, f"_{os.path.basename(call[0])}", lambda *_: self.answers.get(call, ""))
         return Completed(call, 0, answer(*call[1:]), "")
 
     def changing(self) -> list[tuple[str, ...]]:
@@ -108,6 +110,15 @@ class Commands:
             for name in names:
                 self.ends(name)
         return ""
+
+    def _python3(self, *arguments: str) -> str:
+        """compileall: byte code by name only, as nobody runs it here."""
+        if "compileall" in arguments:
+            version = f"cpython-{sys.version_info.major}{sys.version_info.minor}"
+            for source in list((self.root / arguments[-1].lstrip("/")).rglob("*.py")):
+                (source.parent / "__pycache__").mkdir(exist_ok=True)
+                (source.parent / "__pycache__" / f"{source.stem}.{version}.pyc").touch()
+        return self.answers.get((SYSTEM_PYTHON, *arguments), "")
 
     def begins(self, unit: str, exe: str = "") -> None:
         """A unit gets its process: what the link in /usr/local/bin leads to now, or something else."""

@@ -28,14 +28,15 @@ from .system_config import HEADER
 
 def resources(config: NodeConfig, facts: Facts) -> list[Resource]:
     """The command, from the files that run now."""
-    program = Program(AGENT_DIR, sources(), COMMAND)
+    polls = config.continuous_monitoring
+    program = Program(AGENT_DIR, sources(), COMMAND, compiled_for=facts.python if polls else "")
     return [
         Directory(PROGRAM_DIR, 0o755, ours=True),
         program,
         Link(f"{BIN_DIR}/{COMMAND}", f"{program.path}/{COMMAND}"),
         Directory(config.paths.log_dir, created=0o750),
         LogFile(config.log_file),
-        *(monitoring(config) if config.continuous_monitoring else ()),
+        *(monitoring(config) if polls else ()),
     ]
 
 

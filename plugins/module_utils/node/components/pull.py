@@ -18,12 +18,12 @@ from ..config.sections.pull import Pull
 from ..machine.facts import Facts
 from ..machine.layout import (
     ANSIBLE_DIR,
-    ANSIBLE_PYTHON,
     BIN_DIR,
     DEFAULT_PLAYBOOK,
     PULL_CRON,
     PULL_SERVICE,
     PULL_TIMER,
+    SYSTEM_PYTHON,
     UNIT_DIR,
     enabled,
 )
@@ -82,7 +82,7 @@ def venv(config: NodeConfig, facts: Facts) -> list[Resource]:
         Directory(ANSIBLE_DIR, 0o755, ours=True),
         *(Tree(places[artifact.name], artifact) for artifact in artifacts),
         File(f"{ANSIBLE_DIR}/pyvenv.cfg", pyvenv(facts)),
-        Link(f"{ANSIBLE_DIR}/bin/python3", ANSIBLE_PYTHON),
+        Link(f"{ANSIBLE_DIR}/bin/python3", SYSTEM_PYTHON),
         *(File(f"{ANSIBLE_DIR}/bin/{name}", script(module), 0o755) for name, module in COMMANDS.items()),
         File(f"{site_packages}/{COMMAND}.pth", "".join(f"{place}\n" for place in places.values())),
         # What no link points to is pruned.
@@ -92,7 +92,7 @@ def venv(config: NodeConfig, facts: Facts) -> list[Resource]:
 
 def pyvenv(facts: Facts) -> str:
     """What makes a directory a venv."""
-    home = ANSIBLE_PYTHON.rpartition("/")[0]
+    home = SYSTEM_PYTHON.rpartition("/")[0]
     return f"home = {home}\ninclude-system-site-packages = false\nversion = {facts.python}\n"
 
 

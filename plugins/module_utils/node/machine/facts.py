@@ -15,7 +15,7 @@ from ..config.types.values import Arch
 from ..dataclass import dataclass
 from ..errors import UnsupportedPlatform
 from .host import Host
-from .layout import ANSIBLE_PYTHON
+from .layout import SYSTEM_PYTHON
 
 ARCHITECTURES: dict[str, Arch] = {"x86_64": "amd64", "aarch64": "arm64"}
 PLATFORMS = frozenset((("ubuntu", "22.04"), ("ubuntu", "24.04"), ("debian", "12"), ("debian", "13")))
@@ -98,7 +98,7 @@ def hostname(host: Host) -> str:
 
 def system_python(host: Host) -> str:
     """The version of /usr/bin/python3, which runs the command and Ansible; a link names it."""
-    named = re.fullmatch(r"(?:.*/)?python(3\.\d+)", host.stat(ANSIBLE_PYTHON).target)
+    named = re.fullmatch(r"(?:.*/)?python(3\.\d+)", host.stat(SYSTEM_PYTHON).target)
     return named[1] if named else f"{sys.version_info.major}.{sys.version_info.minor}"
 
 

@@ -26,7 +26,7 @@ PULL_SERVICE = "aks-flex-node-pull.service"  # runs the playbooks of the team's 
 PULL_TIMER = "aks-flex-node-pull.timer"
 PULL_CRON = "/etc/cron.d/aks-flex-node-pull"
 ANSIBLE_DIR = f"{PROGRAM_DIR}/ansible"  # a venv with ansible-core, for ansible-pull
-ANSIBLE_PYTHON = "/usr/bin/python3"
+SYSTEM_PYTHON = "/usr/bin/python3"  # runs the command and Ansible
 DEFAULT_PLAYBOOK = f"{ANSIBLE_DIR}/reconcile.yml"  # for a repository without a playbook
 WHEELS_DIR = f"{PROGRAM_DIR}/wheels"  # files that a controller copied, for machines without an index
 

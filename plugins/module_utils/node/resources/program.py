@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import ClassVar
 
 from ..dataclass import dataclass
 from ..machine.host import Host
+from ..machine.layout import SYSTEM_PYTHON
 from .base import Change, Drift, Origin, Vault
 
 
@@ -25,6 +26,9 @@ class Program:
     directory: str
     files: Mapping[str, bytes]
     executable: str
+    # The Python whose byte code is installed, too, such as 3.11; empty: none. What runs every 30 s in a
+    # read-only sandbox can't store byte code, and would compile every time.
+    compiled_for: str = ""
     drift: Drift = Drift.REPAIR
     restarts: tuple[str, ...] = ()
 
@@ -46,7 +50,15 @@ class Program:
     def observe(self, host: Host) -> list[str]:
         """Files that are missing or differ, in content or mode."""
         place = self.path  # computed from all files, so only once
-        return [name for name in self.files if not self._intact(host, f"{place}/{name}", name)]
+        wrong = [name for name in self.files if not self._intact(host, f"{place}/{name}", name)]
+        # Python itself recognises byte code of another source, and does without it.
+        uncompiled = [name for name in self._byte_code() if host.stat(f"{place}/{name}").is_ != "file"]
+        return [*wrong, *uncompiled]
+
+    def _byte_code(self) -> Iterator[str]:
+        """Names of the compiled files."""
+        if self.compiled_for:
+            yield from (byte_code_of(name, self.compiled_for) for name in self.files if name.endswith(".py"))
 
     def _intact(self, host: Host, path: str, name: str) -> bool:
         seen = host.stat(path)
@@ -82,6 +94,8 @@ class Program:
             path = f"{staging}/{name}"
             host.make_directories(os.path.dirname(path))
             host.write(path, content, self._mode(name), durable=False)
+        if self.compiled_for:
+            self._compile(host, staging)
         host.sync_tree(staging)
         host.remove(self.path)  # something that is not a directory
         host.move(staging, self.path)
@@ -91,6 +105,8 @@ class Program:
         """Replace one file after the other, each atomically; what is in the way of one is removed."""
         place = self.path
         for name in self.observe(host):
+            if name not in self.files:
+                continue  # byte code: below, from files that are repaired
             directory = place
             for part in name.split("/")[:-1]:
                 directory = f"{directory}/{part}"
@@ -101,6 +117,31 @@ class Program:
             if host.stat(f"{place}/{name}").is_ == "directory":
                 host.remove_tree(f"{place}/{name}")
             host.write(f"{place}/{name}", self.files[name], self._mode(name))
+        if self.compiled_for:
+            self._compile(host, place)
+            host.sync_tree(place)
+
+    def _compile(self, host: Host, directory: str) -> None:
+        """Compile the files in a directory, by the Python that will run them from where they are installed.
+
+        Byte code is valid as long as its source has the same content: no time in it, so nothing that differs.
+        """
+        mode = ("--invalidation-mode", "checked-hash")
+        host.run(
+            [
+                SYSTEM_PYTHON,
+                "-I",
+                "-m",
+                "compileall",
+                "-q",
+                *mode,
+                "-s",
+                directory,
+                "-p",
+                self.path,
+                directory,
+            ]
+        )
 
     @classmethod
     def mark_now(cls, host: Host, name: str) -> str:
@@ -111,6 +152,12 @@ class Program:
     def restore(cls, host: Host, name: str, origin: Origin, vault: Vault) -> list[str]:
         """Remove it."""
         return host.remove_tree(name)
+
+
+def byte_code_of(name: str, python: str) -> str:
+    """The name that a Python gives to the byte code of a source file."""
+    directory, _, file = name.rpartition("/")
+    return f"{directory}/__pycache__/{file.removesuffix('.py')}.cpython-{python.replace('.', '')}.pyc"
 
 
 def digest_of(files: Mapping[str, bytes]) -> str:

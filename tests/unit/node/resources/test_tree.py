@@ -7,8 +7,11 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterator
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -16,8 +19,14 @@ from hypothesis import strategies as st
 
 from ansible_collections.aks.flexnode.plugins.module_utils.node.catalogue.artifacts import Artifact
 from ansible_collections.aks.flexnode.plugins.module_utils.node.engine.restore_host import restore_host
+from ansible_collections.aks.flexnode.plugins.module_utils.node.machine.command import Completed
+from ansible_collections.aks.flexnode.plugins.module_utils.node.machine.host import Host
 from ansible_collections.aks.flexnode.plugins.module_utils.node.resources.kinds import KINDS
-from ansible_collections.aks.flexnode.plugins.module_utils.node.resources.program import Program, digest_of
+from ansible_collections.aks.flexnode.plugins.module_utils.node.resources.program import (
+    Program,
+    byte_code_of,
+    digest_of,
+)
 from ansible_collections.aks.flexnode.plugins.module_utils.node.resources.tree import (
     Manifest,
     Tree,
@@ -215,6 +224,56 @@ def test_what_is_in_the_way_of_a_program_is_removed(machine: Machine) -> None:
     machine.put(program.path, "a file where the program belongs")
     program.apply(machine.host)
     assert program.observe(machine.host) == []
+
+
+PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
+COMPILED = [byte_code_of(name, PYTHON) for name in ("lib/a.py", "lib/sub/b.py")]
+
+
+def test_byte_code_is_where_python_looks_for_it(tmp_path: Path) -> None:
+    """The poll service can't write below /opt: without byte code it would compile the program every 30 s."""
+    host = Host(str(tmp_path), runner=lambda argv, *_: really_compiled(tmp_path, argv))
+    sources = {"run": b"import lib.a\n", "lib/__init__.py": b"", "lib/a.py": b"print('as installed')\n"}
+    program = Program("/opt/app", sources, "run", compiled_for=PYTHON)
+    program.apply(host)
+    assert program.observe(host) == []
+    assert host.names("/opt/app") == (digest_of(sources),)
+    place = f"{tmp_path}{program.path}"
+    start = f"import sys; sys.path[:0] = [{place!r}]; import lib.a"
+    run = [sys.executable, "-I", "-B", "-v", "-c", start]
+    said = subprocess.run(run, capture_output=True, text=True, check=True)
+    assert (said.stdout, f"matches {place}/lib/a.py" in said.stderr) == ("as installed\n", True)
+    Path(place, "lib/a.py").write_text("print('tampered')\n")
+    said = subprocess.run(run, capture_output=True, text=True, check=True)
+    assert said.stdout == "tampered\n", "byte code of another source is not used"
+
+
+def really_compiled(root: Path, argv: Sequence[str]) -> Completed:
+    """Byte code in a directory below the root, by the Python of these tests."""
+    run = [sys.executable, *argv[1:-1], f"{root}{argv[-1]}"]
+    done = subprocess.run(run, capture_output=True, text=True, check=True)
+    return Completed(tuple(argv), done.returncode, done.stdout, done.stderr)
+
+
+def test_byte_code_is_added_to_a_program_that_has_none(machine: Machine) -> None:
+    """A node that begins to poll; or one whose system got another Python."""
+    Program("/opt/app", FILES, "run").apply(machine.host)
+    program = Program("/opt/app", FILES, "run", compiled_for=PYTHON)
+    assert program.observe(machine.host) == COMPILED
+    program.apply(machine.host)
+    assert program.observe(machine.host) == []
+    assert Program("/opt/app", FILES, "run").observe(machine.host) == [], "more than it needs"
+
+
+def test_a_repaired_file_is_compiled_again(machine: Machine) -> None:
+    program = Program("/opt/app", FILES, "run", compiled_for=PYTHON)
+    program.apply(machine.host)
+    machine.put(f"{program.path}/lib/a.py", "tampered")
+    machine.put(f"{program.path}/{COMPILED[0]}", "of the tampered file")
+    assert program.observe(machine.host) == ["lib/a.py"]
+    program.apply(machine.host)
+    assert program.observe(machine.host) == []
+    assert machine.host.text(f"{program.path}/{COMPILED[0]}") == ""
 
 
 def test_exactly_what_has_its_digest_in_its_path_is_content_addressed() -> None:
