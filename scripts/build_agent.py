@@ -21,7 +21,17 @@ from ansible_collections.aks.flexnode.plugins.module_utils.node.machine.program 
     sources,
 )
 
-START = f"import sys\n\nfrom {PACKAGE}.cli import main\n\nsys.exit(main())\n"
+IMPORTER = ROOT / "plugins/module_utils/zip_importer.py"
+START = f"""import sys
+
+from {IMPORTER.stem} import use_zip_importer
+
+use_zip_importer()
+sys.path_importer_cache.clear()  # this file is in it, with Python's own importer
+from {PACKAGE}.cli import main
+
+sys.exit(main())
+"""
 
 
 def build(directory: Path) -> Path:
@@ -30,6 +40,7 @@ def build(directory: Path) -> Path:
     target = directory / f"{COMMAND}-{VERSION}.pyz"
     files = {name: content for name, content in sources().items() if name != COMMAND}
     files["__main__.py"] = START.encode()
+    files[IMPORTER.name] = IMPORTER.read_bytes()
     with target.open("wb") as file:
         file.write(b"#!/usr/bin/env python3\n")
         with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:

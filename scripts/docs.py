@@ -120,7 +120,7 @@ ONLY_WITH: Mapping[str, str] = {
 # What each item on a machine is for, by its name; a pattern gathers several in one row.
 WHY: Mapping[str, str] = {
     "/opt/aks-flex-node": "all software that this collection unpacks",
-    "/opt/aks-flex-node/agent/*": "the `aks-flex-node` command, compiled where it polls; the name is a digest of its files",
+    "/opt/aks-flex-node/agent/*": "the command, compiled where it polls; the name is a digest of its files",
     "/usr/local/bin/aks-flex-node": "the command in the PATH",
     "/var/log/aks-flex-node": "logs of this collection",
     "/var/log/aks-flex-node/agent.log": "steps of every run that changed something; rotated by the command",

@@ -13,6 +13,8 @@ from importlib import import_module
 from tempfile import TemporaryFile
 from typing import TYPE_CHECKING, Any
 
+from .zip_importer import use_zip_importer
+
 if TYPE_CHECKING:
     from ansible.module_utils.basic import AnsibleModule
 
@@ -34,5 +36,6 @@ def run_node_code(module: AnsibleModule, name: str) -> None:
     with TemporaryFile() as archive:
         archive.write(zlib.decompress(b64decode(code)))
         archive.flush()
+        use_zip_importer()
         sys.path.insert(0, f"/proc/self/fd/{archive.fileno()}")
         import_module(f"{PACKAGE}.on_machine.{name}").run(module)
