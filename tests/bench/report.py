@@ -66,8 +66,8 @@ class Aim:
 
 
 AIMS = {
-    "join_ratio": Aim(3, must=4),
-    "edge_join_ratio": Aim(1.5, must=2),
+    "join_ratio": Aim(3, must=3.5),
+    "edge_join_ratio": Aim(1.5, must=1.5),
     "edge_download_ratio": Aim(2.2, must=3),
     "edge_second_s": Aim(0.5),
     "second_run_s": Aim(5),
