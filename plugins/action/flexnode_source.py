@@ -37,6 +37,9 @@ from ansible_collections.aks.flexnode.plugins.module_utils.controller.inventory.
     find_file,
     read_inventory,
 )
+from ansible_collections.aks.flexnode.plugins.module_utils.controller.inventory.variables import (
+    paths_only_in,
+)
 from ansible_collections.aks.flexnode.plugins.module_utils.controller.inventory.versions import (
     require_versions,
 )
@@ -155,13 +158,16 @@ class ActionModule(PoolModules):
             fix = f"type it: -e {name}=...; for machines of one inventory use the group aks_flexnode"
             yield Finding(("all",), what, fix, severity)
         for name in sorted(WHOLE & set(self._play.extra_vars)):
-            if replaced := [one.host for one in inventory.machines if self._play.replaces(name, one.host)]:
-                what = (
-                    f"-e {name} replaces {name} of the inventory completely: settings that are only in the "
-                    "inventory are ignored in this run"
-                )
-                fix = "To change single settings, edit the inventory"
-                yield Finding(tuple(replaced), what, fix, "warning")
+            ignored: dict[str, list[str]] = {}
+            for one in inventory.machines:
+                if (hidden_value := self._play.replaced(name, one.host)) is not None:
+                    paths = paths_only_in(hidden_value, self._play.extra_vars[name])
+                    ignored.setdefault(", ".join(paths), []).append(one.host)
+            for settings, hosts in ignored.items():
+                what = f"-e {name} replaces {name} of the inventory completely"
+                what += f", so these settings are ignored in this run: {settings}" if settings else ""
+                fix = "To change individual settings, edit the inventory"
+                yield Finding(tuple(hosts), what, fix, "warning")
 
     def _missing_hooks(self, inventory: Inventory) -> Iterator[Finding]:
         """Task files of hooks that do not exist: better known before the first machine is changed."""

@@ -63,7 +63,7 @@ options:
     description:
       - When the bootstrap token expires, as its issuer says. A date as in V(2026-11-15T08:00:00Z), or
         seconds since 1970.
-      - The document does not contain it, and testing the token would use it up.
+      - The document does not contain it, and only the cluster's administrator can read it there.
     type: str
 """
 
@@ -116,7 +116,7 @@ unchecked:
   returned: success
   type: list
   elements: dict
-  sample: [{id: token-expired, why: the document does not contain the token's expiry}]
+  sample: [{id: token-expired, why: "when the token abcdef expires: the configuration does not say"}]
 table:
   description: The same for a person, as lines.
   returned: success

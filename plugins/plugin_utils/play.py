@@ -48,12 +48,12 @@ class PlayVariables(Mapping[str, Mapping[str, Any]]):
         """What was set with -e, or as an extra variable of AWX: for all hosts, above everything else."""
         return dict(self._manager.extra_vars)
 
-    def replaces(self, name: str, host: str) -> bool:
-        """Whether an extra variable hides a value that this host has in the inventory."""
+    def replaced(self, name: str, host: str) -> Any:
+        """The value of this host in the inventory that an extra variable hides; None: there is none."""
         without = copy(self._manager)
         without._extra_vars = {}
         found = without.get_vars(play=self._play, host=self._manager._inventory.get_host(host))
-        return name in found
+        return found.get(name)
 
     def typed(self, limit: object) -> list[object]:
         """Which machines were named on the command line, or as the limit of an AWX job."""

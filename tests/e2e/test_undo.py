@@ -138,8 +138,8 @@ def test_mounted_directories_lose_nothing(bed: Testbed, machines: MachineMaker, 
         "/var/lib/kubelet/pods/left-over/volumes/bound",
         "/opt/cni/bin/bound",
     ):
-        machine.run(["mkdir", "-p", place])
-        machine.run(["mount", "--bind", "/srv/precious", place])
+        # At once: the kubelet removes empty directories of pods that it does not know.
+        machine.run(["sh", "-c", f"mkdir -p {place} && mount --bind /srv/precious {place}"])
     machine.run(["mkdir", "-p", "/var/lib/kubelet/scratch"])
     machine.run(["mount", "-t", "tmpfs", "tmpfs", "/var/lib/kubelet/scratch"])
     write(machine, "/var/lib/kubelet/scratch/data", "in memory only\n")

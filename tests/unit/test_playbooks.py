@@ -689,7 +689,10 @@ def test_a_mistyped_variable_is_warned_about(stage: Stage) -> None:
     assert "did you mean flexnode_config?" in " ".join(stage.output.split())
 
 
-@pytest.mark.parametrize("inventory", [{"flexnode_config": {"node": {"maxPods": 30}}}, {}])
+@pytest.mark.parametrize(
+    "inventory",
+    [{"flexnode_config": {"node": {"maxPods": 30, "labels": {"site": "x"}}, "cni": {"mode": "none"}}}, {}],
+)
 def test_an_extra_variable_that_replaces_a_value_of_the_inventory_is_warned_about(
     stage: Stage, inventory: dict[str, Any]
 ) -> None:
@@ -697,10 +700,11 @@ def test_an_extra_variable_that_replaces_a_value_of_the_inventory_is_warned_abou
     extra = ("-e", json.dumps({"flexnode_config": {"node": {"maxPods": 50}}}))
     stage.play("aks.flexnode.bootstrap", {"a": {}, "b": inventory}, *extra)
     assert stage.status == 0, stage.output
-    warned = "b: -e flexnode_config replaces flexnode_config of the inventory completely" in " ".join(
-        stage.output.split()
-    )
+    output = " ".join(stage.output.split())
+    warned = "b: -e flexnode_config replaces flexnode_config of the inventory completely" in output
     assert warned == bool(inventory), stage.output
+    ignored = "so these settings are ignored in this run: cni, node.labels. To change" in output
+    assert ignored == bool(inventory), stage.output
 
 
 def test_a_cluster_that_can_not_be_read_says_that_nothing_was_changed(stage: Stage) -> None:
@@ -708,7 +712,9 @@ def test_a_cluster_that_can_not_be_read_says_that_nothing_was_changed(stage: Sta
     stage.play("aks.flexnode.bootstrap", hosts("a", source="cluster"))
     assert stage.status != 0
     assert "FLEX-1703: not found. Nothing was changed" in stage.output
-    assert "Check the inventory, get configurations and create tokens]" in stage.output
+    assert (
+        "Check the inventory, get configurations, and create bootstrap tokens where needed]" in stage.output
+    )
 
 
 @pytest.mark.parametrize("playbook", ["config_put", "config_tokens"])

@@ -113,10 +113,10 @@ def test_five_machines_in_batches_of_two_and_one_is_bad(fleet: Fleet) -> None:
         "b": ["b", "updated (maxPods)", "1.34.5", "containerd 2.3.4"],
         "c": ["c", "updated (maxPods)", "1.34.5", "containerd 2.3.4"],
         "d": ["d", "ROLLED BACK FLEX-1501", "1.34.4", "containerd 2.3.4"],
-        "e": ["e", "not reached", "1.34.4", "containerd 2.3.4"],
+        "e": ["e", "not attempted", "1.34.4", "containerd 2.3.4"],
     }
     assert fleet.stage.status != 0
-    assert "1 not reached" in output
+    assert "1 machine was not attempted" in output
     assert re.search(r"fatal: \[d\].*FLEX-1501: kubelet does not run", fleet.stage.output)
 
 
@@ -127,7 +127,7 @@ def test_a_bad_machine_of_the_first_batch_keeps_its_neighbour_and_no_other(fleet
     assert [cells[1] for cells in fleet.table.values()][1:] == [
         "ROLLED BACK FLEX-1501",
         "unchanged",
-        *["not reached"] * 3,
+        *["not attempted"] * 3,
     ]
     assert fleet.stage.status != 0
 
@@ -137,7 +137,7 @@ def test_a_whole_batch_that_fails_is_in_the_table_too(fleet: Fleet) -> None:
     fleet.update(serial=2)
     assert fleet.updated == ["a", "b"]
     assert fleet.table["b"][1] == "ROLLED BACK FLEX-1501"
-    assert fleet.table["e"][1] == "not reached"
+    assert fleet.table["e"][1] == "not attempted"
     assert fleet.stage.status != 0
 
 
@@ -145,7 +145,7 @@ def test_some_may_fail(fleet: Fleet) -> None:
     fleet.answer("flexnode_reconcile", done(), a=BAD)
     fleet.update("-e", "flexnode_max_fail_percentage=50", serial=2)
     assert fleet.updated == ["a", "b", "c", "d", "e"]
-    assert "not reached" not in fleet.stage.output
+    assert "not attempted" not in fleet.stage.output
     assert fleet.stage.status != 0, "one machine failed all the same"
 
 
@@ -177,7 +177,7 @@ def test_a_machine_that_does_not_answer_counts_as_failed(fleet: Fleet) -> None:
     fleet.update(serial=2)
     assert fleet.updated == ["b"], fleet.stage.output
     assert fleet.table["a"][1] == "failed"
-    assert fleet.table["c"][1] == "not reached"
+    assert fleet.table["c"][1] == "not attempted"
     assert fleet.stage.status != 0
 
 
@@ -200,7 +200,7 @@ def test_azure_that_refuses_fails_the_batch_and_stops_the_next(stage: Stage) -> 
     stage.answer(flexnode_config={"failed": True, "msg": "FLEX-1702: not allowed"})
     fleet.update(serial=2)
     assert fleet.updated == []
-    assert [cells[1] for cells in fleet.table.values()][1:] == ["failed FLEX-1702"] * 2 + ["not reached"]
+    assert [cells[1] for cells in fleet.table.values()][1:] == ["failed FLEX-1702"] * 2 + ["not attempted"]
     assert stage.status != 0
 
 
@@ -233,11 +233,11 @@ def test_hooks_run_around_each_update(fleet: Fleet) -> None:
     titles = [
         title
         for title in re.findall(r"^TASK \[(.*?)\]", fleet.stage.output, re.MULTILINE)
-        if re.search("Task of|Join the cluster", title)
+        if re.search("Task of|Apply the configuration", title)
     ]
     assert [re.sub("^.* : ", "", title) for title in titles[:3]] == [
         "Task of before.yml",
-        "Join the cluster, or apply what changed",
+        "Apply the configuration and wait for the Node to be Ready",
         "Task of after.yml",
     ]
 

@@ -20,6 +20,7 @@ def an_answer(name: str, reason: str = "NodeJoined", message: str = "", **change
         "vpn": {"status": "NotConfigured"},
         "node": {
             "name": name,
+            "cluster": "plant",
             "status": "Ready",
             "ready": True,
             "joined": True,

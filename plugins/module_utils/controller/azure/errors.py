@@ -16,9 +16,10 @@ from ...node.errors import FlexNodeError
 class SignInFailed(FlexNodeError):
     code, title = "FLEX-1701", "The sign-in to Azure fails"
     remedy = (
-        "export AZURE_TENANT, AZURE_CLIENT_ID and AZURE_SECRET (or set tenant, client_id and secret); or "
-        "write a profile to ~/.azure/credentials; or run `az login`; or set auth_source: msi where there "
-        "is a managed identity"
+        "on the Ansible controller, export AZURE_TENANT, AZURE_CLIENT_ID and AZURE_SECRET (in a task: "
+        "tenant, client_id and secret); or write a profile to ~/.azure/credentials; or install the Azure CLI "
+        "and run `az login`; or, if the controller has a managed identity, export "
+        "ANSIBLE_AZURE_AUTH_SOURCE=msi (in a task: auth_source: msi)"
     )
 
 

@@ -96,7 +96,9 @@ class Login:
         settings, why = self.settings, _first_line(error)
         if isinstance(error, CredentialUnavailableError):
             why = "; ".join(part for part in (why, settings.unused) if part)
-            return SignInFailed("there is no way to sign in", where=settings.method, why=why)
+            return SignInFailed(
+                "the controller has no login to Azure", where=f"tried: {settings.method}", why=why
+            )
         if isinstance(error.__cause__, AzureError):  # azure-identity calls a lost connection a refusal too
             return AzureUnavailable("the sign-in gets no answer", where=settings.endpoints.authority, why=why)
         who = f"application {settings.client_id}" if settings.client_id else settings.method

@@ -43,6 +43,6 @@ class MachinesNotNamed(Stopped, FlexNodeError):
             f"{counted(len(hosts), 'machine')}{'' if of_configs else ' from the cluster'}: {some}",
             # HOST, not the name of a machine: that would be pasted and run.
             fix=f"ansible-playbook -i INVENTORY aks.flexnode.{playbook} --limit HOST "
-            "(several: --limit HOST1,HOST2; in AWX: the limit of the job), "
+            "(several: --limit HOST1,HOST2; in AWX: the Limit of the job template), "
             "or with -e flexnode_hosts=HOST,GROUP instead of --limit",
         )

@@ -18,6 +18,7 @@ EXPIRES_SOON = 0.1  # of its lifetime: a kubelet renews its certificate long bef
 COLUMNS = (
     ("HOST", "host"),
     ("NODE", "node"),
+    ("CLUSTER", "cluster"),
     ("STATUS", "status"),
     ("KUBELET", "kubelet"),
     ("RUNTIME", "runtime"),
@@ -42,6 +43,7 @@ def row_of(host: str, answer: Mapping[str, Any], now: float) -> Row:
     return {
         "host": host,
         "node": node.get("name") or NOTHING,
+        "cluster": node.get("cluster") or NOTHING,  # a machine may run an older release
         "state": "right" if words["right"] == "yes" else "wrong",
         "status": words["status"],
         "phase": status["phase"],
@@ -70,6 +72,7 @@ def _silent(host: str, reason: str, why: Any) -> Row:
     """A machine that did not answer: nothing is known, and that is the row."""
     unknown = (
         "node",
+        "cluster",
         "phase",
         "kubelet",
         "runtime",

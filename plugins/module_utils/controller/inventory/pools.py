@@ -22,7 +22,7 @@ from .machines import Document, Machine
 from .table import table
 from .versions import UNKNOWN
 
-COLUMNS = (("SEVERITY", "severity"), ("HOSTS", "hosts"), ("FOUND", "what"), ("FIX", "fix"))
+COLUMNS = (("SEVERITY", "severity"), ("HOSTS", "hosts"), ("PROBLEM", "what"), ("FIX", "fix"))
 # A token is valid for an hour; what is older than this may expire during a join.
 FRESH_SECONDS = 45 * 60
 # In each subscription; the second one only where the region has an older release of AKS.

@@ -17,7 +17,7 @@ from .machines import Document, Machine, machine_of
 from .table import table
 from .variables import PREFIX
 
-COLUMNS = (("SEVERITY", "severity"), ("HOSTS", "hosts"), ("FOUND", "what"), ("FIX", "fix"))
+COLUMNS = (("SEVERITY", "severity"), ("HOSTS", "hosts"), ("PROBLEM", "what"), ("FIX", "fix"))
 Hostvars = Mapping[str, Mapping[str, Any]]
 
 

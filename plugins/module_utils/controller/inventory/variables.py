@@ -74,6 +74,20 @@ def nearest(name: str, known: Mapping[str, Any] | tuple[str, ...]) -> str:
     return next(iter(difflib.get_close_matches(name, list(known), n=1, cutoff=0.6)), "")
 
 
+def paths_only_in(one: Any, other: Any, path: str = "") -> list[str]:
+    """The settings of a document that another one does not have; of both the paths, never a value."""
+    if not isinstance(one, Mapping) or not isinstance(other, Mapping):
+        return []
+    found = []
+    for name, value in one.items():
+        here = f"{path}{name}"
+        if name not in other:
+            found.append(here)
+        else:
+            found += paths_only_in(value, other[name], f"{here}.")
+    return sorted(found)
+
+
 def unknown_variables(names: Iterator[str] | Mapping[str, Any]) -> dict[str, str]:
     """The variables with our prefix that nothing reads, each with the nearest known name."""
     mistyped = {name for name in names if name.startswith(PREFIX) and name not in VARIABLES}

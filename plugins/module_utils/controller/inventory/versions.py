@@ -6,20 +6,20 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from typing import Any
 
 from ...node.catalogue.artifacts import KUBERNETES, artifacts_of, skew
 from ...node.config.document import merge
 from ...node.config.parse import parse
 from ...node.config.types.values import Arch, Version
-from ...node.errors import ConfigInvalid, FlexNodeError, NotInCatalogue
+from ...node.errors import ConfigInvalid, FlexNodeError, NotInCatalogue, counted
 from .checks import Finding
 from .errors import NOTHING_CHANGED
 from .machines import Machine
 from .table import table
 
-COLUMNS = (("HOSTS", "hosts"), ("FOUND", "what"), ("FIX", "fix"))
+COLUMNS = (("HOSTS", "hosts"), ("PROBLEM", "what"), ("FIX", "fix"))
 ARCHES: tuple[Arch, ...] = ("amd64", "arm64")
 # What decides about the files that are downloaded: machines that are the same in this are checked once.
 SECTIONS = ("kubernetes", "containerd", "runc", "npd", "mirror")
@@ -35,9 +35,10 @@ def require_versions(machines: Iterable[Machine], clusters: Iterable[Mapping[str
     to the API server. clusters: what is known of the clusters of these machines.
     """
     known = {str(one["id"]).lower(): str(one.get("kubernetes_version") or "") for one in clusters}
+    all_machines = list(machines)
     by_software: dict[str, list[FlexNodeError]] = {}
     found: dict[str, tuple[FlexNodeError, list[str]]] = {}
-    for machine in machines:
+    for machine in all_machines:
         software, cluster = software_of(machine.document), known.get(machine.cluster_id.lower(), "")
         key = json.dumps([software, cluster], sort_keys=True, default=str)
         if key not in by_software:
@@ -51,12 +52,28 @@ def require_versions(machines: Iterable[Machine], clusters: Iterable[Mapping[str
         Finding(tuple(hosts), f"{error.code}: {error.what}: {error.why}", error.fix).as_dict()
         for error, hosts in found.values()
     ]
-    count = len({host for _error, hosts in found.values() for host in hosts})
+    refusing = {host for _error, hosts in found.values() for host in hosts}
+    rows += [finding.as_dict() for finding in other_problems(all_machines, refusing)]
+    count = len(refusing)
     raise type(errors[0])(
-        f"{count} machine{'' if count == 1 else 's'} would refuse the versions of the configuration",
+        f"{counted(count, 'machine')} can't install the configured versions",
         why="\n  " + "\n  ".join(table(rows, COLUMNS)),
-        fix=f"correct the versions, then run this again. {NOTHING_CHANGED}",
+        fix=f"correct this in the inventory, then run this again. {NOTHING_CHANGED}",
     )
+
+
+def other_problems(machines: Iterable[Machine], hosts: Container[str]) -> Iterator[Finding]:
+    """What else is wrong in the documents of these hosts: a user wants to know everything at once."""
+    by_problem: dict[str, list[str]] = {}
+    for machine in machines:
+        if machine.host in hosts:
+            try:
+                parse(machine.document, purpose="prepare")
+            except ConfigInvalid as invalid:
+                for problem in invalid.problems:
+                    by_problem.setdefault(str(problem), []).append(machine.host)
+    for sentence, found in by_problem.items():
+        yield Finding(tuple(found), sentence, "correct this setting")
 
 
 def software_of(document: Mapping[str, Any]) -> dict[str, Any]:

@@ -92,7 +92,7 @@ class Catalogue:
             raise NotInCatalogue(
                 f"{name} {version} for {arch} is not in the catalogue",
                 where=url,
-                why=f"nearest known: {', '.join(self.nearest(name, version)) or 'none'}",
+                why=f"the nearest versions there: {', '.join(self.nearest(name, version)) or 'none'}",
             )
         return Artifact(name, version, arch, url, digest, _kind(url))
 
@@ -129,7 +129,7 @@ def artifacts_of(config: NodeConfig, arch: Arch) -> dict[str, Artifact]:
             missing.append(error)
     if missing:
         raise NotInCatalogue(
-            "; ".join(error.what for error in missing),
+            "; ".join(dict.fromkeys(error.what for error in missing)),
             where=missing[0].where,
             why="; ".join(dict.fromkeys(error.why for error in missing)),
         )
@@ -162,7 +162,16 @@ def _kubernetes(config: NodeConfig, catalogue: Catalogue, arch: Arch) -> dict[st
             )
         except NotInCatalogue as error:
             found[name] = error
-    return found
+    return found if any(isinstance(item, Artifact) for item in found.values()) else _as_one(found, version)
+
+
+def _as_one(
+    missing: Mapping[str, Artifact | NotInCatalogue], version: str
+) -> dict[str, Artifact | NotInCatalogue]:
+    """Return one sentence for files of one version that are all unknown."""
+    first = next(item for item in missing.values() if isinstance(item, NotInCatalogue))
+    what = first.what.replace(f"{KUBERNETES[0]} {version}", f"Kubernetes {version} ({', '.join(KUBERNETES)})")
+    return dict.fromkeys(missing, NotInCatalogue(what, where=first.where, why=first.why))
 
 
 def fill(template: str, version: str, arch: Arch) -> str:

@@ -35,7 +35,9 @@ def status(options: argparse.Namespace, host: Host) -> int:
     else:
         node, config, words = found["node"], found["config"], in_words(found)
         show(f"phase    {found['phase']}")
-        show(f"node     {words['status']}  {node.get('name', '')}  {node.get('kubeletVersion', '')}".rstrip())
+        kubelet, cluster = (node.get(name) for name in ("kubeletVersion", "cluster"))
+        parts = (node.get("name"), kubelet and f"kubelet {kubelet}", cluster and f"cluster {cluster}")
+        show("  ".join([f"node     {words['status']}", *filter(None, parts)]))
         if config["version"]:  # a document of the inventory or of a file has none
             show(f"config   version {config['version']}, applied {config['appliedVersion'] or 'not yet'}")
         show(f"polling  {monitoring_line(found['monitoring'])}")
@@ -56,7 +58,7 @@ def status(options: argparse.Namespace, host: Host) -> int:
 def monitoring_line(monitoring: dict[str, Any]) -> str:
     """How the configuration is polled, in one line."""
     if monitoring["status"] == "NotConfigured":
-        return "off (only bootstrap or join changes the configuration)"
+        return "off (the configuration changes only by bootstrap, update or aks-flex-node join)"
     if monitoring["ok"]:
         pool = f"pool {monitoring['pool']}, machine " if monitoring.get("pool") else ""
         what = f"{pool}{monitoring['resource'].rpartition('/')[2]}" if pool else monitoring["url"]

@@ -44,7 +44,6 @@ def unit_failed(host: Host, unit: str, since: float) -> UnitFailed:
     own = [line for line in log if not _is_of_systemd(line, unit)] or log
     return UnitFailed(
         f"{unit} does not run",
-        where=unit,
         why=(own or ["its log has no error"])[-1][-400:],
         fix=f"read `journalctl -u {unit} -n 50`, fix the cause, then run this again",
     )

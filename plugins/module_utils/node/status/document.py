@@ -135,6 +135,7 @@ def _look_around(host: Host, store: Store, config: NodeConfig, observed: Observe
             "services": seen["services"],
         }
     if status["node"]["joined"] and is_node(status):
+        status["node"]["cluster"] = config.cluster_id.name
         states = unit_states(host, (CONTAINERD, KUBELET))
         status["node"]["units"] = {unit: states[unit]["ActiveState"] in RUNNING for unit in states}
 

@@ -25,7 +25,8 @@ INTERRUPTED = (
 # A phase is the machine's own; its reason is read beside the status of its Node, so it uses that word.
 REASONS = {Phase.NOT_STARTED.value: "NotJoined"}
 NOT_JOINED = (
-    "this machine has not joined a cluster (it is new, or unbootstrap removed it). To join it, run bootstrap"
+    "this machine is not joined to a cluster (it is new, or unbootstrap removed it). "
+    "To join it, run bootstrap"
 )
 # What is said about a phase in which nothing is wrong, if there is something to say.
 PHASES = {

@@ -38,4 +38,4 @@ def in_words(status: Mapping[str, Any]) -> dict[str, str]:
 
 def followed(monitoring: Mapping[str, Any]) -> str:
     """Whether the configuration is polled, and whether that works."""
-    return NOTHING if monitoring["status"] == "NotConfigured" else str(monitoring["status"])
+    return "off" if monitoring["status"] == "NotConfigured" else str(monitoring["status"])

@@ -131,7 +131,7 @@ def test_all_findings_are_shown_in_one_table() -> None:
     with pytest.raises(InventoryInvalid) as caught:
         inventory.require()
     text = str(caught.value)
-    assert text.startswith("FLEX-1106: 3 problems in the inventory variables:\n  SEVERITY  HOSTS  FOUND")
+    assert text.startswith("FLEX-1106: 3 problems in the inventory variables:\n  SEVERITY  HOSTS  PROBLEM")
     accepted = "inline, url, rp, cluster, blob, machines"
     assert f"'clutser' is not one of {accepted}  use flexnode_config_source: cluster" in text
     assert "flexnode_config: a mapping is expected, not a text" in text

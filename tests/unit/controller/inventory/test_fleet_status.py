@@ -27,6 +27,7 @@ def test_a_node_that_is_right() -> None:
         [
             "host-1",
             "edge-1",
+            "plant",
             "Ready",
             "1.34.4",
             "containerd",

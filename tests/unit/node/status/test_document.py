@@ -33,13 +33,13 @@ def test_the_status_of_a_machine_that_is_no_node(debian: Machine) -> None:
     assert (status["phase"], status["reason"], status["node"]["ready"]) == ("NotStarted", "NotJoined", False)
     assert status["node"]["status"] == "NotConfigured"  # for programs; people read:
     joins = "To join it, run bootstrap"
-    new = "this machine has not joined a cluster (it is new, or unbootstrap removed it)"
+    new = "this machine is not joined to a cluster (it is new, or unbootstrap removed it)"
     assert status["message"] == f"{new}. {joins}"
     assert in_words(status) == {
         "status": "NotJoined",
         "drift": "-",
         "config": "-",
-        "follows": "-",
+        "follows": "off",
         "pull": "-",
         "reason": "NotJoined",
         "right": "no",
@@ -57,11 +57,12 @@ def test_the_status_of_a_good_node(site: Site) -> None:
         "status": "Ready",
         "drift": "none",
         "config": "17 (applied)",
-        "follows": "-",
+        "follows": "off",
         "pull": "-",
         "reason": "NodeJoined",
         "right": "yes",
     }
+    assert status["node"]["cluster"] == "plant"
     assert status["node"]["units"] == {"containerd.service": True, "kubelet.service": True}
     assert status["node"]["certificate"]["issued"] < status["node"]["certificate"]["expires"]
     assert status["versions"]["kubernetes"] == "1.34.4"

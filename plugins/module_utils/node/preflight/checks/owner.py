@@ -137,6 +137,9 @@ def node_name(now: Situation) -> Iterator[Outcome]:
         )
 
 
+EXPIRY = "{.data.expiration}"  # of the Secret of a bootstrap token
+
+
 def token(now: Situation) -> Iterator[Outcome]:
     """The bootstrap token, as far as it can be checked without using it."""
     token = now.config.azure.bootstrap_token
@@ -151,9 +154,11 @@ def token(now: Situation) -> Iterator[Outcome]:
         )
     if now.token_expires is None:
         if not token.token.redacted:
+            look = f"kubectl -n kube-system get secret bootstrap-token-{token.id} -o jsonpath='{EXPIRY}'"
             yield Unchecked(
                 "token-expired",
-                "the document does not contain the token's expiry, and testing the token would use it up",
+                f"when the bootstrap token {token.id} expires: the configuration does not say. "
+                f"Run `{look} | base64 -d`",
             )
     elif now.token_expires <= now.now + SOON:
         moment = datetime.fromtimestamp(now.token_expires, timezone.utc).isoformat(timespec="seconds")
