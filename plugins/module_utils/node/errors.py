@@ -125,10 +125,9 @@ class ConfigInvalid(FlexNodeError):
     code, title = "FLEX-1101", "The configuration is not valid"
     # True: a document is checked before anything is changed.
     remedy = (
-        "correct it in flexnode_config or flexnode_host_config of the inventory, or in the file or at the "
-        "URL that the configuration comes from, then run this again. A variable that was passed with -e "
-        "replaces that of the inventory as a whole. All settings: docs/configuration.md of the collection. "
-        "Nothing was changed on the machine"
+        "correct it in flexnode_config or flexnode_host_config of the inventory (-e replaces such a variable "
+        "as a whole), or in the file or at the URL that the configuration comes from. All settings: "
+        "docs/configuration.md of the collection. Nothing was changed on the machine"
     )
 
     def __init__(self, problems: Iterable[Problem], *, where: str = "", fix: str = "") -> None:
@@ -194,10 +193,7 @@ class DigestMismatch(FlexNodeError):
 
 class NotInCatalogue(FlexNodeError):
     code, title = "FLEX-1204", "A version is not in the catalogue"
-    remedy = (
-        "choose a version of the catalogue; or set `sha256` in the same section as `version` (docs/"
-        "configuration.md of the collection); or install a newer release of aks.flexnode"
-    )
+    remedy = "choose a version of the catalogue, or set `sha256` beside `version`, or upgrade aks.flexnode"
 
 
 class ArchiveUnsafe(FlexNodeError):

@@ -182,7 +182,7 @@ def test_a_managed_identity_signs_in(monkeypatch: pytest.MonkeyPatch, client_id:
 
 def test_without_the_azure_cli(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(SignInFailed, match="no way to sign in"):
+    with pytest.raises(SignInFailed, match="the controller has no login to Azure"):
         sign_in(settings_of({}, {})).token("https://management.azure.com/.default")
 
 
