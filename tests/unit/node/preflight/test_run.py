@@ -237,9 +237,9 @@ def test_what_is_wrong_with_the_document_is_found_together_with_the_rest(site: S
 
 
 def test_what_this_version_cannot_do(site: Site) -> None:
-    report = site.preflight({"npd": {"version": "0.8.20", "sha256": "ab" * 32}}, stage="host")
+    report = site.preflight({"hooks": {"before": ["/srv/before.yml"]}}, stage="host")
     assert found(report) == ["not-available"]
-    assert "npd.version" in report.findings[0].found
+    assert "hooks.before" in report.findings[0].found
 
 
 def test_secrets_that_are_only_marked(site: Site) -> None:
