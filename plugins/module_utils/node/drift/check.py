@@ -28,6 +28,7 @@ from ..engine.records.state import Store
 from ..errors import FlexNodeError, NotInCatalogue
 from ..machine.facts import gather
 from ..machine.host import Host
+from ..machine.layout import NPD
 from ..machine.running import confirm, main_process
 from ..node_object.labels import label_key
 from ..node_object.problems import leftover_conditions
@@ -106,7 +107,7 @@ def look(host: Host, store: Store, document: Mapping[str, Any], now: float) -> S
         *_of_steps(plan, None if unknown else store.pulled().get("install"), pulls),
         *unknown,
         *certificates(host, client, cluster_ca(config), now),
-        *drop_ins(host, SERVICES, ours),
+        *drop_ins(host, (*SERVICES, NPD) if config.npd.version else SERVICES, ours),
     )
     try:
         at_server = node.read_once() if node.has_credential else None

@@ -36,7 +36,7 @@ class ProblemsReported:
     """All conditions were reported by the process that runs now, and it has run for at least five seconds."""
 
     node: ThisNode
-    seconds: float = 90  # a Node that was deleted and registered again gets its report within a minute
+    seconds: float = 120
 
     @property
     def condition(self) -> str:

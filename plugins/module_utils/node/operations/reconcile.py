@@ -284,7 +284,7 @@ def apply(
         ready = NodeReady(node, node.config.upgrade.gate_seconds, work.units)
         gates = [UnitsActive(work.units), ready]
         if node.config.npd.version:
-            gates.append(ProblemsReported(node))
+            gates.append(ProblemsReported(node, node.config.upgrade.gate_seconds))
         if plan.touches(PODS_NEED):
             around = replace(around, starting=also_noting(around.starting, ready.changed, host))
     if plan.changed:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from ansible_collections.aks.flexnode.plugins.module_utils.node.drift.check import check_drift
-from ansible_collections.aks.flexnode.plugins.module_utils.node.drift.record import REPAIR, RESTART
+from ansible_collections.aks.flexnode.plugins.module_utils.node.drift.record import REPAIR, REPORT, RESTART
 from ansible_collections.aks.flexnode.plugins.module_utils.node.errors import UnitFailed
 from ansible_collections.aks.flexnode.plugins.module_utils.node.machine.host import ABSENT
 from ansible_collections.aks.flexnode.plugins.module_utils.node.node_object.problems import (
@@ -21,7 +21,6 @@ from ansible_collections.aks.flexnode.plugins.module_utils.node.operations.updat
 from ansible_collections.aks.flexnode.plugins.module_utils.node.rollout.software import rollout_of, software
 from ansible_collections.aks.flexnode.plugins.module_utils.node.status.document import status_of
 from tests.unit.node.components.npd.test_detector import configured
-from tests.unit.node.config.test_fields import SHA
 from tests.unit.node.servers import Pki
 from tests.unit.node.sites import CONTAINERD, KUBELET, NPD, PROBLEMS, Site, also
 
@@ -75,7 +74,7 @@ def test_another_version_restarts_only_it_and_an_older_one_may_be_named(site: Si
     for unit in (KUBELET, CONTAINERD):
         assert site.machine.commands.started[unit] == started[unit]
     assert site.machine.commands.started[NPD] > started[NPD]
-    site.join(ON)
+    assert site.join(ON).summary == "updated (catalogue, npd 1.34.0 -> 1.36.0)"
     assert site.machine.host.stat(PROGRAM).target == target
 
 
@@ -160,11 +159,13 @@ def test_a_stopped_or_edited_one_is_drift(site: Site) -> None:
     site.join(ON)
     site.machine.commands(["systemctl", "stop", NPD], None, 1)
     site.machine.put("/etc/node-problem-detector/kernel.json", "{}")
+    site.machine.put(f"{UNIT_FILE}.d/99-site.conf", "[Service]\nNice=5\n")
     drift = check_drift(site.machine.host, site.machine.store, site.machine.clock.now())
     found = {item.item: item.class_ for item in drift.record.items}
     assert found == {
         "file:/etc/node-problem-detector/kernel.json": RESTART,
         f"unit:{NPD}": RESTART,
+        f"drop-in:{UNIT_FILE}.d/99-site.conf": REPORT,
     }
 
 
@@ -195,7 +196,7 @@ def test_one_of_another_owner_is_back_after_uninstalling(site: Site) -> None:
 
 def test_it_is_no_rollout(site: Site) -> None:
     """It restarts nothing that pods need: nodes do not wait for each other."""
-    without, with_it = configured(), configured({"npd": {"version": "1.36.0", "sha256": SHA}})
+    without, with_it = configured(), configured({"npd": {"version": "1.36.0", "sha256": "ab" * 32}})
     assert software(without) == software(with_it)
     assert rollout_of(without, with_it) == rollout_of(without, without)
     site.join(ON)
