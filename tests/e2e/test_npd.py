@@ -183,24 +183,19 @@ def test_a_read_only_file_system_and_a_writable_one_again(node: Watched) -> None
 
 def test_the_reason_of_this_collection_is_a_condition_and_an_event(node: Watched) -> None:
     bed, name = node.bed, node.name
-    document = json.loads(node.sh("cat /var/lib/aks-flex-node/current-config.json"))
-    document["kubernetes"]["version"] = versions.KUBERNETES_OLD_PATCH
-    node.machine.run(["sh", "-c", "umask 077 && cat > /root/older.json"], input=json.dumps(document))
-    done = node.machine.run(["aks-flex-node", "update", "--config", "/root/older.json"], check=False)
-    refused = re.search(r"FLEX-\d{4}", done.stdout + done.stderr)
-    assert done.returncode != 0
-    assert refused
-    try:
-        found = fleet.eventually("a condition", lambda: is_true(bed, name, "FlexNodeProblem"), OWN_SECONDS)
-        assert found["message"].startswith(f"{refused[0]}: "), found
-        fleet.eventually(
-            "an event",
-            lambda: any(refused[0] in one for one in events(bed, name, "FlexNodeNotAsConfigured")),
-            SECONDS,
-        )
-    finally:
-        node.sh("rm /root/older.json")
-        fleet.succeeded(node.group.play("bootstrap", node.group.document))
+    overrides = {"evictionHard": {"memory.available": "nonsense"}}  # the kubelet exits: it is rolled back
+    code, message = updating.failure(
+        node.update(changed(node.group.document, kubelet={"configOverrides": overrides})), name
+    )
+    assert "rolled back" in message, message
+    found = fleet.eventually("a condition", lambda: is_true(bed, name, "FlexNodeProblem"), OWN_SECONDS)
+    assert found["message"].startswith(f"{code}: "), found
+    fleet.eventually(
+        "an event",
+        lambda: any(code in one for one in events(bed, name, "FlexNodeNotAsConfigured")),
+        SECONDS,
+    )
+    fleet.succeeded(node.update(node.group.document))
     fleet.eventually("no problem", lambda: not is_true(bed, name, "FlexNodeProblem"), OWN_SECONDS)
 
 

@@ -324,6 +324,13 @@ def test_a_network_that_never_answers_ends_in_time(site: Site) -> None:
     assert found(report) == ["api-tls", "artifact-unreachable", "registry-unreachable"]
 
 
+def test_node_problem_detector_is_asked_for_where_it_is_wanted(site: Site) -> None:
+    wanted = {"version": "1.36.0", "sha256": "ab" * 32, "url": "https://127.0.0.1:1/npd-{version}.tgz"}
+    report = site.preflight({"npd": wanted}, stage="connectivity")
+    assert found(report) == ["artifact-unreachable"]
+    assert report.findings[0].found == "npd: https://127.0.0.1:1: Connection refused"
+
+
 def test_a_ca_that_is_none(site: Site) -> None:
     report = site.preflight({"mirror": {"caCert": PEM}})
     assert "artifact-unreachable" in found(report)
