@@ -53,6 +53,9 @@ from ansible_collections.aks.flexnode.plugins.module_utils.node.errors import ( 
 )
 from ansible_collections.aks.flexnode.plugins.module_utils.node.identity import errors as identity_errors  # noqa: E402
 from ansible_collections.aks.flexnode.plugins.module_utils.node.machine.facts import Facts  # noqa: E402
+from ansible_collections.aks.flexnode.plugins.module_utils.node.node_object import (  # noqa: E402
+    problems as node_problems,
+)
 from ansible_collections.aks.flexnode.plugins.module_utils.node.operations import update as new_program  # noqa: E402
 from ansible_collections.aks.flexnode.plugins.module_utils.node.procedures.arc import errors as arc_errors  # noqa: E402
 from ansible_collections.aks.flexnode.plugins.module_utils.node.pull import errors as pull_errors  # noqa: E402
@@ -97,6 +100,7 @@ ERROR_MODULES = (
     source_errors,
     rollout_errors,
     new_program,
+    node_problems,
     package,
     pull_errors,
 )
@@ -187,10 +191,19 @@ WHY: Mapping[str, str] = {
     "/etc/systemd/system/kubelet.service.d/10-containerd.conf": "starts after containerd",
     "/etc/systemd/system/kubelet.service.d/10-kubeadm.conf": "where the kubelet's credentials are",
     "/etc/systemd/system/kubelet.service": "the unit of the kubelet",
+    "/usr/local/bin/node-problem-detector": "the node-problem-detector in use; `npd.version` only",
+    "/etc/node-problem-detector": "what it watches; `npd.version` only, like the files in it",
+    "/etc/node-problem-detector/kubeconfig": "names the kubelet's credential; holds none itself",
+    "/etc/node-problem-detector/kernel.json": "messages of the kernel",
+    "/etc/node-problem-detector/filesystems.*": "file systems that became read-only",
+    "/etc/node-problem-detector/restarts.*": "restarts of kubelet and containerd",
+    "/etc/node-problem-detector/flexnode.json": "the status of this collection",
+    "/etc/systemd/system/node-problem-detector.service": "its unit; `npd.version` only",
     "/etc/systemd/system/multi-user.target.wants/*": "enabled at boot",
     "/etc/systemd/system/timers.target.wants/*": "enabled at boot; `continuousMonitoring` and `pull` only",
     "containerd.service": "runs",
     "kubelet.service": "runs",
+    "node-problem-detector.service": "runs; `npd.version` only",
     "aks-flex-node-poll.timer": "runs; `continuousMonitoring` only",
     "git": "a package of the distribution, installed where it is missing; `pull` only, like all that follows",
     "gpg": "the same, for signatures with GPG keys; `pull.gpgKeys`",
@@ -419,7 +432,7 @@ OPTION_HEAD = ("variable", "type", "default", "what it is")
 # Roles that need no cluster yet: an image can hold what they install.
 WITHOUT_CLUSTER = ("agent", "cni", "kubernetes", "runtime", "system_config")
 # Roles that use what `config` stored; the others get the document themselves, or need none.
-AFTER_CONFIG = (*WITHOUT_CLUSTER, "kubelet", "services")
+AFTER_CONFIG = (*WITHOUT_CLUSTER, "kubelet", "npd", "services")
 # Roles that work on the controller, once for all machines; and the Python packages they need there.
 ON_CONTROLLER: Mapping[str, str] = {
     "proof": "`kubernetes`",

@@ -215,7 +215,7 @@ class Testbed:
         return self.mirror.artifact_url(name, version)
 
     def offer(self, software: str, version: str) -> dict[str, dict[str, dict[str, str]]]:
-        """Put a version of kubernetes, containerd, runc or cni on the mirror.
+        """Put a version of kubernetes, containerd, runc, cni or npd on the mirror.
 
         Returns its digests, in the shape of `mirror.catalogue` of a node configuration.
         """

@@ -40,6 +40,8 @@ BROKEN: dict[tuple[str, str], Broken] = {
     ("kubernetes", versions.KUBELET_NEVER_READY): Broken("kubelet", versions.KUBERNETES, "never-ready"),
     ("kubernetes", versions.KUBELET_STOPS): Broken("kubelet", versions.KUBERNETES, "stops"),
     ("containerd", versions.CONTAINERD_REFUSES): Broken("containerd", versions.CONTAINERD),
+    ("npd", versions.NPD_EXITS): Broken("node-problem-detector", versions.NPD),
+    ("npd", versions.NPD_SILENT): Broken("node-problem-detector", versions.NPD),
 }
 """(name of the source, version) -> what is broken in it"""
 

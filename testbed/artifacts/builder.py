@@ -56,9 +56,8 @@ def compile_packages(
 def _pack(artifact: Artifact, version: str, output: Path, target: Path) -> Path:
     file = target / artifact.path(version, paths.arch()).rsplit("/", 1)[1]
     if artifact.member is None:
-        os.replace(output / artifact.programs[0], file)
+        os.replace(output / artifact.source.built(artifact.programs[0]), file)
     else:
-        archive.tar_gz(
-            file, {artifact.member.format(program): output / program for program in artifact.programs}
-        )
+        built = {program: output / artifact.source.built(program) for program in artifact.programs}
+        archive.tar_gz(file, {artifact.member.format(program): path for program, path in built.items()})
     return file

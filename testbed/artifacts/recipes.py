@@ -29,6 +29,10 @@ class Source:
         """The import path of one program."""
         return "/".join(part for part in (self.module_path(version), self.programs[program]) if part)
 
+    def built(self, program: str) -> str:
+        """The file that a build makes of one program: Go names it after its package."""
+        return self.programs[program].rpartition("/")[2] or program
+
     def ldflags(self, version: str) -> str:
         """Linker flags that stamp the version and leave out symbol tables."""
         major, minor = version.split(".")[:2]
@@ -113,6 +117,15 @@ COREDNS = Source(
     stamps=(),  # its version is a constant of its source
 )
 
+NPD = Source(
+    name="npd",
+    module="k8s.io/node-problem-detector",
+    programs={"node-problem-detector": "cmd/nodeproblemdetector", "health-checker": "cmd/healthchecker"},
+    stamps=("k8s.io/node-problem-detector/pkg/version.version=v{version}",),
+    # Without upstream's tag journald, which needs libsystemd's headers; nodes use no monitor of that kind.
+    tags=("disable_stackdriver_exporter",),
+)
+
 ARTIFACTS: dict[str, Artifact] = {
     **{
         name: Artifact(
@@ -145,6 +158,14 @@ ARTIFACTS: dict[str, Artifact] = {
         "cni-plugins-linux-{arch}-v{version}.tgz",
         programs=tuple(CNI_PLUGINS.programs),
         member="./{}",
+    ),
+    "npd": Artifact(
+        name="npd",
+        source=NPD,
+        upstream="github.com/kubernetes/node-problem-detector/releases/download/v{version}/"
+        "node-problem-detector-v{version}-linux_{arch}.tar.gz",
+        programs=tuple(NPD.programs),
+        member="bin/{}",
     ),
     "coredns": Artifact(
         name="coredns",

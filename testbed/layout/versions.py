@@ -9,6 +9,7 @@ CONTAINERD_OLD = "1.7.32"
 RUNC = "1.4.3"
 CNI_PLUGINS = "1.9.1"
 COREDNS = "1.13.1"
+NPD = "1.36.0"
 
 CONTROL_PLANE = ("kube-apiserver", "kube-controller-manager", "kube-scheduler")
 KUBERNETES_NODE = ("kubelet", "kubectl", "kubeadm")
@@ -31,17 +32,21 @@ SOFTWARE: dict[str, tuple[str, ...]] = {
     "containerd": ("containerd",),
     "runc": ("runc",),
     "cni": ("cni-plugins",),
+    "npd": ("npd",),
 }
 
 KUBERNETES_OLD_PATCH = "1.34.3"
 KUBERNETES_OLD_MINOR = "1.33.13"
 CONTAINERD_OLD_MINOR = "2.2.9"
+NPD_OLD = "1.34.0"
 
 # Broken on purpose: numbers that upstream never released. See artifacts/broken.py.
 KUBELET_EXITS = "1.34.90"
 KUBELET_NEVER_READY = "1.34.91"
 KUBELET_STOPS = "1.34.92"
 CONTAINERD_REFUSES = "2.3.90"
+NPD_EXITS = "1.36.90"
+NPD_SILENT = "1.36.91"
 
 EXTRA: tuple[tuple[str, str, str], ...] = (
     ("kubernetes", KUBERNETES_OLD_PATCH, "a patch older than the API server"),
@@ -51,5 +56,9 @@ EXTRA: tuple[tuple[str, str, str], ...] = (
     ("kubernetes", KUBELET_NEVER_READY, "broken: the kubelet runs, but never reports to the API server"),
     ("kubernetes", KUBELET_STOPS, "broken: the kubelet is Ready and exits after 3 s"),
     ("containerd", CONTAINERD_REFUSES, "broken: containerd refuses its configuration"),
+    ("npd", NPD, "node-problem-detector, which nodes have only if asked for"),
+    ("npd", NPD_OLD, "older than that"),
+    ("npd", NPD_EXITS, "broken: node-problem-detector exits at once"),
+    ("npd", NPD_SILENT, "broken: node-problem-detector runs, and reports nothing"),
 )
 """(section of a node configuration, version, what it is for)"""

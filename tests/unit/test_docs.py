@@ -139,8 +139,6 @@ ASKING: dict[str, dict[str, Any]] = {
     "azure.vpn.profile": {"azure": {"vpn": {"profile": "/etc/vpn/profile.ovpn"}}},
     "hooks.after": {"hooks": {"after": ["/srv/after.yml"]}},
     "hooks.before": {"hooks": {"before": ["/srv/before.yml"]}},
-    "npd.version": {"npd": {"version": "1.34.0", "sha256": "ab" * 32}},
-    "npd.sha256": {"npd": {"sha256": "ab" * 32}},
     "paths.configDir": {"paths": {"configDir": "/etc/flex"}},
 }
 

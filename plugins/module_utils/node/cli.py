@@ -52,7 +52,7 @@ def load(name: str) -> Run:
         from .commands import info
 
         run = getattr(info, name)
-    elif name in ("health", "agent"):
+    elif name in ("health", "agent", "problem"):
         from .commands import watching
 
         run = getattr(watching, name)

@@ -191,8 +191,11 @@ def _with_status(node: dict[str, Any], patch: dict[str, Any]) -> dict[str, Any]:
     assert set(patch) <= {"metadata", "status"}
     conditions = {one["type"]: one for one in node["status"]["conditions"]}
     for one in patch["status"]["conditions"]:
-        conditions[one["type"]] = {**conditions.get(one["type"], {}), **one}
-    changed = _merged(node, {"metadata": patch["metadata"]})
+        if one.get("$patch") == "delete":
+            conditions.pop(one["type"], None)
+        else:
+            conditions[one["type"]] = {**conditions.get(one["type"], {}), **one}
+    changed = _merged(node, {"metadata": patch.get("metadata", {})})
     changed["status"]["conditions"] = list(conditions.values())
     changed["metadata"]["resourceVersion"] = str(int(changed["metadata"].get("resourceVersion", 0)) + 1)
     return changed

@@ -22,7 +22,7 @@ from ansible_collections.aks.flexnode.plugins.module_utils.node.machine.layout i
 
 SWAPS_HEADER = "Filename\t\t\t\tType\t\tSize\t\tUsed\t\tPriority\n"
 DEBIAN = 'PRETTY_NAME="Debian GNU/Linux 12 (bookworm)"\nID=debian\nVERSION_ID="12"\n'
-PIDS = {"containerd.service": 101, "kubelet.service": 102}
+PIDS = {"containerd.service": 101, "kubelet.service": 102, "node-problem-detector.service": 103}
 BOOTED = time.time() - 1000
 SYSCTLS = {
     "net/bridge/bridge-nf-call-iptables": "0",
@@ -129,7 +129,7 @@ class Commands:
         pid = PIDS[unit]
         place = self.root / "proc" / str(pid)
         place.mkdir(parents=True)
-        (place / "comm").write_text(f"{name}\n")
+        (place / "comm").write_text(f"{name[:15]}\n")  # the kernel keeps no more
         start = int((time.time() - BOOTED) * os.sysconf("SC_CLK_TCK"))
         (place / "stat").write_text(f"{pid} ({name}) S 1 {' '.join('0' * 17)} {start} 0\n")
         (place / "exe").symlink_to(exe or os.readlink(link))

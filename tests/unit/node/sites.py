@@ -33,13 +33,21 @@ from tests.unit.node.servers import Answer, Pki, Request, Server, serving
 
 TOKEN = "fedcba.fedcba9876543210"
 IDENTITY = "/var/lib/kubelet/pki/kubelet-client-current.pem"
-KUBELET, CONTAINERD = "kubelet.service", "containerd.service"
+KUBELET, CONTAINERD, NPD = "kubelet.service", "containerd.service", "node-problem-detector.service"
+PROBLEMS = (
+    "KernelDeadlock",
+    "ReadonlyFilesystem",
+    "FrequentKubeletRestart",
+    "FrequentContainerdRestart",
+    "FlexNodeProblem",
+)
 FILES = {
     **{name: name.encode() for name in ("kubelet", "kubectl", "kubeadm", "runc")},
     "containerd": archive(
         *((f"bin/{name}", b"x") for name in ("containerd", "containerd-shim-runc-v2", "ctr"))
     ),
     "cni-plugins": archive(*((name, b"x") for name in PLUGINS)),
+    "npd": archive(("bin/node-problem-detector", b"x"), ("config/kernel-monitor.json", b"{}")),
 }
 VERSIONS = {
     "kubelet": "1.34.4",
@@ -48,7 +56,9 @@ VERSIONS = {
     "runc": "1.4.3",
     "containerd": "2.3.4",
     "cni-plugins": "1.9.1",
+    "npd": "1.36.0",
 }
+NAMED = {"npd": "node-problem-detector"}  # files whose names do not begin with that of their artifact
 MORE = {"node": {"maxPods": 50}}
 SHORT = {"upgrade": {"gateSeconds": 10}}
 DRAINED = {**MORE, "upgrade": {"drain": "always", "drainSeconds": 30}}
@@ -65,7 +75,7 @@ def mirrored(request: Request) -> Answer:
     """A file of the mirror, by what its address names."""
     last = request.path.rpartition("/")[2]
     for name in sorted(FILES, key=len, reverse=True):
-        if last.startswith(name):
+        if last.startswith(NAMED.get(name, name)):
             return Answer(FILES[name])
     return Answer(status=404)
 
@@ -129,6 +139,16 @@ class Site:
         self.machine.put(IDENTITY, pki.client.read_bytes(), 0o600)
         kubelet_writes_kubeconfig(self.machine)
         self.api.nodes.setdefault("edge-1", a_node(labels=registered_labels(self.machine)))
+
+    def detector_starts(self) -> None:
+        """What node-problem-detector does: it reports, and goes on doing so."""
+        conditions = self.api.nodes["edge-1"]["status"]["conditions"]
+        known = {one["type"] for one in conditions}
+        conditions += [
+            {"type": name, "status": "False", "lastHeartbeatTime": ""}
+            for name in PROBLEMS
+            if name not in known
+        ]
 
 
 def also(version: str, of: str = "kubernetes") -> dict[str, Any]:
@@ -196,4 +216,5 @@ def a_site(machine: Machine, pki: Pki) -> Iterator[Site]:
         site = Site(machine, mirror, api, document)
         api.now = machine.clock.now
         machine.commands.on_start[KUBELET] = lambda: site.kubelet_starts(pki)
+        machine.commands.on_start[NPD] = site.detector_starts
         yield site

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from testbed.artifacts import broken, gomod, store
+from testbed.artifacts import broken, builder, gomod, store
 from testbed.artifacts.archive import Entry, tar_bytes, tar_gz
-from testbed.artifacts.recipes import CONTAINERD, KUBERNETES, RUNC, artifact
+from testbed.artifacts.recipes import CONTAINERD, KUBERNETES, NPD, RUNC, artifact
 from testbed.basics import paths
 from testbed.basics.errors import TestbedError
 from testbed.layout import versions
@@ -30,6 +30,12 @@ LAYOUT = [
         "cni-plugins",
         "1.9.1",
         "github.com/containernetworking/plugins/releases/download/v1.9.1/cni-plugins-linux-amd64-v1.9.1.tgz",
+    ),
+    (
+        "npd",
+        "1.36.0",
+        "github.com/kubernetes/node-problem-detector/releases/download/v1.36.0/"
+        "node-problem-detector-v1.36.0-linux_amd64.tar.gz",
     ),
 ]
 
@@ -64,6 +70,30 @@ def test_module_path_has_the_major_version_from_two_on() -> None:
     assert RUNC.package("runc", "1.4.3") == "github.com/opencontainers/runc"
 
 
+def test_a_program_is_packed_under_upstreams_name_whatever_its_package_is_called(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Go names what it builds after the package: nodeproblemdetector."""
+    assert (
+        NPD.package("node-problem-detector", "1.36.0")
+        == "k8s.io/node-problem-detector/cmd/nodeproblemdetector"
+    )
+    assert (RUNC.built("runc"), CONTAINERD.built("ctr")) == ("runc", "ctr")
+
+    def compile_packages(
+        _source: object, _version: str, directory: Path, packages: list[str], *_: str
+    ) -> Path:
+        (directory / "out").mkdir()
+        for package in packages:
+            (directory / "out" / package.rpartition("/")[2]).write_text(package)
+        return directory / "out"
+
+    monkeypatch.setattr(builder, "compile_packages", compile_packages)
+    made = builder.build(NPD, "1.36.0", [artifact("npd")], tmp_path)
+    with tarfile.open(made["npd"]) as packed:
+        assert packed.getnames() == ["bin/health-checker", "bin/node-problem-detector"]
+
+
 def test_versions_are_stamped_into_the_binaries() -> None:
     assert "-X k8s.io/component-base/version.gitMinor=34" in KUBERNETES.ldflags("1.34.4")
     assert "-X github.com/containerd/containerd/v2/version.Version=v2.2.9" in CONTAINERD.ldflags("2.2.9")
@@ -86,7 +116,7 @@ def test_versions_that_are_built_are_pinned() -> None:
         for name in versions.SOFTWARE[software]
         if (name, version) not in broken.ARTIFACTS
     ]
-    assert len(extra) == 7
+    assert len(extra) == 9
     for name, version in (*versions.DEFAULT_SET, *extra):
         pins = gomod.PINNED / artifact(name).source.name / version
         assert (pins / "go.mod").is_file()

@@ -27,7 +27,7 @@ REAL = {"kubelet": versions.KUBERNETES, "kubectl": versions.KUBERNETES, "kubeadm
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A cache that holds the default versions of what nodes run: each binary is its own name."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    for name, version in {**REAL, "containerd": versions.CONTAINERD}.items():
+    for name, version in {**REAL, "containerd": versions.CONTAINERD, "npd": versions.NPD}.items():
         item = artifact(name)
         directory = paths.cache() / "artifacts" / name / version / paths.arch()
         file = directory / item.path(version, paths.arch()).rsplit("/", 1)[1]
@@ -80,6 +80,24 @@ def test_a_containerd_that_refuses_its_configuration(cache: Path, tmp_path: Path
     status, _, error = run(containerd)
     assert status == 1
     assert error.startswith("containerd: failed to load TOML from /etc/containerd/config.toml: ")
+
+
+def test_a_detector_that_exits_and_one_that_says_nothing(cache: Path, tmp_path: Path) -> None:
+    for version in (versions.NPD_EXITS, versions.NPD_SILENT):
+        tarball = node_files("npd", version)["npd"].file
+        assert tarball.name == f"node-problem-detector-v{version}-linux_{paths.arch()}.tar.gz"
+        detector = broken.unpacked(tarball, artifact("npd"), tmp_path)["node-problem-detector"]
+        detector.chmod(0o755)
+        assert run(detector, "--version") == (0, f"v{version}\n", "")
+        if version == versions.NPD_EXITS:
+            status, _, error = run(detector, "--port=0")
+            assert status == 255
+            assert "Failed to unmarshal configuration file" in error
+        else:
+            with subprocess.Popen([detector, "--port=0"]) as process:
+                with pytest.raises(subprocess.TimeoutExpired):
+                    process.wait(0.5)
+                process.kill()
 
 
 def test_every_compiled_fault_is_in_the_source() -> None:

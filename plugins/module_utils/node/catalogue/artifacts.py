@@ -114,7 +114,7 @@ def artifacts_of(config: NodeConfig, arch: Arch) -> dict[str, Artifact]:
         ("containerd", config.containerd.version, config.containerd.sha256, None),
         ("runc", config.runc.version, config.runc.sha256, config.runc.url),
         ("cni-plugins", config.cni.version, config.cni.sha256, None),
-        ("npd", config.npd.version, config.npd.sha256, None),
+        ("npd", config.npd.version, config.npd.sha256, config.npd.url),
     ]
     missing = [item for item in found.values() if isinstance(item, NotInCatalogue)]
     for name, version, digest, url in wanted:

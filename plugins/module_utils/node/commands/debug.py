@@ -23,14 +23,14 @@ from ..errors import FileUnusable, FlexNodeError
 from ..machine.clock import stamp
 from ..machine.facts import hostname
 from ..machine.host import Host
-from ..machine.layout import APPLY_SERVICE, CONTAINERD, KUBELET, POLL_SERVICE, POLL_TIMER
+from ..machine.layout import APPLY_SERVICE, CONTAINERD, KUBELET, NPD, POLL_SERVICE, POLL_TIMER
 from ..machine.program import COMMAND, VERSION
 from ..net.answer import shown
 from ..resources.log_file import rotated
 from .masking import Masking
 from .output import show
 
-UNITS = (KUBELET, CONTAINERD, POLL_TIMER, POLL_SERVICE, APPLY_SERVICE)
+UNITS = (KUBELET, CONTAINERD, NPD, POLL_TIMER, POLL_SERVICE, APPLY_SERVICE)
 SECONDS = 20.0  # that one command may take
 LARGEST = 8 << 20  # bytes of one file in the bundle; of a longer one the end
 # Commands whose output says what a machine is like. None of them changes anything.

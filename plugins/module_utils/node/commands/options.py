@@ -260,6 +260,7 @@ COMMANDS: tuple[tuple[str, str, bool, Callable[[argparse.ArgumentParser], None]]
     ("plan", "show what would change, and change nothing", True, plan),
     ("status", "show the status of this node", True, add_json),
     ("health", "print in one line whether this node works, for probes", True, add_json),
+    ("problem", "print what the last status complains about, for node-problem-detector", True, no_options),
     ("agent", "show how this node is monitored, and poll once", True, no_options),
     ("poll", "check once for a new configuration, and apply it", True, poll),
     ("pull", "run the playbooks of the team's repository once (ansible-pull)", True, pull),

@@ -1,7 +1,7 @@
 # Copyright: (c) 2026, aks.flexnode contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Commands about a node that runs: health for probes, and how it is monitored."""
+"""Commands about a node that runs: health and problems for probes, and how it is monitored."""
 
 from __future__ import annotations
 
@@ -11,12 +11,15 @@ import re
 
 from ..dataclass import dataclass
 from ..engine.records.state import Phase, Store, store_of
+from ..errors import FlexNodeError
 from ..machine.host import Host
 from ..machine.layout import POLL_TIMER
 from ..machine.program import COMMAND
 from .output import show
 
 HEALTHY, NOT_WORKING, NOT_FOLLOWING = 0, 3, 4  # exit statuses
+PROBLEM, NOBODY_KNOWS = 1, 2  # those of `problem`
+LONGEST_LINE = 256  # bytes that node-problem-detector reads of it
 
 
 @dataclass(frozen=True)
@@ -62,6 +65,25 @@ def health_of(host: Host, store: Store) -> Health:
         why = f"{failure['code']} since {failure['since']}: {failure['message']}"
         return Health(NOT_FOLLOWING, "working", f"its configuration is not followed: {why}")
     return Health(HEALTHY, "healthy")
+
+
+def problem(options: argparse.Namespace, host: Host) -> int:
+    """The reason code and its message, from status.json. Exit status as node-problem-detector reads it.
+
+    0: no problem; 1: a problem; 2: nobody knows.
+    """
+    from ..status.reasons import Verdict, verdict_of
+
+    try:
+        status = store_of(host).status()
+    except FlexNodeError as error:
+        show(f"{error.code}: {error.what}")
+        return NOBODY_KNOWS
+    if status is None:  # before the first report
+        return HEALTHY
+    line = f"{status['reason']}: {status['message']}".removesuffix(": ")
+    show(line.encode()[:LONGEST_LINE].decode(errors="ignore"))  # it would cut a character in two
+    return {Verdict.RIGHT: HEALTHY, Verdict.WRONG: PROBLEM}.get(verdict_of(status), NOBODY_KNOWS)
 
 
 def agent(options: argparse.Namespace, host: Host) -> int:

@@ -70,14 +70,17 @@ READS_CHALLENGE = "CAP_DAC_READ_SEARCH"
 HOMES = ("/home/", "/root/", "/run/user/")
 
 
+def protect_home(config: NodeConfig) -> str:
+    """A credential in a home directory must be readable, nothing else there."""
+    principal = config.azure.service_principal
+    files = (principal.client_secret_file, principal.client_certificate_file) if principal else ()
+    return "read-only" if any(file and file.startswith(HOMES) for file in files) else "yes"
+
+
 def poll_service(config: NodeConfig) -> str:
     """One poll. It requests its source and writes its own state; the apply service does the rest."""
     data_dir = config.paths.data_dir.replace("%", "%%")
     capabilities = READS_CHALLENGE if azure_method(config) == "arc" else ""
-    principal = config.azure.service_principal
-    files = (principal.client_secret_file, principal.client_certificate_file) if principal else ()
-    # A credential in a home directory must be readable, nothing else there.
-    homes = "read-only" if any(file and file.startswith(HOMES) for file in files) else "yes"
     return f"""{HEADER}[Unit]
 Description=Poll once for a new configuration of this node
 After=network-online.target
@@ -100,7 +103,7 @@ PrivateDevices=yes
 PrivateTmp=yes
 ProtectClock=yes
 ProtectControlGroups=yes
-ProtectHome={homes}
+ProtectHome={protect_home(config)}
 ProtectHostname=yes
 ProtectKernelLogs=yes
 ProtectKernelModules=yes

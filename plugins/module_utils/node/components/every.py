@@ -11,6 +11,7 @@ from ..config.model import NodeConfig
 from ..machine.facts import Facts
 from ..resources.base import Ownership, Resource, key_of
 from . import agent, cni, kubelet, kubernetes, pull, runtime, services, system_config
+from .npd import detector
 
 Component = Callable[[NodeConfig, Facts], list[Resource]]
 
@@ -21,6 +22,7 @@ COMPONENTS: dict[str, Component] = {
     "kubernetes": kubernetes.resources,
     "cni": cni.resources,
     "kubelet": kubelet.resources,
+    "npd": detector.resources,
     "services": services.resources,
 }
 # Applied by themselves, after the node works: what they need (a package, a download) must never keep a

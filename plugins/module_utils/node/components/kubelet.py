@@ -135,7 +135,7 @@ def bootstrap_kubeconfig(config: NodeConfig) -> str:
     return kubeconfig(config, {"token": token.token.reveal() if token else ""})
 
 
-def kubeconfig(config: NodeConfig, user: Mapping[str, Any]) -> str:
+def kubeconfig(config: NodeConfig, user: Mapping[str, Any], name: str = "bootstrap") -> str:
     """A kubeconfig of the cluster with one user."""
     document = {
         "apiVersion": "v1",
@@ -146,9 +146,9 @@ def kubeconfig(config: NodeConfig, user: Mapping[str, Any]) -> str:
                 "cluster": {"server": config.api_server.url, "certificate-authority": cluster_ca(config)},
             }
         ],
-        "users": [{"name": "bootstrap", "user": user}],
-        "contexts": [{"name": "bootstrap", "context": {"cluster": "cluster", "user": "bootstrap"}}],
-        "current-context": "bootstrap",
+        "users": [{"name": name, "user": user}],
+        "contexts": [{"name": name, "context": {"cluster": "cluster", "user": name}}],
+        "current-context": name,
     }
     return json.dumps(document, indent=2) + "\n"
 

@@ -16,7 +16,6 @@ from .types.setting import Section, absent, members
 # Settings and whole sections. What equals the default is accepted: it asks for nothing.
 UNSUPPORTED = (
     "azure.vpn",
-    "npd",
     "hooks",
     "paths.configDir",  # nothing but the pointer to a moved data directory, which must be found without it
 )

@@ -151,23 +151,21 @@ def tarball_has_a_digest(config: NodeConfig) -> Iterator[Problem]:
     kubernetes = config.kubernetes
     is_tarball = bool(kubernetes.url_template and kubernetes.url_template.endswith((".tar.gz", ".tgz")))
     if is_tarball and "tarball" not in kubernetes.sha256:
-        yield Problem(
-            "kubernetes.sha256",
-            "without a digest of the tarball",
-            "one sha256",
-            "kubernetes.urlTemplate is a node tarball",
-        )
+        found = "without a digest of the tarball"
+        yield Problem("kubernetes.sha256", found, "one sha256", "kubernetes.urlTemplate is a node tarball")
     if not is_tarball and "tarball" in kubernetes.sha256:
         accepted = "{kubelet, kubectl, kubeadm: sha256 each}"
         yield Problem("kubernetes.sha256", "one digest", accepted, "kubernetes.urlTemplate is not a tarball")
 
 
 def npd_has_a_digest(config: NodeConfig) -> Iterator[Problem]:
-    """The catalogue has no digests of node-problem-detector."""
+    """The catalogue has no digests of node-problem-detector, and no version is the default."""
     npd = config.npd
     if npd.version and not npd.sha256 and str(npd.version) not in config.mirror.catalogue.get("npd", {}):
         hint = f"the catalogue has no digest of node-problem-detector {npd.version}"
         yield Problem("npd.sha256", NOT_SET, "a sha256, or mirror.catalogue", hint)
+    if not npd.version and (npd.sha256 or npd.url):
+        yield Problem("npd.version", NOT_SET, "a version", "without one, npd.sha256 and npd.url mean nothing")
 
 
 def state_is_apart(config: NodeConfig) -> Iterator[Problem]:

@@ -28,8 +28,10 @@ from ..engine.records.state import Store
 from ..errors import FlexNodeError, NotInCatalogue
 from ..machine.facts import gather
 from ..machine.host import Host
+from ..machine.layout import NPD
 from ..machine.running import confirm, main_process
 from ..node_object.labels import label_key
+from ..node_object.problems import leftover_conditions
 from ..node_object.taints import taint_changes
 from ..node_object.this_node import ThisNode
 from ..resources.units import Unit
@@ -37,7 +39,7 @@ from .classes import finding_of
 from .others import certificates, drop_ins
 from .record import PULL_INSTALL, REPAIR, REPORT, DriftRecord, Finding
 
-OF_THE_NODE = ("label:", "taint:")  # items at the API server
+OF_THE_NODE = ("label:", "taint:", "condition:")  # items at the API server
 
 
 @dataclass(frozen=True)
@@ -105,7 +107,7 @@ def look(host: Host, store: Store, document: Mapping[str, Any], now: float) -> S
         *_of_steps(plan, None if unknown else store.pulled().get("install"), pulls),
         *unknown,
         *certificates(host, client, cluster_ca(config), now),
-        *drop_ins(host, SERVICES, ours),
+        *drop_ins(host, (*SERVICES, NPD) if config.npd.version else SERVICES, ours),
     )
     try:
         at_server = node.read_once() if node.has_credential else None
@@ -113,8 +115,10 @@ def look(host: Host, store: Store, document: Mapping[str, Any], now: float) -> S
         return Seen(findings, OF_THE_NODE)
     if at_server is None:
         return Seen(findings)
-    of_node = at_api_server(node, at_server, store.state().get("taints") or [])
-    return Seen((*findings, *of_node), ring=_ring(config, at_server))
+    state = store.state()
+    of_node = at_api_server(node, at_server, state.get("taints") or [])
+    left = _conditions(node, at_server, state.get("conditions") or [])
+    return Seen((*findings, *of_node, *left), ring=_ring(config, at_server))
 
 
 def _of_steps(plan: Plan, failed: Mapping[str, str] | None, pulls: bool) -> Iterator[Finding]:
@@ -172,6 +176,12 @@ def _labels(config: NodeConfig, have: Mapping[str, str]) -> Iterator[Finding]:
         if have.get(key) != value:
             was = f"is {have[key]}" if key in have else "is missing"
             yield Finding(label_key(key), REPAIR, f"label {key}={value}: it {was} at the API server")
+
+
+def _conditions(node: ThisNode, seen: Mapping[str, Any], known: list[str]) -> Iterator[Finding]:
+    for name in leftover_conditions(node.config, known, seen):
+        what = f"condition {name} is still on Node {node.name}, without node-problem-detector"
+        yield Finding(f"condition:{name}", REPAIR, what)
 
 
 def _confirm(host: Host, unit: Unit) -> None:

@@ -57,9 +57,9 @@ class Plan:
         pending = [f"restart {unit} ({self.why})" for unit in self.restarts]
         return [step.change.sentence for step in self.steps] + pending
 
-    def also_restarting(self, unit: str, why: str) -> Plan:
-        """The same plan, after which a unit is restarted in any case."""
-        return replace(self, restarts=tuple(dict.fromkeys((*self.restarts, unit))), why=why)
+    def also_restarting(self, *units: str, why: str) -> Plan:
+        """The same plan, after which units are restarted in any case."""
+        return replace(self, restarts=tuple(dict.fromkeys((*self.restarts, *units))), why=why)
 
     @property
     def diff(self) -> list[dict[str, str]]:

@@ -16,14 +16,16 @@ from .links import real_path
 CGROUPS = ("/sys/fs/cgroup", "/sys/fs/cgroup/systemd", "/sys/fs/cgroup/unified")
 CONFIRMED = f"{RUN_DIR}/processes.json"  # processes that are right, though their times say otherwise
 TICKS = os.sysconf("SC_CLK_TCK")
+LONGEST_COMM = 15  # characters that the kernel keeps of the name of a process
 INEXACT = 0.1  # seconds: the kernel rounds the start of a process and the change of a file
 
 
 def main_process(host: Host, unit: str, name: str) -> int:
     """The process of this name in the unit's own group; 0: there is none, or it can't be told from here."""
+    shown = name[:LONGEST_COMM]
     for top in CGROUPS:
         for pid in host.text(f"{top}/system.slice/{unit}/cgroup.procs").split():
-            if _proc(host, pid, "comm").strip() == name:
+            if _proc(host, pid, "comm").strip() == shown:
                 return int(pid)
     return 0
 

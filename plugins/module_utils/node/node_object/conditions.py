@@ -21,10 +21,10 @@ def ready_condition(node: Node) -> tuple[bool, str]:
     return False, "the kubelet has not reported yet"
 
 
-def heartbeat(node: Node) -> float:
-    """When the kubelet last reported the Ready condition, by its own clock, in whole seconds; 0: never."""
+def heartbeat(node: Node, name: str = "Ready") -> float:
+    """When a condition was last reported, by the clock of this machine, in whole seconds; 0: never."""
     for condition in node.get("status", {}).get("conditions", ()):
-        if condition.get("type") == "Ready":
+        if condition.get("type") == name:
             return seconds(condition.get("lastHeartbeatTime"))
     return 0.0
 

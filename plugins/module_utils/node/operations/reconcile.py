@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..components.every import COMPONENTS, wanted
 from ..components.newest_program import without_older_program
+from ..components.services import SERVICES
 from ..config.available import check_available
 from ..config.model import NodeConfig
 from ..dataclass import dataclass, replace
@@ -27,9 +28,10 @@ from ..engine.transaction import Around, Gate, Timings, execute, nothing, prove
 from ..errors import FlexNodeError
 from ..machine.facts import Facts, check_platform, gather
 from ..machine.host import Host
-from ..machine.layout import KUBELET
+from ..machine.layout import KUBELET, NPD
 from ..node_object.certificate import rejected_certificate
 from ..node_object.gates import NodeReady, UnitsActive
+from ..node_object.problems import ProblemsReported, expect_conditions
 from ..resources.admin_conf import AdminConf
 from ..resources.retired import Retired
 from ..resources.units import Unit
@@ -121,7 +123,8 @@ def converge(
         with timings.of("plan"):
             work = plan_node(obtained, components, applied, machine, check=check, retry=retry, leave=leave)
             if register:
-                work = replace(work, plan=work.plan.also_restarting(KUBELET, "its Node was deleted"))
+                again = (KUBELET, NPD) if obtained.node.config.npd.version else (KUBELET,)
+                work = replace(work, plan=work.plan.also_restarting(*again, why="its Node was deleted"))
         run = Reconciled(work.plan, work.plan.sentences, timings.seconds, warnings=list(work.plan.left))
         run.outcome = outcome_of(work.plan, applied, obtained.document)
         run.drains = work.runs_node and drains(store, applied, obtained.node.config, work.plan)
@@ -230,7 +233,7 @@ def plan_node(
     steps = (*(Step(certificate, certificate.change) for certificate in retired), *plan.steps)
     steps = tuple(step for step in steps if step_key(step) not in (leave or ()))
     left = (*warnings, *plan.left)
-    units = tuple(item.name for item in resources if isinstance(item, Unit) and not item.last)
+    units = tuple(item.name for item in resources if isinstance(item, Unit) and item.name in SERVICES)
     return Work(replace(plan, steps=steps, left=left), units, facts.joined, facts)
 
 
@@ -280,11 +283,14 @@ def apply(
     if record:
         ready = NodeReady(node, node.config.upgrade.gate_seconds, work.units)
         gates = [UnitsActive(work.units), ready]
+        if node.config.npd.version:
+            gates.append(ProblemsReported(node, node.config.upgrade.gate_seconds))
         if plan.touches(PODS_NEED):
             around = replace(around, starting=also_noting(around.starting, ready.changed, host))
     if plan.changed:
         if record:
             record.begin()
+            expect_conditions(node.config, store.state().get("conditions") or [], store.note)
         stager = fetcher(node.config, host, store) if plan.trees else None
         execute(plan, host, store, stager, gates, timings=timings, progress=progress, around=around)
     else:

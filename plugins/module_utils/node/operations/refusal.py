@@ -39,6 +39,7 @@ from ..machine.clock import stamp
 from ..machine.host import Host
 from ..machine.program import sources
 from ..node_object.gates import NodeReady
+from ..node_object.problems import settle_conditions
 from ..node_object.this_node import ThisNode
 from ..procedures.arc.errors import ArmUnusable, RolesMissing
 from ..resources.program import digest_of
@@ -173,6 +174,7 @@ def settle_previous(
     try:
         node = ThisNode.of(host, parse(applied, purpose="join", pollable=True))
         NodeReady(node, PREVIOUS_SECONDS, SERVICES).pass_(host)
+        settle_conditions(node, store.state().get("conditions") or [], store.note)
         end_drain(node, store, error)
     except FlexNodeError as second:
         error.add(

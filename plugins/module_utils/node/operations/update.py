@@ -23,6 +23,7 @@ from ..machine.program import COMMAND, VERSION
 from ..node_object.conditions import summary
 from ..node_object.drain import drain, uncordon
 from ..node_object.labels import update_labels
+from ..node_object.problems import settle_conditions
 from ..node_object.taints import taint_changes
 from ..node_object.this_node import ThisNode
 from ..resources.program import Program
@@ -35,7 +36,7 @@ from .obtain import Obtained
 from .outcome import Reconciled
 
 PLAN_SECONDS = 120.0
-OWN_CHOICE = ("containerd", "runc", "cni")  # their versions have defaults, which a release may change
+OWN_CHOICE = ("containerd", "runc", "cni", "npd")  # an older one is installed, if the document names it
 
 
 class ProgramUnusable(FlexNodeError):
@@ -52,6 +53,7 @@ def versions(config: NodeConfig) -> dict[str, Version]:
         "containerd": config.containerd.version,
         "runc": config.runc.version,
         "cni": config.cni.version,
+        **({"npd": config.npd.version} if config.npd.version else {}),
     }
 
 
@@ -61,7 +63,7 @@ def check_downgrade(obtained: Obtained, applied: Mapping[str, Any] | None) -> No
     if applied is None or config.upgrade.allow_downgrade:
         return
     installed, asked = installed_versions(obtained.store, applied), versions(config)
-    for name in installed:
+    for name in (name for name in installed if name in asked):
         named = bool((obtained.document.get(name) or {}).get("version"))
         if asked[name] < installed[name] and not (named and name in OWN_CHOICE):
             fix = "" if name not in OWN_CHOICE else f"set {name}.version to the version that you want"
@@ -208,7 +210,7 @@ def settle_node(
     *,
     leaving: bool,
 ) -> None:
-    """Bring the Node object up to date: its labels, its annotations, and whether it takes pods again."""
+    """Bring the Node object up to date: labels, annotations, conditions, and whether it takes pods again."""
     node, store = obtained.node, obtained.store
     wanted_labels = sorted(node.config.node.labels)
     labels = store.state().get("labels") or sorted(((applied or {}).get("node") or {}).get("labels") or {})
@@ -216,6 +218,7 @@ def settle_node(
         # Before the act: labels of an update that is killed now must be removed one day, too.
         store.note(labels=sorted({*labels, *wanted_labels}))
     run.actions += update_labels(node, labels, obtained.version or store.config_version(), leave)
+    run.actions += settle_conditions(node, store.state().get("conditions") or [], store.note)
     run.actions += end_drain(node, store, leaving=leaving)
     seen = node.read() or {}
     run.node = summary(node.name, seen)

@@ -39,7 +39,7 @@ FLEET = frozenset(
         "kubelet.configOverrides",
     )
 )
-# They restart nothing.
+# They restart nothing that pods need.
 HARMLESS = (
     "node.labels",
     "node.taints",
@@ -48,6 +48,7 @@ HARMLESS = (
     "continuousMonitoring",
     "agent.log",
     "pull.",
+    "npd.",
     "azure.bootstrapToken",
 )
 # A value of one machine: that it changes belongs to the rollout, the value itself does not.
@@ -69,7 +70,7 @@ def software(config: NodeConfig, installed: Mapping[str, object] | None = None) 
     found = settings(config)
     part = {path: found[path] for path in FLEET if path in found}
     versions = {**{name: getattr(config, name).version for name in VERSIONED}, **(installed or {})}
-    part |= {f"{name}.version": str(version) for name, version in versions.items()}
+    part |= {f"{name}.version": str(versions[name]) for name in VERSIONED}
     return digest(part)
 
 

@@ -69,6 +69,40 @@ def test_a_node_that_works_but_does_not_follow(site: Site, capsys: Captured) -> 
     }
 
 
+def problem(site: Site, capsys: Captured) -> tuple[int, str]:
+    capsys.readouterr()
+    status = main(["problem"], site.machine.host)
+    return status, capsys.readouterr().out.strip()
+
+
+def test_problems_are_what_the_last_status_says(site: Site, capsys: Captured) -> None:
+    """node-problem-detector reads the exit status: 0 no problem, 1 a problem, 2 unknown."""
+    assert problem(site, capsys) == (0, "")
+    site.join()
+    before, asked = site.machine.snapshot("/"), len(site.api.server.requests)
+    assert problem(site, capsys) == (0, "NodeJoined")
+    assert site.machine.snapshot("/") == before, "nothing is written"
+    assert len(site.api.server.requests) == asked, "the API server is not asked"
+    store = site.machine.store
+    right = store.status() or {}
+    store.set_status({**right, "reason": "Drift", "message": "update /etc/containerd/config.toml"})
+    assert problem(site, capsys) == (1, "Drift: update /etc/containerd/config.toml")
+    failing = {**right["monitoring"], "status": "Failing", "code": "FLEX-1103"}
+    store.set_status({**right, "monitoring": failing, "reason": "FLEX-1103", "message": "it is away"})
+    assert problem(site, capsys) == (2, "FLEX-1103: it is away")
+    site.machine.put("/var/lib/aks-flex-node/status.json", "{")
+    status, line = problem(site, capsys)
+    assert (status, line.partition(":")[0]) == (2, "FLEX-1402")
+
+
+def test_a_long_problem_is_cut_between_characters(site: Site, capsys: Captured) -> None:
+    site.join()
+    store = site.machine.store
+    store.set_status({**(store.status() or {}), "reason": "Drift", "message": "\u00e4" * 300})
+    status, line = problem(site, capsys)
+    assert (status, len(line.encode())) == (1, 255)
+
+
 def test_a_failed_join_is_no_healthy_node(site: Site, capsys: Captured) -> None:
     site.api.nodes["edge-1"] = a_node(ready=False)
     with pytest.raises(NodeNotReady):

@@ -327,7 +327,7 @@ def test_monitoring_is_there_for_an_address_that_can_be_asked_again() -> None:
     ("change", "field"),
     [
         ({"hooks": {"before": ["/etc/x.yml"]}}, "hooks.before"),
-        ({"npd": {"version": "1.34.0", "sha256": "ab" * 32}}, "npd.version, npd.sha256"),
+        ({"paths": {"configDir": "/etc/flex"}}, "paths.configDir"),
     ],
 )
 def test_what_can_not_be_done_yet_is_refused_never_ignored(change: dict[str, Any], field: str) -> None:

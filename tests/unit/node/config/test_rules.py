@@ -65,6 +65,8 @@ BROKEN: list[tuple[str, dict[str, Any], str]] = [
     ("tarball with digests of programs", at("kubernetes", {"urlTemplate": TARBALL, "sha256": {"kubelet": SHA}}), "kubernetes.sha256"),
     ("one digest for three programs", at("kubernetes.sha256", SHA), "kubernetes.sha256"),
     ("npd without digest", at("npd.version", "0.8.20"), "npd.sha256"),
+    ("digest of no npd", at("npd.sha256", SHA), "npd.version"),
+    ("address of no npd", at("npd.url", "https://site.example/npd.tar.gz"), "npd.version"),
     ("state in a directory that is emptied", {"paths": {"dataDir": "/var/lib/kubelet/flex"}}, "paths.dataDir"),
     ("state above one", {"paths": {"dataDir": "/srv/x", "cni": {"libDir": "/srv/x/cni"}}}, "paths.dataDir"),
     ("state in a fixed one", {"paths": {"dataDir": "/opt/aks-flex-node/state"}}, "paths.dataDir"),

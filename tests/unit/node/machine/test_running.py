@@ -13,7 +13,11 @@ from pathlib import Path
 import pytest
 
 from ansible_collections.aks.flexnode.plugins.module_utils.node.machine.host import ABSENT, Host
-from ansible_collections.aks.flexnode.plugins.module_utils.node.machine.running import runs_installed
+from ansible_collections.aks.flexnode.plugins.module_utils.node.machine.running import (
+    main_process,
+    runs_installed,
+)
+from tests.unit.node.fakes import PIDS, Machine
 
 
 @pytest.fixture
@@ -34,3 +38,12 @@ def test_a_process_that_has_ended_has_no_program(ended: int) -> None:
 def test_it_is_no_other_program_either(ended: int) -> None:
     """A restart decides by what runs then, not by a process that is on its way out."""
     assert runs_installed(Host(), ended, "/usr/bin/true")
+
+
+def test_the_kernel_keeps_fifteen_characters_of_a_name(machine: Machine) -> None:
+    unit, name = "node-problem-detector.service", "node-problem-detector"
+    machine.commands.processes = True
+    machine.commands.begins(unit, exe=f"/usr/local/bin/{name}")
+    assert machine.text(f"/proc/{PIDS[unit]}/comm") == "node-problem-de\n"
+    assert main_process(machine.host, unit, name) == PIDS[unit]
+    assert main_process(machine.host, unit, "node-problem-xx") == 0

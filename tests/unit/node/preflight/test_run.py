@@ -237,9 +237,9 @@ def test_what_is_wrong_with_the_document_is_found_together_with_the_rest(site: S
 
 
 def test_what_this_version_cannot_do(site: Site) -> None:
-    report = site.preflight({"npd": {"version": "0.8.20", "sha256": "ab" * 32}}, stage="host")
+    report = site.preflight({"hooks": {"before": ["/srv/before.yml"]}}, stage="host")
     assert found(report) == ["not-available"]
-    assert "npd.version" in report.findings[0].found
+    assert "hooks.before" in report.findings[0].found
 
 
 def test_secrets_that_are_only_marked(site: Site) -> None:
@@ -322,6 +322,13 @@ def test_a_network_that_never_answers_ends_in_time(site: Site) -> None:
         )
     assert time.monotonic() - began < 3
     assert found(report) == ["api-tls", "artifact-unreachable", "registry-unreachable"]
+
+
+def test_node_problem_detector_is_asked_for_where_it_is_wanted(site: Site) -> None:
+    wanted = {"version": "1.36.0", "sha256": "ab" * 32, "url": "https://127.0.0.1:1/npd-{version}.tgz"}
+    report = site.preflight({"npd": wanted}, stage="connectivity")
+    assert found(report) == ["artifact-unreachable"]
+    assert report.findings[0].found == "npd: https://127.0.0.1:1: Connection refused"
 
 
 def test_a_ca_that_is_none(site: Site) -> None:

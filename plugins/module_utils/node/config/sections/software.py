@@ -77,6 +77,7 @@ class Npd:
     """node-problem-detector, if a version is set."""
 
     version: Version | None = setting("version", version, "Version; absent: not installed.")
+    url: str | None = setting("url", url_template, "Where it is; absent: upstream's release.")
     sha256: Digest | None = setting("sha256", digest, "Digest; the catalogue has none.")
 
 

@@ -43,6 +43,7 @@ KEPT = (
     "versions",
     "cordoned",
     "taints",
+    "conditions",
     "facts",
     "drift",
     "rollout",
