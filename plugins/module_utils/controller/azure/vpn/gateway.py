@@ -57,7 +57,8 @@ class Gateways:
             if gateway is not None:
                 plan.require_usable(gateway, ours=ours)
             changes_settings = ours and not request.only_certificates
-            self._require_apart(place, gateway, request.wanted, changes_settings)
+            if not request.only_certificates:  # nothing may keep a certificate from being revoked
+                self._require_apart(place, gateway, request.wanted, changes_settings)
             prefix = self._subnet_prefix(place, request) if gateway is None else ""
             return self._keep(place, request, gateway, prefix, changes_settings)
 

@@ -159,6 +159,8 @@ def test_ranges_are_compared_before_anything_is_made(me: Controller) -> None:
     with pytest.raises(RangesOverlap):
         me.present("edge-1", pool="10.224.9.0/24")
     assert me.network.changes() == []
+    me.present(gone=["edge-1"], others=("192.168.0.0/16",))
+    assert me.revoked(), "what overlaps keeps no certificate from being revoked"
 
 
 def test_the_new_subnet_keeps_away_from_everything_that_is_known(me: Controller) -> None:
