@@ -158,6 +158,13 @@ class Azure:
         found: dict[str, Any] = self._call("PUT", "vpn/server", server)
         return found
 
+    def set_network(self, space: str, name: str = "plant", **subnets: str) -> dict[str, Any]:
+        """A VNet with these subnets; the cluster's own nodes are in the first of them from now on."""
+        found: dict[str, Any] = self._call("PUT", f"network/{name}", {"space": space, "subnets": subnets})
+        first = found["properties"]["subnets"][0]["id"] if subnets else ""
+        self._call("PATCH", "settings", {"cluster_subnet_id": first})
+        return found
+
     def forget_network(self) -> None:
         """Remove all VNets, addresses and gateways from Azure, at once."""
         self._call("DELETE", "network")

@@ -9,11 +9,13 @@ from typing import Any
 
 from fastapi import APIRouter, Body, Depends, Header, HTTPException
 
+from testbed.azure.arm.errors import ArmError
 from testbed.azure.authorization.roles import role
 from testbed.azure.behaviour.faults import Fault, Faults
 from testbed.azure.behaviour.record import Record
 from testbed.azure.cloud import Cloud
 from testbed.azure.network import server as vpn
+from testbed.azure.network import vnets
 from testbed.azure.network.store import Resources
 from testbed.azure.sign_in.assertion import certificate
 
@@ -152,6 +154,13 @@ def router(cloud: Cloud, faults: Faults, record: Record) -> APIRouter:
         try:
             return vpn.set_server(cloud, body)
         except ValueError as error:
+            raise HTTPException(422, str(error)) from error
+
+    @routes.put("/network/{name}")
+    def plant_network(name: str, body: dict[str, Any] = BODY) -> dict[str, Any]:
+        try:
+            return vnets.plant(cloud, name, body["space"], body["subnets"])
+        except (KeyError, ArmError) as error:
             raise HTTPException(422, str(error)) from error
 
     @routes.delete("/network")

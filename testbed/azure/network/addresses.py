@@ -38,7 +38,7 @@ def user_of(call: Call, address_id: str) -> str:
 def put(call: Call) -> Answer:
     """Make or replace an address."""
     require_group(call)
-    id_, body = resource_id(call, KIND, call.values["address"]), call.body()
+    id_, body = resource_id(call.cloud, KIND, call.values["address"]), call.body()
     there = Resources(call.cloud).find(id_)
     require_match(call, there)
     require_idle(there)
@@ -80,7 +80,7 @@ def listed(call: Call) -> Answer:
 def delete(call: Call) -> Answer:
     """Delete an address that nobody has."""
     require_group(call)
-    found = Resources(call.cloud).find(resource_id(call, KIND, call.values["address"]))
+    found = Resources(call.cloud).find(resource_id(call.cloud, KIND, call.values["address"]))
     if found is None:
         return Answer(204)
     if user := user_of(call, found["id"]):

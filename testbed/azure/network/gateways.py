@@ -72,7 +72,7 @@ def _missing(what: str, id_: str) -> ArmError:
 def put(call: Call) -> Answer:
     """Make or change a gateway; Azure takes half an hour for a new one, and minutes for a change."""
     require_group(call)
-    id_, body = resource_id(call, KIND, call.values["gateway"]), call.body()
+    id_, body = resource_id(call.cloud, KIND, call.values["gateway"]), call.body()
     there = Resources(call.cloud).find(id_)
     require_match(call, there)
     require_idle(there)
@@ -117,7 +117,7 @@ def listed(call: Call) -> Answer:
 def delete(call: Call) -> Answer:
     """Delete a gateway."""
     require_group(call)
-    there = Resources(call.cloud).find(resource_id(call, KIND, call.values["gateway"]))
+    there = Resources(call.cloud).find(resource_id(call.cloud, KIND, call.values["gateway"]))
     if there is None:
         return Answer(204)
     require_idle(there)

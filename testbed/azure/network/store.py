@@ -27,9 +27,9 @@ GONE = "gone"
 """How a deletion ends."""
 
 
-def resource_id(call: Call, kind: str, name: str) -> str:
+def resource_id(cloud: Cloud, kind: str, name: str) -> str:
     """The id of a resource of the testbed's resource group."""
-    place = call.cloud.place
+    place = cloud.place
     group = f"/subscriptions/{place.subscription_id}/resourceGroups/{place.resource_group}"
     return f"{group}/providers/{NAMESPACE}/{kind}/{name}"
 
@@ -83,7 +83,7 @@ class Resources:
 def required(call: Call, kind: str, name: str) -> Json:
     """A resource, or the refusal that it is not there."""
     require_group(call)
-    found = Resources(call.cloud).find(resource_id(call, kind, name))
+    found = Resources(call.cloud).find(resource_id(call.cloud, kind, name))
     if found is None:
         raise errors.no_resource(f"{NAMESPACE}/{kind}", name, call.values["group"])
     return found

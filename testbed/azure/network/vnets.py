@@ -9,6 +9,7 @@ from typing import Any
 from testbed.azure.arm import errors
 from testbed.azure.arm.operation import Answer, Call, Operation, page
 from testbed.azure.arm.subscriptions import require_group
+from testbed.azure.cloud import Cloud
 from testbed.azure.network.store import (
     GROUP,
     NAMESPACE,
@@ -89,7 +90,7 @@ def _check_subnets(vnet: Json) -> None:
 def put(call: Call) -> Answer:
     """Make or replace a VNet."""
     require_group(call)
-    id_, body = resource_id(call, KIND, call.values["vnet"]), call.body()
+    id_, body = resource_id(call.cloud, KIND, call.values["vnet"]), call.body()
     there = Resources(call.cloud).find(id_)
     require_match(call, there)
     require_idle(there)
@@ -111,6 +112,29 @@ def put(call: Call) -> Answer:
     return accepted(call, vnet, new=there is None, seconds=call.cloud.database.settings.network_seconds)
 
 
+def plant(cloud: Cloud, name: str, space: str, subnets: dict[str, str]) -> Json:
+    """A VNet that is there from the start, with subnets by name."""
+    id_ = resource_id(cloud, KIND, name)
+    vnet: Json = {
+        "id": id_,
+        "name": name,
+        "type": ACTION,
+        "location": cloud.place.location,
+        "tags": {},
+        "properties": {
+            "addressSpace": {"addressPrefixes": [space]},
+            "subnets": [
+                _subnet(id_, inner, {"properties": {"addressPrefix": prefix}})
+                for inner, prefix in subnets.items()
+            ],
+            "provisioningState": "Succeeded",
+        },
+    }
+    _check_subnets(vnet)
+    Resources(cloud).write(vnet)
+    return vnet
+
+
 def get(call: Call) -> Answer:
     """One VNet."""
     return Answer(200, shown(call, required(call, KIND, call.values["vnet"])))
@@ -125,7 +149,7 @@ def listed(call: Call) -> Answer:
 def delete(call: Call) -> Answer:
     """Delete a VNet that nobody uses."""
     require_group(call)
-    vnet = Resources(call.cloud).find(resource_id(call, KIND, call.values["vnet"]))
+    vnet = Resources(call.cloud).find(resource_id(call.cloud, KIND, call.values["vnet"]))
     if vnet is None:
         return Answer(204)
     for subnet in shown(call, vnet)["properties"]["subnets"]:

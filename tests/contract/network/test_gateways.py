@@ -19,7 +19,8 @@ from ansible_collections.aks.flexnode.plugins.module_utils.controller.azure.vpn.
     new_root,
 )
 from testbed.azure import Fault
-from tests.contract.network.conftest import GROUP, LOCATION, VNET, Owner, PlainAzure, client_of
+from testbed.layout.identifiers import LOCATION
+from tests.contract.network.conftest import GROUP, VNET, Owner, PlainAzure, client_of
 from tests.contract.sdk import code
 
 NOW = 1_790_000_000.0

@@ -341,8 +341,17 @@ def test_two_runs_at_once_are_one_after_the_other(azure: PlainAzure, keeper: Per
     assert "PRIVATE" not in json.dumps(info)
 
 
+def test_a_planted_network_is_the_cluster_s(azure: PlainAzure, keeper: Person) -> None:
+    """How end-to-end tests get theirs: without a client of the SDK."""
+    azure.forget_network()
+    azure.set_network("10.60.0.0/16", "lab", nodes="10.60.0.0/24")
+    made = done(keeper, machines=["edge-1"])
+    assert made["gateway"]["vnet_id"].endswith("/virtualNetworks/lab")
+    assert azure.vpn()["routes"] == ["10.60.0.0/16"]
+
+
 def test_nothing_to_show_yet(keeper: Person) -> None:
-    options = {"cluster_id": CLUSTER_ID, "directory": str(keeper.directory / "vpn")}
+    options: dict[str, Any] = {"cluster_id": CLUSTER_ID, "directory": str(keeper.directory / "vpn")}
     found = keeper.do("flexnode_vpn_gateway_info", **options)
     assert (found["gateway"], found["certificates"]) == ({}, [])
     assert not done(keeper, gone=["edge-1"])["changed"], "without a gateway there is nothing to revoke"

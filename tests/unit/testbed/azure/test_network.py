@@ -15,7 +15,7 @@ from testbed.azure.arm.errors import ArmError
 from testbed.azure.arm.gateway import TABLE
 from testbed.azure.behaviour.settings import Settings
 from testbed.azure.database import Database
-from testbed.azure.network import profile, rules, server
+from testbed.azure.network import profile, rules, server, vnets
 from testbed.azure.network.store import Resources
 from testbed.layout.identifiers import SUBSCRIPTION_ID
 
@@ -25,7 +25,12 @@ GATEWAY = f"{NETWORK}/virtualNetworkGateways/g"
 
 @pytest.fixture
 def cloud(tmp_path: Path) -> Any:
-    place = SimpleNamespace(origin="https://azure")
+    place = SimpleNamespace(
+        origin="https://azure",
+        location="westeurope",
+        subscription_id=SUBSCRIPTION_ID,
+        resource_group="testbed",
+    )
     return SimpleNamespace(database=Database(tmp_path / "azure.sqlite"), place=place)
 
 
@@ -122,6 +127,13 @@ def test_an_operation_is_over_at_its_end(cloud: Any) -> None:
     ]
     resources.forget()
     assert resources.all("virtualNetworkGateways") == []
+
+
+def test_a_network_is_planted(cloud: Any) -> None:
+    made = vnets.plant(cloud, "plant", "10.0.0.0/16", {"nodes": "10.0.0.0/24"})
+    assert Resources(cloud).find(f"{NETWORK}/virtualNetworks/plant") == made
+    with pytest.raises(ArmError):
+        vnets.plant(cloud, "plant", "10.0.0.0/16", {"nodes": "10.1.0.0/24"})
 
 
 def test_the_times_of_gateways_are_settings() -> None:

@@ -51,16 +51,20 @@ class Gateways:
         """Make or change what differs, and get a profile for each machine."""
         with self._locked():
             gateway = self._settled(place.gateway)
-            if request.only_certificates and (gateway is None or self._store.read(secrets=False) is None):
-                return Done()  # without the gateway, or without a record, there is nothing to revoke
+            if request.only_certificates:
+                # Nothing else is looked at: neither a range nor a protocol may keep one from being revoked.
+                return self._keep(place, request, gateway, "", False) if self._trusts_us(gateway) else Done()
             ours = gateway is None or plan.is_ours(gateway)
             if gateway is not None:
                 plan.require_usable(gateway, ours=ours)
-            changes_settings = ours and not request.only_certificates
-            if not request.only_certificates:  # nothing may keep a certificate from being revoked
-                self._require_apart(place, gateway, request.wanted, changes_settings)
+            self._require_apart(place, gateway, request.wanted, ours)
             prefix = self._subnet_prefix(place, request) if gateway is None else ""
-            return self._keep(place, request, gateway, prefix, changes_settings)
+            return self._keep(place, request, gateway, prefix, ours)
+
+    def _trusts_us(self, gateway: Json | None) -> bool:
+        """Whether anybody could connect with a certificate of ours."""
+        ours = any(name.startswith(plan.PREFIX) for name in plan.roots_of(gateway).values())
+        return gateway is not None and (ours or self._store.read(secrets=False) is not None)
 
     def _keep(
         self, place: Place, request: Request, gateway: Json | None, prefix: str, changes_settings: bool

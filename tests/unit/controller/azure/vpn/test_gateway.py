@@ -251,8 +251,9 @@ def test_a_gateway_that_was_made_anew_gets_a_new_profile(me: Controller) -> None
 def test_without_the_record_nothing_is_issued(me: Controller) -> None:
     me.present("edge-1")
     me.store.remove()
-    with pytest.raises(RecordUnusable, match="no record of it"):
-        me.present("edge-1")
+    for request in ({"gone": ["edge-1"]}, {"machines": ["edge-1"]}):
+        with pytest.raises(RecordUnusable, match="no record of it"):
+            me.present(*request.get("machines", ()), gone=request.get("gone", ()))
     me.present("edge-1", new_root=True)
     assert len(me.network.clients["vpnClientRootCertificates"]) == 1
 
