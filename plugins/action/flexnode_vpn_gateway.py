@@ -27,4 +27,7 @@ class ActionModule(ControllerAction):
         super(ControllerAction, self).run(tmp, task_vars)
         with shown_progress(Display().display) as path:
             args = {**self._task.args, "progress_file": self._task.args.get("progress_file") or path}
-            return hidden(self.on_controller(NAME, args, task_vars or {}))
+            result = self.on_controller(NAME, args, task_vars or {})
+        for note in result.get("notes") or ():
+            Display().warning(note)
+        return hidden(result)

@@ -207,6 +207,12 @@ machines:
       type: bool
       sample: false
   sample: [{name: edge-1, action: issued, thumbprint: 3C01B2...}]
+notes:
+  description: What an administrator should look at, such as a certificate that someone else revoked.
+  returned: success
+  type: list
+  elements: str
+  sample: []
 certificates:
   description: All certificates of the record, without keys.
   returned: success
@@ -295,7 +301,7 @@ def main() -> None:
             gateway=done.gateway,
             machines=done.machines(),
             certificates=done.clients,
-            warnings=done.warnings,
+            notes=done.warnings,
             diff=done.diff,
         )
 

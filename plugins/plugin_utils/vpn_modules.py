@@ -108,6 +108,9 @@ class VpnModules(PoolModules):
         beside = self._vars["hostvars"][site.machines[0].host].get("inventory_dir") or os.getcwd()
         directory = os.path.join(beside, DIRECTORY)
         with shown_progress(Display().display) as path:
-            return self._run(
+            answer = self._run(
                 MODULE, {**self._login, **site.request(directory, **more), "progress_file": path}
             )
+        for note in answer.get("notes") or ():
+            Display().warning(note)
+        return answer

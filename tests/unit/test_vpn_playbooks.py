@@ -202,6 +202,13 @@ def test_the_gateway_alone_is_made_and_removed(vpn: Stage) -> None:
     assert "azure.vpn.autoProvision" in vpn.output
 
 
+def test_what_somebody_revoked_in_azure_is_a_warning(vpn: Stage) -> None:
+    vpn.answer(flexnode_vpn_gateway={**answer("a", "b"), "notes": ["the VPN certificate of a was revoked"]})
+    vpn.play("aks.flexnode.bootstrap", hosts("a", "b"))
+    assert vpn.status == 0, vpn.output
+    assert "[WARNING]: the VPN certificate of a was revoked" in vpn.output
+
+
 def test_progress_is_shown_while_azure_works(vpn: Stage) -> None:
     text = (vpn.collection / "plugins/modules/flexnode_vpn_gateway.py").read_text()
     told = 'open(given["progress_file"], "a").write("flexnode-vpn: InProgress for 7 min\\n")\nprint('
