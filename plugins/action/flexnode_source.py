@@ -234,7 +234,7 @@ class ActionModule(VpnModules):
             found[host]["source"] = "pending"
         return {
             **summary(found, wanted, "join"),
-            "vpn": self._vpn,
+            "vpn_certificates": self._vpn,
             "nodes": [row(one) for one in (*configs, *blobs, *machines_in_azure)],
             "bootstrap": self._bootstrap,
             "tokens": any(one.get("token") for one in tokens),

@@ -57,5 +57,5 @@ requirements:
   - cryptography
 notes:
   - This collection was tried with an emulation of the published network API only, never with Azure itself.
-    See docs/vpn.md.
+    See docs/vpn_gateway.md.
 """

@@ -127,7 +127,7 @@ tokens:
   returned: with state present and purpose join
   type: bool
   sample: false
-vpn:
+vpn_certificates:
   description: Hosts whose VPN certificate was replaced, and in check mode those that would get one.
   returned: with state present and purpose join
   type: dict

@@ -66,7 +66,7 @@ class VpnModules(PoolModules):
         def uses_it(machine: Machine) -> bool:
             variables: Mapping[str, Any] = self._vars["hostvars"][machine.host]
             joined = variables.get("__node_joined") or {}
-            known = (variables.get("__source") or {}).get("vpn") or {}
+            known = (variables.get("__source") or {}).get("vpn_certificates") or {}
             failed = any(joined.get(word) for word in ("failed", "unreachable", "skipped"))
             return bool(joined) and not failed and machine.host in known.get("replaced", ())
 

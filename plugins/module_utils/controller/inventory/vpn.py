@@ -95,7 +95,7 @@ def vpn_findings(machines: Iterable[Machine], *, ephemeral: bool) -> Iterator[Fi
             yield Finding(hosts, what, "set it, from a vault or an AWX credential; at least 12 characters")
         if ephemeral and not site.options.get("directory"):
             what = "the record of VPN certificates would be lost with this job"
-            fix = "set flexnode_vpn_directory to a directory that outlives it (docs/vpn.md)"
+            fix = "set flexnode_vpn_directory to a directory that outlives it (docs/vpn_gateway.md)"
             yield Finding(hosts, what, fix)
         given = tuple(one.host for one in site.machines if vpn_of(one.document).get("profile"))
         if given:
