@@ -45,6 +45,11 @@ def asked(stage: Stage, module: str = "flexnode_vpn_gateway") -> list[dict[str, 
     return [given for name, given in stage.calls if name == module]
 
 
+def joins(stage: Stage) -> list[dict[str, Any]]:
+    """The calls that join machines; single components are others."""
+    return [given for given in asked(stage, "flexnode_reconcile") if not given.get("components")]
+
+
 def document(given: dict[str, Any]) -> dict[str, Any]:
     found = given["document"]
     loaded: dict[str, Any] = json.loads(found) if isinstance(found, str) else found
@@ -66,7 +71,7 @@ def test_all_machines_are_one_call_and_each_gets_its_profile(vpn: Stage) -> None
     assert given["directory"] == str(vpn.directory / "flexnode_vpn"), "beside the inventory"
     order = [name for name, _given in vpn.calls]
     assert order.index("flexnode_vpn_gateway") < order.index("flexnode_reconcile")
-    for one in asked(vpn, "flexnode_reconcile"):
+    for one in joins(vpn):
         assert document(one)["azure"]["vpn"]["profile"] == PROFILE
     assert "Pl4nted" not in vpn.output
 
@@ -85,7 +90,7 @@ def test_the_gateway_is_there_before_a_token_is_created(vpn: Stage) -> None:
     assert vpn.status == 0, vpn.output
     order = [name for name, _given in vpn.calls]
     assert order.index("flexnode_vpn_gateway") < order.index("flexnode_bootstrap_token")
-    (given,) = asked(vpn, "flexnode_reconcile")
+    (given,) = joins(vpn)
     assert document(given)["azure"]["vpn"]["profile"] == PROFILE
 
 
@@ -133,14 +138,14 @@ def test_check_mode_asks_and_then_knows_no_profile(vpn: Stage) -> None:
     vpn.play("aks.flexnode.bootstrap", hosts("a"), "--check")
     assert vpn.status == 0, vpn.output
     assert asked(vpn)[0]["_ansible_check_mode"] is True
-    assert asked(vpn, "flexnode_reconcile") == []
+    assert joins(vpn) == []
     assert "would create the configuration of this machine" in vpn.output
 
 
 def test_check_mode_compares_a_machine_that_has_its_profile(vpn: Stage) -> None:
     vpn.answer(flexnode_vpn_gateway=answer("a", profile="", action="unchanged"))
     vpn.play("aks.flexnode.bootstrap", hosts("a"), "--check")
-    (given,) = asked(vpn, "flexnode_reconcile")
+    (given,) = joins(vpn)
     assert document(given)["azure"]["vpn"]["profile"] == "<minted at apply>"
 
 
