@@ -27,7 +27,7 @@ from ansible_collections.aks.flexnode.plugins.plugin_utils.pool_modules import P
 from ansible_collections.aks.flexnode.plugins.plugin_utils.progress import shown_progress
 
 MODULE = "flexnode_vpn_gateway"
-OF_JOBS = ("AWX_JOB_ID", "TOWER_JOB_ID")  # AWX sets them in its execution environments
+OF_JOBS = ("AWX_PRIVATE_DATA_DIR", "AWX_ISOLATED_DATA_DIR")  # set in jobs of AWX and Automation Platform
 
 
 class VpnModules(PoolModules):

@@ -182,7 +182,7 @@ def test_what_is_missing_is_found_before_anything_is_made(vpn: Stage) -> None:
 
 
 def test_a_job_of_awx_needs_a_directory_that_stays(vpn: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("AWX_JOB_ID", "7")
+    monkeypatch.setenv("AWX_PRIVATE_DATA_DIR", "/tmp/awx_7")
     vpn.play("aks.flexnode.bootstrap", hosts("a"))
     assert "would be lost with this job" in vpn.output
     vpn.play("aks.flexnode.bootstrap", hosts("a", "b", flexnode_vpn_directory="/var/lib/vpn"))
