@@ -197,6 +197,19 @@ def test_overlapping_ranges_stop_it_before_anything_is_made(
     assert not list((keeper.directory / "vpn").glob("*.json"))
 
 
+def test_a_site_that_azure_knows_is_compared_too(azure: PlainAzure, keeper: Person, owner: Owner) -> None:
+    site: Any = {
+        "location": "westeurope",
+        "properties": {
+            "gatewayIpAddress": "203.0.113.1",
+            "localNetworkAddressSpace": {"addressPrefixes": ["192.168.0.0/17"]},
+        },
+    }
+    owner.client.local_network_gateways.begin_create_or_update("testbed", "site", site).result(30)
+    code, message = refused(keeper, machines=["edge-1"])
+    assert (code, "a site of a local network gateway 192.168.0.0/17" in message) == ("FLEX-1721", True)
+
+
 def test_a_network_without_room(azure: PlainAzure, keeper: Person, owner: Owner) -> None:
     owner.vnet(("nodes", "10.224.0.0/24"), space="10.224.0.0/24")
     azure.forget_requests()

@@ -13,7 +13,7 @@ from typing import Any
 
 from ....node.machine.clock import Clock
 from ..arm import Json, explaining, refusal_of
-from ..errors import AzureRefuses, AzureUnavailable
+from ..errors import AzureRefuses, AzureUnavailable, PermissionMissing
 from ..login import Login
 from .resources import GATEWAYS, SUBNET_NAME, ResourceId
 
@@ -60,6 +60,19 @@ class Network:
                     return None
                 raise
         return found
+
+    def on_premises(self, group: str) -> list[str]:
+        """The ranges of sites that local network gateways describe; none where they may not be read."""
+        path = f"{group}/providers/Microsoft.Network/localNetworkGateways"
+        try:
+            with explaining(self._login, "GET", path):
+                found = [
+                    getattr(one, "local_network_address_space", None)
+                    for one in self._client.local_network_gateways.list(group)
+                ]
+        except PermissionMissing:
+            return []
+        return [text for space in found if space for text in space.address_prefixes or ()]
 
     def put(self, resource: ResourceId, body: Mapping[str, Any], etag: str = "") -> Json:
         """Create or replace a resource, and wait until it is there."""

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from ansible.module_utils.basic import env_fallback
@@ -139,7 +139,7 @@ def place_of(params: Mapping[str, Any], ids: Ids, login: Login, network: Network
     """Where the gateway is, or will be; the cluster is read once."""
     from ..aks.cluster import Clusters
 
-    return found_place(
+    place = found_place(
         network.get,
         vnet=ids.vnet,
         gateway=ids.gateway,
@@ -148,6 +148,8 @@ def place_of(params: Mapping[str, Any], ids: Ids, login: Login, network: Network
         group=params["resource_group"] or "",
         others=list(ranges("another network", params.get("other_cidrs") or ())),
     )
+    sites = ranges("a site of a local network gateway", network.on_premises(place.gateway.group))
+    return replace(place, ranges=[*place.ranges, *sites])
 
 
 def teller(path: str | None) -> Callable[[str], None]:
