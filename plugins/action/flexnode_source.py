@@ -218,10 +218,9 @@ class ActionModule(VpnModules):
         # First, because it may take an hour: tokens that were created before it would be old.
         wanted = self._with_profiles(wanted)
         rp, clustered, blob, pooled = (of_sources(wanted, source) for source in RESOLVED)
-        in_clusters = [one for one in (*clustered, *blob) if one.cluster_id]
         of_pools, machines_in_azure = self._pool_join(pooled, data=not chosen)
         configs = self._configs(rp, need_url=not chosen or bool(directory))
-        tokens = self._tokens(in_clusters)
+        tokens = self._tokens([one for one in (*clustered, *blob) if one.cluster_id])
         documents = with_clusters([*clustered, *blob], clusters, tokens)
         blobs = self._run_blobs(blob, documents)
         found = handovers(

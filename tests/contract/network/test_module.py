@@ -10,7 +10,6 @@ import json
 import re
 import threading
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -20,44 +19,10 @@ from cryptography.hazmat.primitives import serialization
 from testbed.azure import Fault
 from testbed.layout.identifiers import CLUSTER_ID
 from tests.contract.modules.conftest import Person
-from tests.contract.network.conftest import GROUP, PASSPHRASE, VNET, Owner, PlainAzure
+from tests.contract.network.conftest import GROUP, VNET, Owner, PlainAzure
+from tests.contract.network.running import done, record_of, refused, writes
 
 TEN = [f"edge-{number}" for number in range(1, 11)]
-QUICK = {"poll_interval": 0, "operation_timeout": 60}
-
-
-def module(someone: Person, *, check: bool = False, **options: Any) -> dict[str, Any]:
-    """Run it; nothing that it says may hold the passphrase."""
-    known = {"cluster_id": CLUSTER_ID, "directory": str(someone.directory / "vpn"), "passphrase": PASSPHRASE}
-    answer = someone.run("flexnode_vpn_gateway", check=check, **{**known, **QUICK, **options})
-    assert PASSPHRASE not in json.dumps(answer)
-    return answer
-
-
-def done(someone: Person, **options: Any) -> dict[str, Any]:
-    answer = module(someone, **options)
-    assert not answer.get("failed"), answer["msg"]
-    return answer
-
-
-def refused(someone: Person, **options: Any) -> tuple[str, str]:
-    answer = module(someone, **options)
-    assert answer.get("failed"), answer
-    return answer["error"]["code"], answer["msg"]
-
-
-def writes(azure: PlainAzure) -> list[str]:
-    """Changes of networks so far, without what polls ask."""
-    return [
-        f"{one.method} {one.path.rpartition('/providers/')[2].removeprefix('Microsoft.Network/')}"
-        for one in azure.requests()
-        if one.method != "GET" and "/microsoft.network/" in one.path.lower() and one.status < 400
-    ]
-
-
-def record_of(someone: Person) -> Path:
-    (found,) = (someone.directory / "vpn").glob("*.json")
-    return found
 
 
 def test_ten_machines_are_one_gateway_and_one_profile(azure: PlainAzure, keeper: Person) -> None:
@@ -250,83 +215,6 @@ def test_a_missing_role_is_named(person: Callable[..., Person], owner: Owner) ->
 def test_busy_answers_are_tried_again(azure: PlainAzure, keeper: Person) -> None:
     azure.fail(Fault("virtualNetworkGateways", times=3, status=429, retry_after=0))
     done(keeper, machines=["edge-1"])
-
-
-def test_a_gateway_of_another_owner(azure: PlainAzure, keeper: Person, owner: Owner) -> None:
-    done(keeper, machines=["edge-1"])
-    gateways = owner.client.virtual_network_gateways
-    theirs = gateways.get("testbed", "flexnode-vpn").as_dict()
-    theirs["tags"] = {}
-    theirs["properties"]["vpnClientConfiguration"]["vpnClientRootCertificates"] = []
-    body: Any = theirs
-    gateways.begin_create_or_update("testbed", "flexnode-vpn", body).result(30)
-    record_of(keeper).unlink()
-    found = done(keeper, machines=["edge-1"], sku="VpnGw5AZ", address_pool="172.31.0.0/24")
-    assert found["gateway"]["sku"] == "VpnGw2AZ"
-    assert found["gateway"]["address_pool"] == ["192.168.100.0/24"]
-    assert found["gateway"]["made_by_us"] is False
-    assert len(azure.vpn()["rootCertificates"]) == 1
-    removed = done(keeper, state="absent", force=True)
-    assert removed["actions"][0] == "remove our root certificate from VPN gateway flexnode-vpn"
-    assert azure.vpn()["rootCertificates"] == []
-    assert azure.vpn()["gateway"]
-    theirs["properties"]["vpnClientConfiguration"]["vpnClientProtocols"] = ["IkeV2"]
-    gateways.begin_create_or_update("testbed", "flexnode-vpn", body).result(30)
-    code, message = refused(keeper, machines=["edge-1"])
-    assert (code, "IkeV2" in message) == ("FLEX-1723", True)
-
-
-def test_without_its_record_nothing_is_issued(azure: PlainAzure, keeper: Person) -> None:
-    done(keeper, machines=["edge-1"])
-    (first,) = azure.vpn()["rootCertificates"]
-    record_of(keeper).unlink()
-    code, message = refused(keeper, machines=["edge-1"])
-    assert (code, "outlives a job" in message) == ("FLEX-1724", True)
-    done(keeper, machines=["edge-1"], new_root=True)
-    (second,) = azure.vpn()["rootCertificates"]
-    assert first != second, "what the lost root signed is refused now"
-
-
-def test_a_new_root_is_trusted_beside_the_old_one_until_machines_use_it(
-    azure: PlainAzure, keeper: Person
-) -> None:
-    done(keeper, machines=["edge-1", "edge-2"])
-    done(keeper, machines=["edge-1", "edge-2"], new_root=True, passphrase="another long passphrase")
-    assert len(azure.vpn()["rootCertificates"]) == 2
-    done(keeper, confirmed=["edge-1"], passphrase="another long passphrase")
-    assert len(azure.vpn()["rootCertificates"]) == 2, "edge-2 may still use the old one"
-    done(keeper, confirmed=["edge-2"], passphrase="another long passphrase")
-    assert len(azure.vpn()["rootCertificates"]) == 1
-
-
-def test_absent_removes_what_was_made_and_nothing_else(
-    azure: PlainAzure, keeper: Person, owner: Owner
-) -> None:
-    done(keeper, machines=["edge-1"])
-    code, message = refused(keeper, state="absent")
-    assert (code, "edge-1" in message) == ("FLEX-1726", True)
-    done(keeper, gone=["edge-1"])
-    assert done(keeper, check=True, state="absent")["changed"]
-    azure.forget_requests()
-    gone = done(keeper, state="absent")
-    assert writes(azure) == [
-        "DELETE virtualNetworkGateways/flexnode-vpn",
-        "DELETE virtualNetworks/plant/subnets/GatewaySubnet",
-        "DELETE publicIPAddresses/flexnode-vpn-ip",
-    ]
-    assert gone["gateway"] == {}
-    assert [one.name for one in owner.client.virtual_networks.get("testbed", "plant").subnets] == ["nodes"]
-    assert not list((keeper.directory / "vpn").glob("*.json"))
-    assert not done(keeper, state="absent")["changed"]
-
-
-def test_a_subnet_of_another_owner_stays(azure: PlainAzure, keeper: Person, owner: Owner) -> None:
-    owner.vnet(("nodes", "10.224.0.0/24"), ("GatewaySubnet", "10.224.9.0/27"))
-    done(keeper)
-    azure.forget_requests()
-    done(keeper, state="absent")
-    assert [one for one in writes(azure) if "subnets" in one] == []
-    assert len(owner.client.virtual_networks.get("testbed", "plant").subnets) == 2
 
 
 def test_two_runs_at_once_are_one_after_the_other(azure: PlainAzure, keeper: Person) -> None:
