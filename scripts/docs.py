@@ -22,6 +22,7 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / ".collections"))
 
 from ansible_collections.aks.flexnode.plugins.module_utils.controller.azure import errors as azure_errors  # noqa: E402
+from ansible_collections.aks.flexnode.plugins.module_utils.controller.azure.vpn import errors as vpn_errors  # noqa: E402
 from ansible_collections.aks.flexnode.plugins.module_utils.controller.cluster import errors as cluster_errors  # noqa: E402
 from ansible_collections.aks.flexnode.plugins.module_utils.controller.cluster.proof import (  # noqa: E402
     errors as proof_errors,
@@ -92,6 +93,7 @@ from ansible_collections.aks.flexnode.plugins.module_utils.node.sources import e
 # Where errors are defined besides node/errors.py: they are known once these are imported.
 ERROR_MODULES = (
     azure_errors,
+    vpn_errors,
     cluster_errors,
     proof_errors,
     inventory_errors,

@@ -55,13 +55,13 @@ from ansible_collections.aks.flexnode.plugins.plugin_utils.play import (
     PlayVariables,
     names_machines,
 )
-from ansible_collections.aks.flexnode.plugins.plugin_utils.pool_modules import PoolModules
 from ansible_collections.aks.flexnode.plugins.plugin_utils.source_modules import ModuleFailed, row, summary
+from ansible_collections.aks.flexnode.plugins.plugin_utils.vpn_modules import VpnModules
 
 WHOLE = {"flexnode_config", "flexnode_host_config"}
 PURPOSES_OF_JOIN = ("join", "check", "preflight")
 OF_PLAYS = {"flexnode_hosts", "flexnode_serial", "flexnode_max_fail_percentage"}
-STATES = ("present", "joined", "left", "absent", "renewed")
+STATES = ("present", "joined", "left", "absent", "renewed", "gateway", "no_gateway")
 ARGUMENTS: dict[str, dict[str, Any]] = {
     **undefaulted(AZURE),
     **undefaulted(PREVIEW),
@@ -85,7 +85,7 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
 }
 
 
-class ActionModule(PoolModules):
+class ActionModule(VpnModules):
     """One task for all machines: read the inventory, check it, ask Azure, return each machine's part."""
 
     def run(self, tmp: None = None, task_vars: dict[str, Any] | None = None) -> Result:
@@ -103,6 +103,8 @@ class ActionModule(PoolModules):
                 "left": self._clean_up,
                 "absent": self._delete_configs,
                 "renewed": self._renew_tokens,
+                "gateway": self._make_gateways,
+                "no_gateway": self._remove_gateways,
             }
             result = work[self._options["state"]](machines)
         except ModuleFailed as failure:
@@ -124,6 +126,8 @@ class ActionModule(PoolModules):
         )
         inventory.findings += [*self._unseen(inventory), *self._excluded_in_vain()]
         inventory.findings += self._missing_hooks(inventory)
+        if joins or self._options["state"] == "gateway":
+            inventory.findings += self._vpn_findings(inventory.machines)
         inventory.require()
         for warning in inventory.warnings:
             Display().warning(warning)
@@ -215,13 +219,14 @@ class ActionModule(PoolModules):
                 self._options["purpose"],
             )
         directory = self._url_directory(wanted)
-        rp, clustered, blob, pooled = (of_sources(wanted, source) for source in RESOLVED)
-        in_clusters = [one for one in (*clustered, *blob) if one.cluster_id]
-        clusters = self._clusters(in_clusters)
+        clusters = self._clusters([one for one in of_sources(wanted, "cluster", "blob") if one.cluster_id])
         require_versions([one for one in wanted if one.source != POOLS], clusters)  # everything below writes
+        # First, because it may take an hour: tokens that were created before it would be old.
+        wanted = self._with_profiles(wanted)
+        rp, clustered, blob, pooled = (of_sources(wanted, source) for source in RESOLVED)
         of_pools, machines_in_azure = self._pool_join(pooled, data=not chosen)
         configs = self._configs(rp, need_url=not chosen or bool(directory))
-        tokens = self._tokens(in_clusters)
+        tokens = self._tokens([one for one in (*clustered, *blob) if one.cluster_id])
         documents = with_clusters([*clustered, *blob], clusters, tokens)
         blobs = self._run_blobs(blob, documents)
         found = handovers(
@@ -230,8 +235,11 @@ class ActionModule(PoolModules):
         if directory and not self._task.check_mode:
             url_files.write(directory, {one["name"]: one.get("config_url") for one in configs})
             url_files.write(directory, {one["name"]: one.get("url") for one in blobs})
+        for host in self._vpn["pending"]:
+            found[host]["source"] = "pending"
         return {
             **summary(found, wanted, "join"),
+            "vpn_certificates": self._vpn,
             "nodes": [row(one) for one in (*configs, *blobs, *machines_in_azure)],
             "bootstrap": self._bootstrap,
             "tokens": any(one.get("token") for one in tokens),
@@ -274,6 +282,7 @@ class ActionModule(PoolModules):
             self._run("flexnode_bootstrap_token", {**self._login, "nodes": nodes, "state": "absent"})
         if blob := of_sources(machines, "blob"):
             self._run_blobs(blob, {one.host: one.document for one in blob}, token="remove")  # noqa: S106 - a choice
+        self._confirm_profiles(machines)
         return {}
 
     def _clean_up(self, machines: list[Machine]) -> Result:
@@ -286,14 +295,18 @@ class ActionModule(PoolModules):
         pooled = [one for one in of_sources(left, POOLS) if results[one.host].get("changed")]
         if kept := [one for one in of_sources(left, POOLS) if one not in pooled]:
             self._warn_of_kept(kept)
-        failure, rows = None, []
+        failures, rows = [], []
         try:
             rows = self._pool_delete(pooled)
         except ModuleFailed as failed:
-            failure = failed  # the blobs are deleted all the same
+            failures.append(failed)  # the rest is cleaned up all the same
+        try:
+            self._revoke_profiles(left)
+        except ModuleFailed as failed:
+            failures.append(failed)
         self._run_blobs(of_sources(left, "blob"), {}, state="absent")
-        if failure:
-            raise failure
+        if failures:
+            raise failures[0]
         return {"nodes": [row(one) for one in rows]}
 
     def _delete_configs(self, machines: list[Machine]) -> Result:

@@ -17,6 +17,8 @@ description:
   - Asks each source once for all of its machines, with one login. V(rp) writes flexNodeConfig resources,
     V(cluster) reads the clusters and creates bootstrap tokens, V(blob) writes bundles to Blob Storage,
     V(machines) writes the machines of FlexNodes pools and gets the bootstrap data of each pool once.
+  - Machines with C(azure.vpn.autoProvision) get their VPN profile, each with a certificate of its own, by one
+    call of M(aks.flexnode.flexnode_vpn_gateway) per gateway. That creates the gateway if there is none.
   - Runs on the controller, once per play (C(run_once)). Role P(aks.flexnode.source#role) calls it, and the
     roles P(aks.flexnode.node#role), P(aks.flexnode.arc#role) and P(aks.flexnode.config#role) use what it
     returns.
@@ -25,14 +27,17 @@ options:
   state:
     description:
       - V(present) resolves the configuration of the machines.
-      - V(joined) deletes the bootstrap tokens that the machines have used, in the cluster and in blobs.
+      - V(joined) deletes the bootstrap tokens that the machines have used, in the cluster and in blobs, and
+        revokes the VPN certificates that they replaced.
       - V(left) deletes the blobs of machines that have left their cluster, and the machines of FlexNodes
-        pools that left in this run.
+        pools that left in this run, and revokes their VPN certificates.
       - V(absent) deletes flexNodeConfigs and machines of FlexNodes pools, and writes a tombstone to each
         blob. Machines that follow them leave.
       - V(renewed) renews the token and the configuration URL of each flexNodeConfig.
+      - V(gateway) creates or changes the VPN gateways of machines with C(azure.vpn.autoProvision),
+        V(no_gateway) deletes them.
     type: str
-    choices: [present, joined, left, absent, renewed]
+    choices: [present, joined, left, absent, renewed, gateway, no_gateway]
     default: present
   purpose:
     description:
@@ -122,6 +127,23 @@ tokens:
   returned: with state present and purpose join
   type: bool
   sample: false
+vpn_certificates:
+  description: Hosts whose VPN certificate was replaced, and in check mode those that would get one.
+  returned: with state present and purpose join
+  type: dict
+  sample: {replaced: [], pending: []}
+gateways:
+  description: The VPN gateways.
+  returned: with states gateway and no_gateway
+  type: list
+  elements: dict
+  sample: [{name: flexnode-vpn, sku: VpnGw2AZ}]
+certificates:
+  description: The certificates of VPN clients, without keys.
+  returned: with states gateway and no_gateway
+  type: list
+  elements: dict
+  sample: [{node: edge-1, state: active, expires: "2027-11-16T17:00:00+00:00"}]
 hooks:
   description: By host, the task files that run before and after an update.
   returned: with state present and purpose join

@@ -33,6 +33,7 @@ RETURN_SECRETS = frozenset(
         "flexnode_config",
         "flexnode_config_blob",
         "flexnode_token",
+        "flexnode_vpn_gateway",
     )
 )
 # Without one of these options flexnode_node works on the machine, with the kubelet's own credential.

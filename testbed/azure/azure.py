@@ -148,6 +148,27 @@ class Azure:
         """Remove all pools and machines from Azure, at once; their Nodes are not touched."""
         self._call("DELETE", "pools")
 
+    def vpn(self) -> dict[str, Any]:
+        """What a VPN server needs to be the gateway of this Azure (see network/server.py)."""
+        found: dict[str, Any] = self._call("GET", "vpn")
+        return found
+
+    def set_vpn_server(self, **server: Any) -> dict[str, Any]:
+        """Name the server that profiles lead to: host, port, caCertificate, tlsAuthKey, and perhaps name."""
+        found: dict[str, Any] = self._call("PUT", "vpn/server", server)
+        return found
+
+    def set_network(self, space: str, name: str = "plant", **subnets: str) -> dict[str, Any]:
+        """A VNet with these subnets; the cluster's own nodes are in the first of them from now on."""
+        found: dict[str, Any] = self._call("PUT", f"network/{name}", {"space": space, "subnets": subnets})
+        first = found["properties"]["subnets"][0]["id"] if subnets else ""
+        self._call("PATCH", "settings", {"cluster_subnet_id": first})
+        return found
+
+    def forget_network(self) -> None:
+        """Remove all VNets, addresses and gateways from Azure, at once."""
+        self._call("DELETE", "network")
+
     def service(self) -> Service:
         """The container that serves it."""
         address = self._site.plan.service("azure")

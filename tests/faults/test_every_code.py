@@ -118,6 +118,14 @@ PROVOKED = {
     "FLEX-1710": "unit/controller/azure/machines/test_fleet.py::test_what_changes_all_the_time_is_an_error",
     "FLEX-1711": "unit/controller/azure/machines/test_fleet.py::"
     "test_a_pool_that_is_missing_or_of_another_type",
+    "FLEX-1721": "unit/controller/azure/vpn/test_ranges.py::test_all_overlaps_are_named",
+    "FLEX-1722": "unit/controller/azure/vpn/test_ranges.py::"
+    "test_a_vnet_without_room_is_an_error_with_its_ranges",
+    "FLEX-1723": "unit/controller/azure/vpn/test_plan.py::"
+    "test_a_gateway_of_another_owner_is_used_only_if_it_needs_no_change",
+    "FLEX-1724": "unit/controller/azure/vpn/test_record.py::test_another_passphrase_opens_nothing",
+    "FLEX-1725": "unit/controller/azure/vpn/test_profile.py::test_what_is_no_profile_is_refused",
+    "FLEX-1726": "unit/controller/azure/vpn/test_gateway.py::test_a_gateway_that_machines_use_is_not_deleted",
     "FLEX-1801": "unit/node/identity/test_sources.py::test_a_secret_file_without_a_secret",
     "FLEX-1802": "unit/node/identity/test_sources.py::test_what_entra_refuses_is_explained",
     "FLEX-1803": "unit/node/identity/test_sources.py::test_an_identity_that_is_not_on_this_vm",

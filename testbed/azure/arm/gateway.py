@@ -26,6 +26,7 @@ from testbed.azure.arm.operation import Answer, Call, Operation
 from testbed.azure.arm.throttle import Throttle
 from testbed.azure.behaviour.faults import Fault
 from testbed.azure.cloud import Cloud
+from testbed.azure.network import addresses, gateways, local_gateways, store, vnets
 from testbed.azure.pools import machine_calls, pool_calls
 from testbed.azure.sign_in.directory import Principal
 from testbed.azure.sign_in.tokens import RESOURCE_MANAGER, BadToken
@@ -42,6 +43,11 @@ TABLE: tuple[Operation, ...] = (
     *features.OPERATIONS,
     *hybrid_compute.OPERATIONS,
     *operations.OPERATIONS,
+    *vnets.OPERATIONS,
+    *addresses.OPERATIONS,
+    *gateways.OPERATIONS,
+    *local_gateways.OPERATIONS,
+    *store.OPERATIONS,
     *role_assignments.OPERATIONS,
 )
 

@@ -120,14 +120,21 @@ def require(call: Call, *, nested: bool = False) -> None:
         )
 
 
+def _system_pool(subnet: str) -> list[dict[str, Any]]:
+    """The pool of the cluster's own nodes, in a VNet of the user's."""
+    pool = {"name": "system", "mode": "System", "type": "VirtualMachineScaleSets", "count": 1}
+    return [{**pool, "vnetSubnetID": subnet, "provisioningState": "Succeeded"}]
+
+
 def _shown(call: Call) -> dict[str, Any]:
     settings = call.cloud.database.settings
     pools = call.cloud.pools.pools.all()
+    own = _system_pool(settings.cluster_subnet_id) if settings.cluster_subnet_id else []
     found = document(
         call.cloud.place,
         settings.disable_local_accounts,
         settings.control_plane_version,
-        [{"name": pool.name, **pool.shown()} for pool in pools],
+        [*own, *({"name": pool.name, **pool.shown()} for pool in pools)],
     )
     if any(pool.busy for pool in pools):  # an operation on a pool is one on its cluster
         found["properties"]["provisioningState"] = "Updating"

@@ -9,10 +9,14 @@ from typing import Any
 
 from fastapi import APIRouter, Body, Depends, Header, HTTPException
 
+from testbed.azure.arm.errors import ArmError
 from testbed.azure.authorization.roles import role
 from testbed.azure.behaviour.faults import Fault, Faults
 from testbed.azure.behaviour.record import Record
 from testbed.azure.cloud import Cloud
+from testbed.azure.network import server as vpn
+from testbed.azure.network import vnets
+from testbed.azure.network.store import Resources
 from testbed.azure.sign_in.assertion import certificate
 
 BODY = Body(...)
@@ -139,6 +143,30 @@ def router(cloud: Cloud, faults: Faults, record: Record) -> APIRouter:
         cloud.pools.stop()
         for table in ("agent_pools", "pool_machines", "service_acts"):
             cloud.database.change(f"DELETE FROM {table}")  # noqa: S608
+        return {"forgotten": True}
+
+    @routes.get("/vpn")
+    def vpn_settings() -> dict[str, Any]:
+        return vpn.settings(cloud)
+
+    @routes.put("/vpn/server")
+    def set_vpn_server(body: dict[str, Any] = BODY) -> dict[str, Any]:
+        try:
+            return vpn.set_server(cloud, body)
+        except ValueError as error:
+            raise HTTPException(422, str(error)) from error
+
+    @routes.put("/network/{name}")
+    def plant_network(name: str, body: dict[str, Any] = BODY) -> dict[str, Any]:
+        try:
+            return vnets.plant(cloud, name, body["space"], body["subnets"])
+        except (KeyError, ArmError) as error:
+            raise HTTPException(422, str(error)) from error
+
+    @routes.delete("/network")
+    def forget_network() -> dict[str, bool]:
+        Resources(cloud).forget()
+        vpn.forget_server(cloud)
         return {"forgotten": True}
 
     return routes

@@ -70,6 +70,22 @@ class Settings:
     service_stop_after: str = ""
     """Hold every act of the service after this step, until it is changed: one of STEPS."""
 
+    # Networks
+    cluster_subnet_id: str = ""
+    """The subnet of the cluster's own nodes, which one of its pools then names; none by default."""
+    network_seconds: float = 0
+    """How long writes of VNets, subnets and addresses take."""
+    gateway_seconds: float = 1
+    """How long a new VPN gateway takes; half an hour in Azure ..."""
+    gateway_update_seconds: float = 0.5
+    """... and a change of one, or its removal; minutes in Azure."""
+    profile_seconds: float = 0.2
+    """How long the generation of a client profile takes."""
+    gateway_failure: str = ""
+    """Writes of a gateway are accepted, and fail in the end with this code."""
+    gateway_sku_unavailable: str = ""
+    """A size of gateway that this region does not have."""
+
     @classmethod
     def parse(cls, values: Mapping[str, Any]) -> Settings:
         """Settings from JSON; a name or type that is not known is an error."""

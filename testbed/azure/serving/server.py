@@ -27,6 +27,7 @@ from testbed.azure.behaviour.faults import Faults
 from testbed.azure.behaviour.record import Record
 from testbed.azure.cloud import Cloud
 from testbed.azure.database import Database
+from testbed.azure.network import profile
 from testbed.azure.pools.nodes import Nodes
 from testbed.azure.pools.service import Service
 from testbed.azure.provider.blobs import Blobs
@@ -79,6 +80,7 @@ def application(cloud: Cloud) -> ASGIApp:
     app = FastAPI(title="Azure", lifespan=running, openapi_url=None)
     app.include_router(control.router(cloud, faults, record))
     app.include_router(machines.router(cloud))
+    app.include_router(profile.router(cloud))
     app.include_router(entra.router(cloud))
 
     @app.exception_handler(entra.Refused)

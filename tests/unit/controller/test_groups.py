@@ -30,6 +30,7 @@ GROUPS: dict[str, list[str]] = yaml.safe_load((ROOT / "meta/runtime.yml").read_t
 # Groups whose modules share the options of a doc fragment of the same name.
 SHARING = ("azure", "kubernetes")
 OBJECT = "99999999-8888-7777-6666-555555555555"
+VNET = f"{CLUSTER.partition('/providers/')[0]}/providers/Microsoft.Network/virtualNetworks/plant"
 
 
 class Captured(Exception):
@@ -157,6 +158,8 @@ CALLS: dict[str, dict[str, Any]] = {
     },
     "flexnode_rollout": {"cluster_id": CLUSTER},
     "flexnode_token": {"cluster_id": CLUSTER, "names": ["edge-1"]},
+    "flexnode_vpn_gateway": {"vnet_id": VNET, "directory": "vpn", "passphrase": "planted passphrase"},
+    "flexnode_vpn_gateway_info": {"vnet_id": VNET, "directory": "vpn"},
 }
 
 

@@ -123,6 +123,7 @@ POOL_ROLE = "8f139b0f-7eaf-460b-a9da-5b1246d9ed0d"
 # The smallest built-in role for each action; the first that fits.
 ROLES = (
     (r"/agentPools/(listBootstrapData/action|machines/(read|write))$", POOL_ROLE),
+    (r"Microsoft\.Network/.*/(write|delete|action)$", "Network Contributor"),
     (r"/roleAssignments/(write|delete)$", "Role Based Access Control Administrator"),
     (r"HybridCompute/machines/(read|write)$", "Azure Connected Machine Onboarding"),
     (r"/listClusterAdminCredential/action$", "Azure Kubernetes Service Cluster Admin Role"),
@@ -196,6 +197,7 @@ def granted_scope(scope: str, *, pool: bool = False) -> str:
     """Roles are assigned on the cluster or its pool, not on a node that may not exist yet, nor on a role."""
     below = r"(/agentPools/[^/]+)?" if pool else ""
     found = re.match(rf"(?i).*?/managedClusters/[^/]+{below}", scope)
+    found = found or re.match(r"(?i).*(?=/providers/Microsoft\.Network/)", scope)  # it may not exist yet
     return found[0] if found else re.sub(r"(?i)(?<=.)/providers/Microsoft\.Authorization(/.*)?$", "", scope)
 
 

@@ -13,6 +13,7 @@ from ...node.config.choices import choices_of
 from ...node.config.document import merge, unwrap
 from ...node.config.types.values import ArmId
 from .secrets import secrets_document
+from .variables import VPN_OPTIONS
 
 Document = Mapping[str, Any]
 # Sources that the controller asks for all machines at once. The others are read by the machine itself.
@@ -35,6 +36,9 @@ class Machine:
     hooks: tuple[tuple[str, str], ...] = ()  # task files before and after an update
     pool: str = ""  # its FlexNodes pool
     pool_api: str = ""  # version of the API of FlexNodes pools; empty: the default
+    vpn: Document = field(default_factory=dict, repr=False)  # options of the VPN gateway; they hold secrets
+    vpn_renew: bool = False  # a new VPN certificate is asked for
+    vpn_force: bool = False  # the VPN gateway may be removed although machines use it
 
     @property
     def key(self) -> tuple[str, str]:
@@ -87,7 +91,7 @@ def machine_of(host: str, variables: Mapping[str, Any], read_file: Callable[[str
         cluster_id=_canonical(str(variables.get("flexnode_cluster_id") or target.get("resourceId") or "")),
         document=document,
         url=str(variables.get("flexnode_config_url") or ""),
-        durable=str(variables.get("flexnode_config_url_durable") or "").lower() in ("true", "yes", "1"),
+        durable=_is_true(variables.get("flexnode_config_url_durable")),
         storage=tuple(
             (option, str(value))
             for option in ("account_url", "account_key", "connection_string")
@@ -100,7 +104,19 @@ def machine_of(host: str, variables: Mapping[str, Any], read_file: Callable[[str
         ),
         pool=pool,
         pool_api=pool_api,
+        vpn={
+            option: value
+            for name, option in VPN_OPTIONS.items()
+            if (value := variables.get(name)) not in (None, "")
+        },
+        vpn_renew=_is_true(variables.get("flexnode_vpn_renew")),
+        vpn_force=_is_true(variables.get("flexnode_vpn_force")),
     )
+
+
+def _is_true(value: object) -> bool:
+    """A boolean of an inventory, of -e or of a survey."""
+    return str(value or "").lower() in ("true", "yes", "1")
 
 
 def _pool_settings(pool: str, api: str) -> dict[str, Any]:

@@ -23,7 +23,13 @@ SECRETS: Mapping[str, str] = {
     "flexnode_vpn_profile": "azure.vpn.profile",
 }
 # Secrets that are no fields of the document.
-OTHER_SECRETS = ("flexnode_blob_account_key", "flexnode_blob_connection_string", "flexnode_config_url")
+OTHER_SECRETS = (
+    "flexnode_blob_account_key",
+    "flexnode_blob_connection_string",
+    "flexnode_config_url",
+    "flexnode_vpn_ca_key",
+    "flexnode_vpn_passphrase",
+)
 
 
 def secrets_document(variables: Mapping[str, Any]) -> dict[str, Any]:

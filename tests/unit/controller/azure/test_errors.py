@@ -67,7 +67,8 @@ def test_the_action_that_a_request_needs(method: str, path: str, action: str) ->
             "Microsoft.ContainerService/managedClusters/flexNodeConfig/regenerateToken/action",
             "Azure Kubernetes Service Contributor Role",
         ),
-        ("Microsoft.Network/virtualNetworks/write", "Contributor"),
+        ("Microsoft.Network/virtualNetworks/write", "Network Contributor"),
+        ("Microsoft.Storage/storageAccounts/write", "Contributor"),
     ],
 )
 def test_the_smallest_role_for_an_action(action: str, role: str) -> None:

@@ -1,0 +1,209 @@
+# Copyright: (c) 2026, aks.flexnode contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Microsoft.Network through the SDK: what a gateway consists of, and operations that take their time."""
+
+from __future__ import annotations
+
+import io
+import json
+import traceback
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from ....node.machine.clock import Clock
+from ..arm import Json, explaining, refusal_of
+from ..errors import AzureRefuses, AzureUnavailable, PermissionMissing
+from ..login import Login
+from .resources import GATEWAYS, SUBNET_NAME, ResourceId
+
+NETWORK_ERROR = ""
+try:
+    from azure.core.exceptions import HttpResponseError, ResourceNotFoundError
+    from azure.mgmt.network import NetworkManagementClient
+except ImportError:
+    NETWORK_ERROR = traceback.format_exc()
+
+# What Azure answers while another operation runs on a resource, or on one that it needs.
+BUSY = ("AnotherOperationInProgress", "ReferencedResourceNotProvisioned", "RetryableError")
+ABSENT = ("ResourceNotFound", "NotFound", "ResourceGroupNotFound")
+TELL = 60.0  # seconds between two lines about an operation
+Tell = Callable[[str], None]
+
+
+class Network:
+    """The resources of one subscription, as JSON: the SDK's models differ between its releases."""
+
+    def __init__(
+        self, login: Login, subscription: str, clock: Clock, tell: Tell, *, pause: float, seconds: float
+    ) -> None:
+        self._login, self._clock, self._tell = login, clock, tell
+        self._pause, self._seconds = max(pause, 0.05), seconds
+        endpoints = login.endpoints
+        self._client: Any = NetworkManagementClient(
+            login.credential,
+            subscription,
+            endpoints.resource_manager,
+            credential_scopes=[endpoints.scope],
+            polling_interval=self._pause,
+            **login.client_options,
+        )
+
+    def get(self, resource: ResourceId) -> Json | None:
+        """A resource, None where there is none."""
+        calls = self._calls(resource)
+        with explaining(self._login, "GET", str(resource)):
+            try:
+                found: Json = calls.get(resource.group, resource.name, cls=_wire)
+            except ResourceNotFoundError as error:
+                if refusal_of(error, "GET", str(resource)).code in ABSENT:
+                    return None
+                raise
+        return found
+
+    def on_premises(self, group: str) -> list[str]:
+        """The ranges of sites that local network gateways describe; none where they may not be read."""
+        path = f"{group}/providers/Microsoft.Network/localNetworkGateways"
+        try:
+            with explaining(self._login, "GET", path):
+                found = [
+                    getattr(one, "local_network_address_space", None)
+                    for one in self._client.local_network_gateways.list(group)
+                ]
+        except PermissionMissing:
+            return []
+        return [text for space in found if space for text in space.address_prefixes or ()]
+
+    def put(self, resource: ResourceId, body: Mapping[str, Any], etag: str = "") -> Json:
+        """Create or replace a resource, and wait until it is there."""
+        calls = self._calls(resource)
+
+        def begin() -> Any:
+            return calls.begin_create_or_update(
+                resource.group,
+                resource.name,
+                _body(body),
+                content_type="application/json",
+                headers={"If-Match": etag} if etag else {},
+                cls=_wire,
+            )
+
+        found: Json = self._finished("PUT", str(resource), begin, resource.name)
+        return found
+
+    def delete(self, resource: ResourceId) -> None:
+        """Delete a resource, and wait until it is gone."""
+        calls = self._calls(resource)
+        self._finished(
+            "DELETE",
+            str(resource),
+            lambda: calls.begin_delete(resource.group, resource.name),
+            resource.name,
+        )
+
+    def put_subnet(self, vnet: ResourceId, prefix: str) -> Json:
+        """Create the subnet of gateways."""
+        found: Json = self._finished(
+            "PUT",
+            f"{vnet}/subnets/{SUBNET_NAME}",
+            lambda: self._client.subnets.begin_create_or_update(
+                vnet.group,
+                vnet.name,
+                SUBNET_NAME,
+                _body({"name": SUBNET_NAME, "properties": {"addressPrefix": prefix}}),
+                content_type="application/json",
+                cls=_wire,
+            ),
+            SUBNET_NAME,
+        )
+        return found
+
+    def delete_subnet(self, vnet: ResourceId) -> None:
+        """Delete the subnet of gateways."""
+        self._finished(
+            "DELETE",
+            f"{vnet}/subnets/{SUBNET_NAME}",
+            lambda: self._client.subnets.begin_delete(vnet.group, vnet.name, SUBNET_NAME),
+            SUBNET_NAME,
+        )
+
+    def profile_url(self, gateway: ResourceId) -> str:
+        """Let Azure generate the profile of clients: a URL that is signed, so a secret."""
+        found = self._finished(
+            "POST",
+            f"{gateway}/generatevpnprofile",
+            lambda: self._client.virtual_network_gateways.begin_generate_vpn_profile(
+                gateway.group,
+                gateway.name,
+                _body({"processorArchitecture": "Amd64", "authenticationMethod": "EAPTLS"}),
+                content_type="application/json",
+            ),
+            f"profile of {gateway.name}",
+        )
+        return str(found or "").strip().strip('"')
+
+    def _calls(self, resource: ResourceId) -> Any:
+        name = {
+            "virtualNetworks": "virtual_networks",
+            GATEWAYS: "virtual_network_gateways",
+            "publicIPAddresses": "public_ip_addresses",
+        }[resource.kind]
+        return getattr(self._client, name)
+
+    def _finished(self, method: str, path: str, begin: Callable[[], Any], name: str) -> Any:
+        """Begin an operation and wait for its end; again where another one runs on the same resource."""
+        deadline = self._clock.monotonic() + self._seconds
+        while True:
+            try:
+                with explaining(self._login, method, path):
+                    return self._waited(method, path, begin(), name, deadline)
+            except AzureRefuses as error:
+                if not any(code in error.why for code in BUSY) or self._clock.monotonic() >= deadline:
+                    raise
+            self._tell(f"{name}: another operation runs in Azure; waiting for it")
+            self._clock.sleep(self._pause)
+
+    def _waited(self, method: str, path: str, poller: Any, name: str, deadline: float) -> Any:
+        started = self._clock.monotonic()
+        told = started
+        try:
+            while not poller.done():
+                now = self._clock.monotonic()
+                if now >= deadline:
+                    raise late(f"{method} {path}", self._seconds)
+                if now - told >= TELL:
+                    self._tell(f"{name}: {poller.status()} for {(now - started) / 60:.0f} min")
+                    told = now
+                poller.wait(min(TELL, max(deadline - now, 0.05)))
+            return poller.result()
+        except HttpResponseError as error:
+            if error.status_code is None or error.status_code >= 400:
+                raise
+            # The operation was accepted and failed later: the answer that says so has status 200.
+            detail = refusal_of(error, method, path)
+            raise AzureRefuses(
+                f"Azure accepted the change of {name}, but could not finish it",
+                where=f"{method} {path}",
+                why=": ".join(part for part in (detail.code, detail.message) if part),
+                fix="run this again: it continues with what is there; if it stays, az network vnet-gateway "
+                "show and the activity log say more",
+            ) from error
+
+
+def late(where: str, seconds: float) -> AzureUnavailable:
+    """The error for an operation that takes longer than allowed; it goes on in Azure."""
+    return AzureUnavailable(
+        "an operation in Azure does not finish",
+        where=where,
+        why=f"still running after {seconds:.0f} s",
+        fix="run this again: it waits for the same operation; flexnode_vpn_timeout (operation_timeout) waits "
+        "longer. A new gateway takes 30 to 45 minutes, sometimes more",
+    )
+
+
+def _body(document: Mapping[str, Any]) -> io.BytesIO:
+    return io.BytesIO(json.dumps(document).encode())
+
+
+def _wire(answer: Any, _model: Any, _headers: Any) -> Json:
+    return dict(answer.http_response.json())

@@ -1,0 +1,122 @@
+# Copyright: (c) 2026, aks.flexnode contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Which machines of a run reach their cluster through a VPN gateway that this collection keeps. Pure."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from ...node.config.document import merge
+from ...node.secret import REDACTED
+from .checks import Finding
+from .machines import Machine
+
+Json = Mapping[str, Any]
+OF_PLACE = ("vnet_id", "gateway_id", "name", "resource_group")
+DIRECTORY = "flexnode_vpn"  # beside the inventory
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """One gateway and the machines behind it. The options hold secrets."""
+
+    cluster_id: str
+    options: Json = field(repr=False)
+    machines: Sequence[Machine]
+
+    def request(self, directory: str, **more: Any) -> dict[str, Any]:
+        """The options of flexnode_vpn_gateway."""
+        others = [*(self.options.get("other_cidrs") or ()), *self._pod_ranges()]
+        found = {
+            "cluster_id": self.cluster_id or None,
+            "directory": directory,
+            **settings_of(self.machines[0].document),
+            **{name: value for name, value in self.options.items() if value not in (None, "")},
+            **({"other_cidrs": others} if others else {}),
+            **more,
+        }
+        return {name: value for name, value in found.items() if value is not None}
+
+    def _pod_ranges(self) -> list[str]:
+        return list(dict.fromkeys(one.pod_cidr for one in self.machines if one.pod_cidr))
+
+
+def is_provisioned(machine: Machine) -> bool:
+    """Whether the controller gets the profile of a machine."""
+    vpn = vpn_of(machine.document)
+    return vpn.get("enabled") is True and vpn.get("autoProvision") is True
+
+
+def client_name(machine: Machine) -> str:
+    """The name of its certificate: that of the Node, as far as the inventory knows it."""
+    return machine.node or machine.host
+
+
+def sites(machines: Iterable[Machine]) -> list[Site]:
+    """The gateways of a run: machines of one cluster and one place share theirs."""
+    found: dict[str, list[Machine]] = {}
+    for machine in machines:
+        if is_provisioned(machine):
+            place = {name: machine.vpn.get(name) for name in OF_PLACE}
+            found.setdefault(json.dumps([machine.cluster_id.lower(), place]), []).append(machine)
+    return [Site(group[0].cluster_id, group[0].vpn, group) for group in found.values()]
+
+
+def settings_of(document: Json) -> dict[str, Any]:
+    """The options that the document sets."""
+    vpn = vpn_of(document)
+    named = {"address_pool": vpn.get("p2sGatewayCIDR"), "sku": vpn.get("gatewaySKU")}
+    return {name: value for name, value in named.items() if value}
+
+
+def vpn_of(document: Json) -> Json:
+    """The section azure.vpn."""
+    azure = document.get("azure")
+    found = azure.get("vpn") if isinstance(azure, Mapping) else None
+    return found if isinstance(found, Mapping) else {}
+
+
+def vpn_findings(machines: Iterable[Machine], *, ephemeral: bool) -> Iterator[Finding]:
+    """What keeps the controller from getting profiles, found before anything is made.
+
+    ephemeral: the run's files are gone after it, as in AWX.
+    """
+    for site in sites(machines):
+        hosts = tuple(one.host for one in site.machines)
+        if not site.cluster_id and not site.options.get("vnet_id"):
+            fix = "set flexnode_cluster_id, or flexnode_vpn_vnet_id"
+            yield Finding(hosts, "azure.vpn.autoProvision needs to know the cluster or its VNet", fix)
+        if len(str(site.options.get("passphrase") or "")) < 12:
+            what = "azure.vpn.autoProvision needs flexnode_vpn_passphrase, which encrypts stored keys"
+            yield Finding(hosts, what, "set it, from a vault or an AWX credential; at least 12 characters")
+        if ephemeral and not site.options.get("directory"):
+            what = "the record of VPN certificates would be lost with this job"
+            fix = "set flexnode_vpn_directory to a directory that outlives it (docs/vpn_gateway.md)"
+            yield Finding(hosts, what, fix)
+        given = tuple(one.host for one in site.machines if vpn_of(one.document).get("profile"))
+        if given:
+            what = "azure.vpn.profile and azure.vpn.autoProvision are both set"
+            yield Finding(given, what, "remove one of them")
+        for name, values in _contradictions(site.machines):
+            what = f"machines of one VPN gateway have different {name}: {', '.join(values)}"
+            yield Finding(hosts, what, "set it once for all machines of the cluster")
+
+
+def _contradictions(machines: Sequence[Machine]) -> Iterator[tuple[str, list[str]]]:
+    for key in ("p2sGatewayCIDR", "gatewaySKU"):
+        values = list(dict.fromkeys(str(vpn_of(one.document).get(key) or "the default") for one in machines))
+        if len(values) > 1:
+            yield f"azure.vpn.{key}", values
+    directories = list(dict.fromkeys(str(one.vpn.get("directory") or "the default") for one in machines))
+    if len(directories) > 1:
+        yield "flexnode_vpn_directory", directories
+
+
+def with_profile(machine: Machine, profile: str) -> Machine:
+    """The machine with its profile, a secret of its document; without one, what it has stays."""
+    part = {"azure": {"vpn": {"profile": profile or REDACTED}}}
+    return replace(machine, document=merge(machine.document, part))

@@ -1,0 +1,148 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: (c) 2026, aks.flexnode contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""Which machines share a VPN gateway, and what in an inventory keeps them from getting their profiles."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from ansible_collections.aks.flexnode.plugins.module_utils.controller.inventory.machines import (
+    Machine,
+    machine_of,
+)
+from ansible_collections.aks.flexnode.plugins.module_utils.controller.inventory.vpn import (
+    client_name,
+    is_provisioned,
+    sites,
+    vpn_findings,
+    with_profile,
+)
+from ansible_collections.aks.flexnode.plugins.module_utils.node.secret import REDACTED
+
+CLUSTER = (
+    "/subscriptions/12345678-1234-1234-1234-123456789abc/resourceGroups/rg"
+    "/providers/Microsoft.ContainerService/managedClusters/plant"
+)
+VPN = {"enabled": True, "autoProvision": True}
+PASSPHRASE = "Pl4nted-vpn-passphrase"
+
+
+def machine(host: str, vpn: Mapping[str, Any] = VPN, **variables: Any) -> Machine:
+    given = {
+        "flexnode_cluster_id": CLUSTER,
+        "flexnode_vpn_passphrase": PASSPHRASE,
+        "flexnode_config": {"azure": {"vpn": dict(vpn)}},
+        **variables,
+    }
+    return machine_of(host, given, lambda _path: {})
+
+
+def found(*machines: Machine, ephemeral: bool = False) -> list[str]:
+    return [one.what for one in vpn_findings(machines, ephemeral=ephemeral)]
+
+
+@pytest.mark.parametrize(
+    ("vpn", "expected"),
+    [
+        ({}, False),
+        ({"enabled": True}, False),
+        ({"autoProvision": True}, False),
+        (VPN, True),
+        ({"enabled": "yes", "autoProvision": True}, False),
+    ],
+)
+def test_only_both_switches_ask_for_a_gateway(vpn: Mapping[str, Any], expected: bool) -> None:
+    assert is_provisioned(machine("a", vpn)) is expected
+    assert bool(sites([machine("a", vpn)])) is expected
+
+
+def test_machines_of_one_cluster_share_a_gateway() -> None:
+    other = CLUSTER.replace("plant", "other")
+    found_sites = sites(
+        [
+            machine("a"),
+            machine("b", flexnode_cluster_id=CLUSTER.upper().replace("/SUBSCRIPTIONS", "/subscriptions")),
+            machine("c", flexnode_cluster_id=other),
+            machine("d", flexnode_vpn_vnet_id="/hub"),
+            machine("e", {}),
+        ]
+    )
+    assert [[one.host for one in site.machines] for site in found_sites] == [["a", "b"], ["c"], ["d"]]
+
+
+def test_a_request_has_what_the_inventory_says_and_no_default_of_its_own() -> None:
+    pods = {"cni": {"mode": "bridge", "podCIDR": "10.244.9.0/24"}}
+    vpn = {**VPN, "p2sGatewayCIDR": "172.31.0.0/24", "gatewaySKU": "VpnGw3AZ"}
+    (site,) = sites(
+        [
+            machine(
+                "a",
+                vpn,
+                flexnode_host_config=pods,
+                flexnode_vpn_other_cidrs=["10.0.0.0/8"],
+                flexnode_vpn_timeout=10,
+                flexnode_vpn_gateway_name="",
+            )
+        ]
+    )
+    assert site.request("/d", machines=["a"]) == {
+        "cluster_id": CLUSTER,
+        "directory": "/d",
+        "address_pool": "172.31.0.0/24",
+        "sku": "VpnGw3AZ",
+        "other_cidrs": ["10.0.0.0/8", "10.244.9.0/24"],
+        "operation_timeout": 10,
+        "passphrase": PASSPHRASE,
+        "machines": ["a"],
+    }
+    (plain,) = sites([machine("a", flexnode_vpn_directory="/kept")])
+    assert plain.request("/d") == {"cluster_id": CLUSTER, "directory": "/kept", "passphrase": PASSPHRASE}
+
+
+def test_secrets_are_in_no_repr() -> None:
+    one = machine("a", flexnode_vpn_ca_key="Pl4nted-key")
+    assert "Pl4nted" not in repr(one)
+    assert "Pl4nted" not in repr(sites([one]))
+
+
+def test_what_keeps_machines_from_getting_a_profile() -> None:
+    assert found(machine("a"), machine("b")) == []
+    assert found(machine("a", {}, flexnode_vpn_passphrase="", flexnode_cluster_id="")) == []
+    assert "needs to know the cluster" in found(machine("a", flexnode_cluster_id=""))[0]
+    assert found(machine("a", flexnode_cluster_id="", flexnode_vpn_vnet_id="/v")) == []
+    for short in ("", "short"):
+        assert "flexnode_vpn_passphrase" in found(machine("a", flexnode_vpn_passphrase=short))[0]
+    assert "both set" in found(machine("a", flexnode_vpn_profile="client"))[0]
+    assert "would be lost" in found(machine("a"), ephemeral=True)[0]
+    assert found(machine("a", flexnode_vpn_directory="/kept"), ephemeral=True) == []
+
+
+def test_contradictions_between_machines_of_one_gateway() -> None:
+    small = {**VPN, "gatewaySKU": "VpnGw1AZ"}
+    assert found(machine("a"), machine("b", small)) == [
+        "machines of one VPN gateway have different azure.vpn.gatewaySKU: the default, VpnGw1AZ"
+    ]
+    assert "flexnode_vpn_directory" in found(machine("a"), machine("b", flexnode_vpn_directory="/x"))[0]
+
+
+def test_a_profile_becomes_a_secret_of_the_document() -> None:
+    one = machine("a", {**VPN, "gatewaySKU": "VpnGw3AZ"})
+    vpn = with_profile(one, "client").document["azure"]["vpn"]
+    assert vpn == {**VPN, "gatewaySKU": "VpnGw3AZ", "profile": "client"}
+    assert with_profile(one, "").document["azure"]["vpn"]["profile"] == REDACTED
+    assert "profile" not in one.document["azure"]["vpn"]
+
+
+def test_a_certificate_has_the_name_of_its_node() -> None:
+    assert client_name(machine("a")) == "a"
+    named = machine("a", flexnode_host_config={"agent": {"nodeName": "edge-1"}})
+    assert client_name(named) == "edge-1"
+
+
+@pytest.mark.parametrize(("value", "expected"), [(True, True), ("true", True), ("false", False), ("", False)])
+def test_switches_of_surveys(value: Any, expected: bool) -> None:
+    assert machine("a", flexnode_vpn_renew=value).vpn_renew is expected

@@ -1,0 +1,222 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Playbooks for machines behind a VPN gateway, with modules that only write down what they are asked for."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from tests.unit.test_playbooks import CLUSTER, NAMED, Stage, stage
+
+__all__ = ["stage"]
+PASSPHRASE = "Pl4nted-vpn-passphrase"
+PROFILE = "client <key>Pl4nted-vpn-key</key>"  # in one line: the stubs print their answer as it is
+JOINED = {"changed": True, "summary": "joined", "timings": {}, "drains": False, "actions": []}
+NODE = {"node": {"kubeletVersion": "1.34.4", "containerRuntime": "containerd 2.2.9"}}
+VPN = {
+    "flexnode_cluster_id": CLUSTER,
+    "flexnode_config_source": "inline",
+    "flexnode_vpn_passphrase": PASSPHRASE,
+    "flexnode_config": {"azure": {"vpn": {"enabled": True, "autoProvision": True}}},
+}
+
+
+def hosts(*names: str, **variables: Any) -> dict[str, dict[str, Any]]:
+    return {name: {**VPN, **variables} for name in names}
+
+
+def answer(*names: str, **more: Any) -> dict[str, Any]:
+    row = {"action": "issued", "profile": PROFILE, "replaced": False, "thumbprint": "AA", "expires": "later"}
+    rows = [{"name": name, **row, **more} for name in names]
+    gateway = {"name": "flexnode-vpn", "sku": "VpnGw2AZ", "provisioning_state": "Succeeded"}
+    certificates = [{"node": name, "state": "active", "expires": "later"} for name in names]
+    return {
+        "changed": True,
+        "actions": ["create VPN gateway flexnode-vpn"],
+        "machines": rows,
+        "gateway": gateway,
+        "certificates": certificates,
+    }
+
+
+def asked(stage: Stage, module: str = "flexnode_vpn_gateway") -> list[dict[str, Any]]:
+    return [given for name, given in stage.calls if name == module]
+
+
+def joins(stage: Stage) -> list[dict[str, Any]]:
+    """The calls that join machines; single components are others."""
+    return [given for given in asked(stage, "flexnode_reconcile") if not given.get("components")]
+
+
+def document(given: dict[str, Any]) -> dict[str, Any]:
+    found = given["document"]
+    loaded: dict[str, Any] = json.loads(found) if isinstance(found, str) else found
+    return loaded
+
+
+@pytest.fixture
+def vpn(stage: Stage) -> Stage:
+    stage.answer(flexnode_reconcile={**JOINED, **NODE}, flexnode_vpn_gateway=answer("a", "b"))
+    return stage
+
+
+def test_all_machines_are_one_call_and_each_gets_its_profile(vpn: Stage) -> None:
+    vpn.verbosity = 3
+    vpn.play("aks.flexnode.bootstrap", hosts("a", "b"))
+    assert vpn.status == 0, vpn.output
+    (given,) = asked(vpn)
+    assert (given["machines"], given["cluster_id"], given["passphrase"]) == (["a", "b"], CLUSTER, PASSPHRASE)
+    assert given["directory"] == str(vpn.directory / "flexnode_vpn"), "beside the inventory"
+    order = [name for name, _given in vpn.calls]
+    assert order.index("flexnode_vpn_gateway") < order.index("flexnode_reconcile")
+    for one in joins(vpn):
+        assert document(one)["azure"]["vpn"]["profile"] == PROFILE
+    assert "Pl4nted" not in vpn.output
+
+
+def test_the_gateway_is_there_before_a_token_is_created(vpn: Stage) -> None:
+    """It may take an hour, and tokens expire."""
+    cluster = {"id": CLUSTER, "kubernetes_version": "1.34.4", "document": {}}
+    vpn.answer(
+        flexnode_cluster_info={"clusters": [cluster]},
+        flexnode_bootstrap_token={
+            "nodes": [{"name": "a", "cluster_id": CLUSTER, "token": "abcdef.0123456789abcdef"}]
+        },
+        flexnode_vpn_gateway=answer("a"),
+    )
+    vpn.play("aks.flexnode.bootstrap", hosts("a", flexnode_config_source="cluster"))
+    assert vpn.status == 0, vpn.output
+    order = [name for name, _given in vpn.calls]
+    assert order.index("flexnode_vpn_gateway") < order.index("flexnode_bootstrap_token")
+    (given,) = joins(vpn)
+    assert document(given)["azure"]["vpn"]["profile"] == PROFILE
+
+
+def test_machines_without_it_ask_for_nothing(vpn: Stage) -> None:
+    vpn.play("aks.flexnode.bootstrap", {"a": {}, "b": {"flexnode_vpn_profile": PROFILE}})
+    assert asked(vpn) == []
+    assert vpn.status == 0, vpn.output
+
+
+def test_a_replaced_certificate_is_revoked_when_its_machine_has_joined(vpn: Stage) -> None:
+    vpn.answer(flexnode_vpn_gateway=answer("a", "b", action="renewed", replaced=True))
+    vpn.play("aks.flexnode.bootstrap", hosts("a", "b", flexnode_vpn_renew=True))
+    assert vpn.status == 0, vpn.output
+    first, second = asked(vpn)
+    assert first["renew"] == ["a", "b"]
+    assert (second["confirmed"], second.get("machines")) == (["a", "b"], None)
+
+
+def test_a_machine_that_did_not_join_keeps_its_old_certificate(vpn: Stage) -> None:
+    vpn.answer(
+        flexnode_vpn_gateway=answer("a", action="renewed", replaced=True),
+        flexnode_reconcile={"failed": True, "msg": "FLEX-1504: no"},
+    )
+    vpn.play("aks.flexnode.bootstrap", hosts("a"))
+    assert vpn.status != 0
+    assert len(asked(vpn)) == 1
+
+
+def test_an_update_confirms_too(vpn: Stage) -> None:
+    status = {
+        "phase": "NodeJoined",
+        "node": {"name": "a", "joined": True, "status": "Ready", "certificate": {}},
+    }
+    vpn.answer(
+        flexnode_status_info={"status": {**status, "config": {"version": "1"}}},
+        flexnode_vpn_gateway=answer("a", action="renewed", replaced=True),
+    )
+    vpn.play("aks.flexnode.update", hosts("a"))
+    assert vpn.status == 0, vpn.output
+    assert [one.get("confirmed") for one in asked(vpn)] == [None, ["a"]]
+
+
+def test_check_mode_asks_and_then_knows_no_profile(vpn: Stage) -> None:
+    vpn.answer(flexnode_vpn_gateway=answer("a", profile=""))
+    vpn.play("aks.flexnode.bootstrap", hosts("a"), "--check")
+    assert vpn.status == 0, vpn.output
+    assert asked(vpn)[0]["_ansible_check_mode"] is True
+    assert joins(vpn) == []
+    assert "would create the configuration of this machine" in vpn.output
+
+
+def test_check_mode_compares_a_machine_that_has_its_profile(vpn: Stage) -> None:
+    vpn.answer(flexnode_vpn_gateway=answer("a", profile="", action="unchanged"))
+    vpn.play("aks.flexnode.bootstrap", hosts("a"), "--check")
+    (given,) = joins(vpn)
+    assert document(given)["azure"]["vpn"]["profile"] == "<minted at apply>"
+
+
+def test_leaving_revokes_in_one_call_and_keeps_the_gateway(vpn: Stage) -> None:
+    vpn.answer(flexnode_reconcile={"changed": True, "remains": []})
+    vpn.play("aks.flexnode.unbootstrap", hosts("a", "b"), *NAMED)
+    assert vpn.status == 0, vpn.output
+    (given,) = asked(vpn)
+    assert (given["gone"], given.get("state"), given.get("machines")) == (["a", "b"], None, None)
+
+
+def test_what_was_not_revoked_is_reported_with_what_remains(vpn: Stage) -> None:
+    vpn.answer(
+        flexnode_reconcile={"changed": True, "remains": []},
+        flexnode_vpn_gateway={"failed": True, "msg": "FLEX-1702: may not write"},
+    )
+    vpn.play("aks.flexnode.unbootstrap", hosts("a"), *NAMED)
+    assert vpn.status != 0
+    assert "in Azure: FLEX-1702: may not write" in vpn.output
+
+
+def test_a_machine_that_could_not_leave_keeps_its_certificate(vpn: Stage) -> None:
+    vpn.answer(flexnode_reconcile={"failed": True, "msg": "FLEX-1301: no"})
+    vpn.play("aks.flexnode.unbootstrap", hosts("a"), *NAMED)
+    assert asked(vpn) == []
+
+
+def test_what_is_missing_is_found_before_anything_is_made(vpn: Stage) -> None:
+    for playbook in ("bootstrap", "preflight", "vpn_gateway"):
+        vpn.play(f"aks.flexnode.{playbook}", hosts("a", flexnode_vpn_passphrase=""))
+        assert vpn.status != 0
+        assert "needs flexnode_vpn_passphrase" in vpn.output
+    assert asked(vpn) == []
+
+
+def test_a_job_of_awx_needs_a_directory_that_stays(vpn: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWX_PRIVATE_DATA_DIR", "/tmp/awx_7")
+    vpn.play("aks.flexnode.bootstrap", hosts("a"))
+    assert "would be lost with this job" in vpn.output
+    vpn.play("aks.flexnode.bootstrap", hosts("a", "b", flexnode_vpn_directory="/var/lib/vpn"))
+    assert vpn.status == 0, vpn.output
+    assert asked(vpn)[0]["directory"] == "/var/lib/vpn"
+
+
+def test_the_gateway_alone_is_made_and_removed(vpn: Stage) -> None:
+    vpn.play("aks.flexnode.vpn_gateway", hosts("a", "b"))
+    assert vpn.status == 0, vpn.output
+    (given,) = asked(vpn)
+    assert (given.get("machines"), given.get("state")) == (None, None)
+    for text in ("create VPN gateway flexnode-vpn", "VpnGw2AZ", "active"):
+        assert text in vpn.output
+    gone = ("-e", "flexnode_vpn_state=absent", "-e", "flexnode_vpn_force=true")
+    vpn.play("aks.flexnode.vpn_gateway", hosts("a"), *gone)
+    assert vpn.status == 0, vpn.output
+    assert (asked(vpn)[-1]["state"], asked(vpn)[-1]["force"]) == ("absent", True)
+    assert PASSPHRASE not in vpn.output
+    vpn.play("aks.flexnode.vpn_gateway", {"a": {}})
+    assert vpn.status != 0
+    assert "azure.vpn.autoProvision" in vpn.output
+
+
+def test_what_somebody_revoked_in_azure_is_a_warning(vpn: Stage) -> None:
+    vpn.answer(flexnode_vpn_gateway={**answer("a", "b"), "notes": ["the VPN certificate of a was revoked"]})
+    vpn.play("aks.flexnode.bootstrap", hosts("a", "b"))
+    assert vpn.status == 0, vpn.output
+    assert "[WARNING]: the VPN certificate of a was revoked" in vpn.output
+
+
+def test_progress_is_shown_while_azure_works(vpn: Stage) -> None:
+    text = (vpn.collection / "plugins/modules/flexnode_vpn_gateway.py").read_text()
+    told = 'open(given["progress_file"], "a").write("flexnode-vpn: InProgress for 7 min\\n")\nprint('
+    (vpn.collection / "plugins/modules/flexnode_vpn_gateway.py").write_text(text.replace("print(", told))
+    vpn.play("aks.flexnode.bootstrap", hosts("a", "b"))
+    assert "flexnode-vpn: InProgress for 7 min" in vpn.output
