@@ -137,7 +137,8 @@ class World:
 
     def watched(self, watch: Watch, *arguments: str, ends: int = 0) -> None:
         """The same, watched; it must end with this status."""
-        host = DyingHost(str(self.machine.root), self.machine.commands, self.machine.clock)
+        commands = self.machine.commands
+        host = DyingHost(str(self.machine.root), commands, self.machine.clock, commands.ask)
         host.watch = watch
         with watch.system_calls():
             status, said = self.command(*arguments, host=host)

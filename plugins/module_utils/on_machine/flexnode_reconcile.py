@@ -59,7 +59,7 @@ def carry_out(module: AnsibleModule, host: Host) -> dict[str, object]:
             "node_name": left.node,
             "node_remains": left.node_remains,
         }
-    purpose: Purpose = "join" if {"kubelet", "services"} & set(params["components"]) else "prepare"
+    purpose: Purpose = "join" if {"kubelet", "services", "vpn"} & set(params["components"]) else "prepare"
     if params["source"]:
         obtained = obtain_by_options(module, host, purpose)
     else:

@@ -29,6 +29,7 @@ from ..errors import FlexNodeError, NotInCatalogue
 from ..machine.facts import gather
 from ..machine.host import Host
 from ..machine.running import confirm, main_process
+from ..net.tunnel import with_tunnel
 from ..node_object.labels import label_key
 from ..node_object.taints import taint_changes
 from ..node_object.this_node import ThisNode
@@ -84,7 +85,7 @@ def check_drift(host: Host, store: Store, now: float) -> Drift:
 def look(host: Host, store: Store, document: Mapping[str, Any], now: float) -> Seen:
     """All differences between the machine, its Node and a document. Also for the status."""
     config = parse(document, purpose="join", pollable=True)
-    facts = gather(host, stored=store.state().get("facts"))
+    facts = with_tunnel(gather(host, stored=store.state().get("facts")), host, config)
     unknown: tuple[Finding, ...] = ()
     try:
         resources, ownership = wanted((*COMPONENTS, *AFTERWARDS), config, facts)
