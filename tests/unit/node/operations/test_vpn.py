@@ -15,6 +15,8 @@ import pytest
 
 from ansible_collections.aks.flexnode.plugins.module_utils.node.components.vpn.client import PROFILE
 from ansible_collections.aks.flexnode.plugins.module_utils.node.config.document import redact
+from ansible_collections.aks.flexnode.plugins.module_utils.node.drift.check import check_drift
+from ansible_collections.aks.flexnode.plugins.module_utils.node.drift.quick import looks_wrong
 from ansible_collections.aks.flexnode.plugins.module_utils.node.engine.records.state import Phase, Store
 from ansible_collections.aks.flexnode.plugins.module_utils.node.errors import (
     ApiUnreachable,
@@ -22,6 +24,7 @@ from ansible_collections.aks.flexnode.plugins.module_utils.node.errors import (
     ConfigInvalid,
     UnitFailed,
 )
+from ansible_collections.aks.flexnode.plugins.module_utils.node.follow.repair import applied_config
 from ansible_collections.aks.flexnode.plugins.module_utils.node.machine.layout import UNIT_DIR, VPN
 from ansible_collections.aks.flexnode.plugins.module_utils.node.operations.leave import leave
 from ansible_collections.aks.flexnode.plugins.module_utils.node.operations.obtain import stored_config
@@ -297,6 +300,40 @@ def test_a_package_that_can_not_be_installed_changes_nothing(private: Private) -
     assert private.site.machine.snapshot("/etc", "/usr") == before
     assert private.phase == "NodeJoined"
     assert private.store.current_config() == private.store.applied_config()
+
+
+def test_another_address_after_a_reconnect_reaches_the_kubelet(private: Private) -> None:
+    private.join(with_vpn())
+    machine, host = private.site.machine, private.site.machine.host
+    assert looks_wrong(host, private.store) == ""
+    private.gateway.address = "192.168.100.77"
+    assert looks_wrong(host, private.store) == "the VPN has assigned 192.168.100.77 instead of 192.168.100.2"
+    drift = check_drift(host, private.store, host.clock.now())
+    assert drift.repairs == {"file:/etc/default/kubelet"}
+    run = reconcile(applied_config(host, private.store), EVERYTHING, machine="x86_64", leave=frozenset())
+    assert run.summary == "repaired (1 item)"
+    assert "--node-ip=192.168.100.77" in machine.text("/etc/default/kubelet")
+    assert machine.commands.calls.count(("systemctl", "restart", KUBELET)) == 1
+    assert looks_wrong(host, private.store) == ""
+
+
+def test_a_tunnel_that_is_down_is_no_drift(private: Private) -> None:
+    private.join(with_vpn())
+    private.gateway.away = True
+    host = private.site.machine.host
+    assert looks_wrong(host, private.store) == ""
+    assert not check_drift(host, private.store, host.clock.now()).repairs
+
+
+def test_a_client_that_was_stopped_is_started_though_the_gateway_is_away(private: Private) -> None:
+    private.join(with_vpn())
+    private.site.machine.commands.units[VPN] = "inactive"
+    private.gateway.away = True
+    host = private.site.machine.host
+    assert looks_wrong(host, private.store) == f"{VPN} does not run"
+    with pytest.raises(ApiUnreachable):
+        reconcile(applied_config(host, private.store), EVERYTHING, machine="x86_64", leave=frozenset())
+    assert private.site.machine.commands.units[VPN] == "active"
 
 
 # -- without the tunnel again -------------------------------------------------------------------------------
