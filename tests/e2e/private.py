@@ -85,6 +85,10 @@ class Private:
         shown = self.machine.run(["ip", "-json", "route", "get", address], check=False).stdout
         return str(json.loads(shown)[0]["dev"]) if shown.strip() else ""
 
+    def is_connected(self) -> bool:
+        """Whether the client says that the tunnel is up."""
+        return bool(self.status()["vpn"]["status"] == "Connected")
+
     def is_ready(self) -> bool:
         """Whether the Node is Ready."""
         return fleet.is_ready(fleet.node(self.bed, self.name))
@@ -123,11 +127,7 @@ def at_a_site(bed: Testbed, name: str, inventory: Path) -> Private:
     api = bed.site.plan.service("kube-apiserver")
     document = changed(
         fleet.join_document(bed),
-        network={
-            "serviceCIDR": bed.cluster.service_cidr,
-            "podCIDR": bed.cluster.pod_cidr,
-            "vnetCIDRs": [f"{api}/32"],
-        },
+        network={"vnetCIDRs": [f"{api}/32"]},
         upgrade={"gateSeconds": GATE_SECONDS},
     )
     return Private(bed, machine, inventory, document)
