@@ -20,6 +20,7 @@ from ..operations.obtain import stored_document
 from ..status.document import status_of
 from ..status.pull import NOT_CONFIGURED, pull_line
 from ..status.rollout import rollout_lines
+from ..status.vpn import NO_VPN, vpn_line
 from ..status.words import in_words, is_right
 from .output import show
 from .source import open_text
@@ -36,6 +37,8 @@ def status(options: argparse.Namespace, host: Host) -> int:
         node, config, words = found["node"], found["config"], in_words(found)
         show(f"phase    {found['phase']}")
         show(f"node     {words['status']}  {node.get('name', '')}  {node.get('kubeletVersion', '')}".rstrip())
+        if found["vpn"]["status"] != NO_VPN:
+            show(f"vpn      {vpn_line(found['vpn'])}")
         if config["version"]:  # a document of the inventory or of a file has none
             show(f"config   version {config['version']}, applied {config['appliedVersion'] or 'not yet'}")
         show(f"polling  {monitoring_line(found['monitoring'])}")

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from ..machine.clock import iso
@@ -20,6 +21,13 @@ NO_VPN, UP, CONNECTING, STOPPED, SILENT = (
     "NotRunning",
     "NotAnswering",
 )
+
+
+def vpn_line(vpn: Mapping[str, Any]) -> str:
+    """The state of the tunnel in one line."""
+    if vpn["status"] == UP:
+        return f"{UP}  {vpn['address']} through {vpn['gateway']} since {vpn['since']}"
+    return f"{vpn['status']}  {vpn['message']}"
 
 
 def vpn_of(host: Host) -> dict[str, Any]:
