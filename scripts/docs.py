@@ -59,6 +59,9 @@ from ansible_collections.aks.flexnode.plugins.module_utils.node.node_object impo
 )
 from ansible_collections.aks.flexnode.plugins.module_utils.node.operations import update as new_program  # noqa: E402
 from ansible_collections.aks.flexnode.plugins.module_utils.node.procedures.arc import errors as arc_errors  # noqa: E402
+from ansible_collections.aks.flexnode.plugins.module_utils.node.procedures.vpn import (  # noqa: E402
+    errors as vpn_client_errors,
+)
 from ansible_collections.aks.flexnode.plugins.module_utils.node.pull import errors as pull_errors  # noqa: E402
 from ansible_collections.aks.flexnode.plugins.module_utils.node.resources import package  # noqa: E402
 from ansible_collections.aks.flexnode.plugins.module_utils.node.resources.base import (  # noqa: E402
@@ -105,6 +108,7 @@ ERROR_MODULES = (
     node_problems,
     package,
     pull_errors,
+    vpn_client_errors,
 )
 EVERYTHING = ROOT / "docs" / "examples" / "everything.yml"
 # What can't stand in one document with the rest of it.
@@ -133,6 +137,13 @@ WHY: Mapping[str, str] = {
     "/etc/systemd/system/aks-flex-node-apply.service": "applies a new document; `continuousMonitoring` only",
     "/etc/systemd/system/aks-flex-node-poll.service": "polls for a new document; `continuousMonitoring` only",
     "/etc/systemd/system/aks-flex-node-poll.timer": "every 20 to 40 s; `continuousMonitoring` only",
+    "openvpn": "a package of the distribution, where it is missing; `azure.vpn` only, like what follows",
+    "/etc/aks-flex-node/vpn": "the VPN client",
+    "/etc/aks-flex-node/vpn/client.conf": "`azure.vpn.profile`, with the machine's key, and its own settings",
+    "/etc/aks-flex-node/vpn/dns": "hands the VNet's name servers to systemd-resolved, where that runs",
+    "/etc/systemd/system/aks-flex-node-vpn.service": "the VPN client",
+    "/etc/systemd/system/kubelet.service.d/20-vpn.conf": "the kubelet starts after the VPN client",
+    "aks-flex-node-vpn.service": "runs",
     "/etc/kubernetes": "certificates, static pods, volume plugins",
     "/etc/kubernetes/admin.conf": "the cluster's admin credential; `writeAdminConf` only",
     "/etc/kubernetes/certs": "CA certificates; no keys",

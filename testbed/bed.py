@@ -33,6 +33,7 @@ from testbed.services import blob
 from testbed.services.blob import Blob
 from testbed.services.registry import Registry
 from testbed.services.service import Service
+from testbed.vpn import Gateway
 
 DEFAULT_NAME = "flexnode"
 DEFAULT_PLATFORM = "debian12"
@@ -166,14 +167,22 @@ class Testbed:
             for part, container in parts.items()
         }
 
-    def node(self, name: str, platform: str = DEFAULT_PLATFORM) -> Machine:
-        """The machine of that name; created if it does not exist, started if it is off."""
+    @property
+    def gateway(self) -> Gateway:
+        """The VPN gateway to the cluster's network, and the site behind it; `gateway.up()` starts them."""
+        return Gateway(self.site)
+
+    def node(self, name: str, platform: str = DEFAULT_PLATFORM, *, edge: bool = False) -> Machine:
+        """The machine of that name; created if it does not exist, started if it is off.
+
+        edge: at a site behind NAT, from which the cluster is reached through its VPN gateway only.
+        """
         if not NODE_NAME.fullmatch(name):
             raise TestbedError(f"node name {name!r} is not a host name of at most 40 characters")
         here = self.site
         rootfs.ensure(recipes.node(platform))
         with files.lock(here.directory / "nodes.lock"):
-            machine = self._find(name) or self._plan_node(name, platform)
+            machine = self._find(name) or self._plan_node(name, platform, edge)
             self._write_known_hosts()
         if machine.platform != platform:
             raise TestbedError(f"node {name} exists with platform {machine.platform}: remove it first")
@@ -278,11 +287,13 @@ class Testbed:
             return None
         return self._machine(name, **record)
 
-    def _machine(self, name: str, index: int, platform: str) -> Machine:
-        here = self.site
+    def _machine(self, name: str, index: int, platform: str, edge: bool = False) -> Machine:
+        here, gateway = self.site, self.gateway
         return Machine(
             name=name,
-            ip=here.plan.node(index),
+            ip=gateway.edge.node(index) if edge else here.plan.node(index),
+            network=gateway.edge_network if edge else "",
+            router=gateway.router if edge else "",
             platform=platform,
             pod_cidr=here.plan.pod_cidr(index),
             ssh_key=here.directory / "ssh" / "id_ed25519",
@@ -290,14 +301,15 @@ class Testbed:
             site=here,
         )
 
-    def _plan_node(self, name: str, platform: str) -> Machine:
+    def _plan_node(self, name: str, platform: str, edge: bool) -> Machine:
         taken = [
             json.loads(path.read_text(encoding="utf-8"))["index"]
             for path in self._record("*").parent.glob("*.json")
         ]
         index = plan.free_index(taken)
-        files.write(self._record(name), json.dumps({"index": index, "platform": platform}) + "\n")
-        return self._machine(name, index, platform)
+        record = {"index": index, "platform": platform, **({"edge": True} if edge else {})}
+        files.write(self._record(name), json.dumps(record) + "\n")
+        return self._machine(name, index, platform, edge)
 
     def _write_known_hosts(self) -> None:
         lines = [ssh.known_host(machine.name, machine.ip, machine.host_key()) for machine in self.nodes()]

@@ -46,6 +46,10 @@ class Machine:
     ssh_key: Path
     known_hosts: Path
     ssh_user: str = recipes.SSH_USER
+    network: str = ""
+    """Its podman network; empty: that of the cluster."""
+    router: str = ""
+    """Its way to everything outside of that network."""
     site: Site = field(repr=False, kw_only=True)
 
     @property
@@ -146,7 +150,7 @@ class Machine:
             name=self.container,
             image=recipes.node(self.platform).image,
             argv=("/sbin/init",),
-            network=self.site.network,
+            network=self.network or self.site.network,
             ip=self.ip,
             mac=self.site.plan.mac(self.ip),
             owner=self.site.name,
@@ -166,7 +170,7 @@ class Machine:
             "etc/machine-id": Entry(f"{machine_id}\n".encode(), 0o444),
             "etc/ssh/ssh_host_ed25519_key": Entry(private, 0o600),
             "etc/ssh/ssh_host_ed25519_key.pub": Entry(f"{public}\n".encode()),
-            **routes(self.site.plan.pod_routes(self.ip)),
+            **routes([("default", self.router)] if self.router else self.site.plan.pod_routes(self.ip)),
             home: Entry(None, 0o700, recipes.SSH_USER_ID),
             f"{home}/authorized_keys": Entry(f"{user_key}\n".encode(), 0o600, recipes.SSH_USER_ID),
         }

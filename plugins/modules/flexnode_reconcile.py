@@ -29,11 +29,12 @@ options:
   components:
     description:
       - What to apply, always in this order. Each component can be applied by itself.
+      - V(vpn) is applied and tested first, because the others need the API server.
       - V(pull), which is ansible-pull with its schedule, is applied only by itself, after the node works.
     type: list
     elements: str
-    choices: [agent, system_config, runtime, kubernetes, cni, kubelet, npd, services, pull]
-    default: [agent, system_config, runtime, kubernetes, cni, kubelet, npd, services]
+    choices: [agent, vpn, system_config, runtime, kubernetes, cni, kubelet, npd, services, pull]
+    default: [agent, vpn, system_config, runtime, kubernetes, cni, kubelet, npd, services]
   state:
     description:
       - V(present) makes the machine a node, V(absent) uninstalls the node.
@@ -205,7 +206,7 @@ from ansible_collections.aks.flexnode.plugins.module_utils.node_code import NODE
 
 # What a node consists of. The table is in the node's code, which must not be imported here: Ansible would
 # pack it a second time.
-COMPONENTS = ["agent", "system_config", "runtime", "kubernetes", "cni", "kubelet", "npd", "services"]
+COMPONENTS = ["agent", "vpn", "system_config", "runtime", "kubernetes", "cni", "kubelet", "npd", "services"]
 
 
 def main() -> None:

@@ -105,7 +105,7 @@ machines:
   description: By host, the options with which the machine obtains its configuration. It holds secrets.
   returned: with state present
   type: dict
-  sample: {edge-1: {source: url, url: https://..., durable: false, document: {}, arc: {enabled: false}}}
+  sample: {edge-1: {source: url, url: https://..., durable: false, document: {}, vpn: false}}
 purpose:
   description: The purpose that the machines were resolved for.
   returned: with state present
@@ -119,6 +119,11 @@ sources:
   sample: [cluster]
 arc:
   description: Whether the inventory enables Azure Arc for any of the machines.
+  returned: with state present
+  type: bool
+  sample: false
+vpn:
+  description: Whether the inventory enables a VPN for any of the machines.
   returned: with state present
   type: bool
   sample: false

@@ -108,12 +108,13 @@ class SourceModules(ControllerAction):
 
 
 def summary(found: Mapping[str, Mapping[str, Any]], machines: Iterable[Machine], purpose: str) -> Result:
-    """What the plays that follow need: per host its handover, and which sources and whether Arc are used."""
+    """What the plays that follow need: per host its handover; which sources, Arc and VPN are used."""
     return {
         "machines": found,
         "purpose": purpose,
         "sources": sorted({one.source for one in machines}),
         "arc": any(one["arc"]["enabled"] for one in found.values()),
+        "vpn": any(one["vpn"] for one in found.values()),
     }
 
 

@@ -15,26 +15,33 @@ from testbed.images.rootfs import Recipe, ensure_tar
 
 PACKAGES = ("git", "gpg")
 INSIDE = "/srv/debs"
-# What the archive of the platform has for these packages beyond what a node image contains already.
-DOWNLOAD = (
-    'rm -f "$1"/var/cache/apt/archives/*.deb',
-    'APT_CONFIG="$MMDEBSTRAP_APT_CONFIG" apt-get --quiet --yes --no-install-recommends --download-only '
-    f"install {' '.join(PACKAGES)}",
-    f'mkdir -p "$1"{INSIDE} && mv "$1"/var/cache/apt/archives/*.deb "$1"{INSIDE}/',
-)
 
 
-def recipe(platform: str) -> Recipe:
-    """A root file system like that of a node, with the packages beside it."""
-    node = recipes.node(platform)
-    return Recipe(
-        name=f"debs-{platform}", suite=node.suite, packages=node.packages, hooks=DOWNLOAD, keys=node.keys
+def download(packages: tuple[str, ...]) -> tuple[str, ...]:
+    """What the archive of the platform has for packages beyond what a node image contains already."""
+    return (
+        'rm -f "$1"/var/cache/apt/archives/*.deb',
+        'APT_CONFIG="$MMDEBSTRAP_APT_CONFIG" apt-get --quiet --yes --no-install-recommends --download-only '
+        f"install {' '.join(packages)}",
+        f'mkdir -p "$1"{INSIDE} && mv "$1"/var/cache/apt/archives/*.deb "$1"{INSIDE}/',
     )
 
 
-def repository(platform: str) -> Path:
+def recipe(platform: str, packages: tuple[str, ...] = PACKAGES) -> Recipe:
+    """A root file system like that of a node, with the packages beside it."""
+    node = recipes.node(platform)
+    return Recipe(
+        name=f"debs-{platform}" if packages == PACKAGES else f"debs-{platform}-{'-'.join(packages)}",
+        suite=node.suite,
+        packages=node.packages,
+        hooks=download(packages),
+        keys=node.keys,
+    )
+
+
+def repository(platform: str, packages: tuple[str, ...] = PACKAGES) -> Path:
     """The directory with the packages and their index, in the cache."""
-    source = recipe(platform)
+    source = recipe(platform, packages)
     place = paths.cache() / "debs" / f"{platform}-{source.digest()}"
     with files.lock(paths.cache() / "locks" / f"debs-{platform}"):
         if not (place / "Packages").is_file():

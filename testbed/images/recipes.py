@@ -87,6 +87,9 @@ SERVICES = Recipe(
 BLOB = Recipe(name="blob", suite="bookworm", packages=("ca-certificates", "nodejs"))
 """What Azurite runs on."""
 
+VPN = Recipe(name="vpn", suite="bookworm", packages=("iproute2", "nftables", "openvpn"))
+"""The gateway of a private cluster, and the router of a site."""
+
 KUBE_PROXY = Recipe(name="kube-proxy", suite="bookworm", packages=("nftables",), variant="extract")
 """What kube-proxy calls, and nothing else."""
 

@@ -24,6 +24,8 @@ SERVICES = {
     "registry": 7,
     "azure": 8,
     "azurite": 9,
+    "vpn-gateway": 10,
+    "vpn-router": 11,
 }
 FIRST_NODE = 20
 LAST_NODE = 250

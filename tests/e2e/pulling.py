@@ -136,10 +136,10 @@ class Team:
         }
 
 
-def offer_packages(machine: Machine) -> None:
+def offer_packages(machine: Machine, packages: tuple[str, ...] = debs.PACKAGES) -> None:
     """Let apt of a machine find git in a directory; its own archives can't be reached, as at many sites."""
     machine.run(["rm", "-rf", debs.INSIDE])
-    machine.copy_to(debs.repository(machine.platform), debs.INSIDE)
+    machine.copy_to(debs.repository(machine.platform, packages), debs.INSIDE)
     machine.run(["tee", SOURCES], input=f"deb [trusted=yes] file:{debs.INSIDE} ./\n")
 
 

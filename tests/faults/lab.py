@@ -16,7 +16,7 @@ import stat
 import subprocess
 from base64 import b64encode
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +42,7 @@ from tests.unit.node.sites import (
     kubelet_writes_kubeconfig,
     registered_labels,
 )
+from tests.unit.node.tunnels import Gateway
 
 NEWER = "1.34.5"
 UNBEARABLE = 13  # pods: a kubelet with this limit runs, and its Node is never Ready
@@ -99,6 +100,7 @@ class World:
     nodes: dict[str, Any] = field(default_factory=dict)
     authority: int = 1  # of the cluster: it takes certificates of this one alone
     config_maps: dict[str, Any] = field(default_factory=dict)
+    tunnel: Gateway | None = None  # of a machine with a VPN, and what its client runs with
 
     def copy(self) -> World:
         """The same once more, to the inode's content; the running units too."""
@@ -111,8 +113,14 @@ class World:
         machine.commands.units = dict(self.machine.commands.units)
         machine.clock.time = self.machine.clock.time
         vars(machine.commands)["_env"] = packages_of(machine)
+        tunnel = replace(self.tunnel, machine=machine) if self.tunnel else None
         return World(
-            self.lab, machine, copy.deepcopy(self.nodes), self.authority, copy.deepcopy(self.config_maps)
+            self.lab,
+            machine,
+            copy.deepcopy(self.nodes),
+            self.authority,
+            copy.deepcopy(self.config_maps),
+            tunnel,
         )
 
     def away(self) -> None:
@@ -129,6 +137,8 @@ class World:
     def command(self, *arguments: str, host: Host | None = None) -> tuple[int, str]:
         """The aks-flex-node command on this machine; init and the cluster live on whatever happens to it."""
         self.machine.commands.on_start[KUBELET] = self._kubelet_starts
+        if self.tunnel:
+            self.tunnel.attach()
         self.meet()
         said = io.StringIO()
         with contextlib.redirect_stdout(said), contextlib.redirect_stderr(said):
@@ -137,7 +147,8 @@ class World:
 
     def watched(self, watch: Watch, *arguments: str, ends: int = 0) -> None:
         """The same, watched; it must end with this status."""
-        host = DyingHost(str(self.machine.root), self.machine.commands, self.machine.clock)
+        commands = self.machine.commands
+        host = DyingHost(str(self.machine.root), commands, self.machine.clock, commands.ask)
         host.watch = watch
         with watch.system_calls():
             status, said = self.command(*arguments, host=host)
@@ -235,6 +246,7 @@ def seen(path: str, times: bool) -> tuple[Any, ...]:
     if STATUS_FILE in os.path.basename(path) and content:
         content = json.loads(content) | {"timestamp": ""}
         content["config"].get("refused", {}).pop("since", None)
+        content["vpn"].pop("since", None)
     return (*access, content, state.st_mtime_ns if times else 0)
 
 

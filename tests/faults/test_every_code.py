@@ -99,6 +99,16 @@ PROVOKED = {
     "FLEX-1522": "unit/node/rollout/test_turn.py::"
     "test_a_push_that_waited_long_enough_names_the_holders_and_changes_nothing",
     "FLEX-1523": "unit/node/rollout/test_turn.py::test_a_rollback_stops_the_rollout_for_all",
+    "FLEX-1531": "unit/node/operations/test_vpn.py::"
+    "test_a_gateway_that_refuses_the_certificate_is_not_waited_for",
+    "FLEX-1532": "unit/node/operations/test_vpn.py::"
+    "test_a_first_join_that_gets_no_tunnel_stops_there_and_goes_on_later",
+    "FLEX-1533": "unit/node/operations/test_vpn.py::"
+    "test_a_tunnel_that_does_not_lead_to_the_api_server_is_none",
+    "FLEX-1534": "unit/node/operations/test_vpn.py::"
+    "test_a_gateway_that_goes_away_during_an_update_rolls_nothing_back",
+    "FLEX-1535": "unit/node/operations/test_vpn.py::"
+    "test_a_wrong_profile_is_rolled_back_with_its_reason_and_blocked",
     "FLEX-1601": "unit/controller/cluster/proof/test_verdict.py::test_no_pod_runs",
     "FLEX-1602": "e2e/test_proof.py::test_dns_that_does_not_run_is_named",
     "FLEX-1603": "e2e/test_proof.py::test_missing_kube_proxy_is_named",

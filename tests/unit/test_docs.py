@@ -132,11 +132,6 @@ def test_every_command_has_a_section() -> None:
 IDENTITY = {"clientId": "11111111-2222-3333-4444-555555555555"}
 TENANT = "87654321-4321-4321-4321-cba987654321"
 ASKING: dict[str, dict[str, Any]] = {
-    "azure.vpn.enabled": {"azure": {"vpn": {"enabled": True, "autoProvision": True}}},
-    "azure.vpn.autoProvision": {"azure": {"vpn": {"autoProvision": True}}},
-    "azure.vpn.p2sGatewayCIDR": {"azure": {"vpn": {"p2sGatewayCIDR": "172.30.0.0/24"}}},
-    "azure.vpn.gatewaySKU": {"azure": {"vpn": {"gatewaySKU": "VpnGw3"}}},
-    "azure.vpn.profile": {"azure": {"vpn": {"profile": "/etc/vpn/profile.ovpn"}}},
     "hooks.after": {"hooks": {"after": ["/srv/after.yml"]}},
     "hooks.before": {"hooks": {"before": ["/srv/before.yml"]}},
     "paths.configDir": {"paths": {"configDir": "/etc/flex"}},

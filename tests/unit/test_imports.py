@@ -37,7 +37,7 @@ LAYERS = {
     "rollout": "errors config machine net engine node_object",
     "procedures": "errors secret config machine net identity resources node_object engine sources",
     # What is known about a machine; then what can be done to it, and the ways in.
-    "drift": "errors config machine engine resources components node_object sources",
+    "drift": "errors config machine net engine resources components node_object sources",
     "status": "errors config machine net resources engine node_object procedures sources drift rollout",
     "operations": "errors secret config machine net catalogue resources engine components node_object "
     "identity procedures sources drift status rollout",

@@ -17,6 +17,7 @@ import yaml
 
 from ansible_collections.aks.flexnode.plugins.module_utils.on_machine.arc_request import arc_request
 from tests.unit.controller.fleets import an_answer
+from tests.unit.node.tunnels import SECRET_KEY, a_profile
 
 ROOT = Path(__file__).parents[2]
 CLUSTER = "/subscriptions/s/resourceGroups/rg/providers/Microsoft.ContainerService/managedClusters/plant"
@@ -197,6 +198,16 @@ def test_a_batch_resolves_its_own_machines(stage: Stage) -> None:
     book.write_text(yaml.safe_dump([play]))
     stage.play(str(book), hosts("a", "b", source="rp"))
     assert stage.asked("flexnode_config") == [["a"], ["b"]], stage.output
+
+
+def test_the_vpn_of_a_machine_comes_before_its_join(stage: Stage) -> None:
+    stage.answer(flexnode_reconcile={"changed": False})
+    vpn = {"azure": {"vpn": {"enabled": True, "profile": a_profile()}}}
+    stage.play("aks.flexnode.bootstrap", {"a": {"flexnode_config": vpn}, "b": {}})
+    calls = [given for name, given in stage.calls if name == "flexnode_reconcile"]
+    assert [given.get("components") for given in calls] == [["vpn"], None, None], stage.output
+    assert calls[0]["preflight"] is True
+    assert SECRET_KEY not in stage.output
 
 
 GROUP = CLUSTER.partition("/providers/")[0].replace("/s/", "/12345678-1234-1234-1234-123456789abc/")

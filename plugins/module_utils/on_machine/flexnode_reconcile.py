@@ -59,7 +59,8 @@ def carry_out(module: AnsibleModule, host: Host) -> dict[str, object]:
             "node_name": left.node,
             "node_remains": left.node_remains,
         }
-    purpose: Purpose = "join" if {"kubelet", "npd", "services"} & set(params["components"]) else "prepare"
+    needs_cluster = {"kubelet", "npd", "services", "vpn"} & set(params["components"])
+    purpose: Purpose = "join" if needs_cluster else "prepare"
     if params["source"]:
         obtained = obtain_by_options(module, host, purpose)
     else:

@@ -74,6 +74,8 @@ class Commands:
     on_start: dict[str, Callable[[], object]] = field(default_factory=dict)
     answers: dict[tuple[str, ...], str] = field(default_factory=dict)
     calls: list[tuple[str, ...]] = field(default_factory=list)
+    # What answers at a socket of the machine, by its path; None: nobody does.
+    asked: Callable[[str], str | None] = lambda _path: None
     # Whether units have processes, in /proc and in their cgroup; otherwise only systemd tells of them.
     processes: bool = False
 
@@ -85,6 +87,10 @@ class Commands:
             return Completed(call, status, "", f"{call[0]}: it went wrong\n")
         answer = getattr(self, f"_{os.path.basename(call[0])}", lambda *_: self.answers.get(call, ""))
         return Completed(call, 0, answer(*call[1:]), "")
+
+    def ask(self, path: str) -> str | None:
+        """A question at a socket; it changes nothing."""
+        return self.asked(path)
 
     def changing(self) -> list[tuple[str, ...]]:
         """The calls that were not just looking."""
@@ -188,7 +194,7 @@ class Machine:
         """A machine with nothing in it."""
         clock = FakeClock()
         commands = Commands(root, clock=clock)
-        host = Host(root=str(root), runner=commands, clock=clock)
+        host = Host(root=str(root), runner=commands, clock=clock, asker=commands.ask)
         return cls(root, commands, clock, host, Store(host))
 
     @classmethod

@@ -82,8 +82,15 @@ def handovers(
             "cluster_id": machine.cluster_id if machine.source in RESOLVED else "",
             "arc": arc_request(document, machine.cluster_id, machine.node or machine.host),
             "arc_proxy": arc_proxy(document),
+            "vpn": uses_vpn(document),
         }
     return found
+
+
+def uses_vpn(document: Document) -> bool:
+    """Whether a machine reaches its cluster through a VPN; the document behind a URL is not known here."""
+    vpn = (document.get("azure") or {}).get("vpn") or {}
+    return bool(vpn.get("enabled"))
 
 
 def _by_node(answers: Answers) -> dict[tuple[str, str], Mapping[str, Any]]:

@@ -23,7 +23,16 @@ from ..errors import FileUnusable, FlexNodeError
 from ..machine.clock import stamp
 from ..machine.facts import hostname
 from ..machine.host import Host
-from ..machine.layout import APPLY_SERVICE, CONTAINERD, KUBELET, NPD, POLL_SERVICE, POLL_TIMER
+from ..machine.layout import (
+    APPLY_SERVICE,
+    CONTAINERD,
+    KUBELET,
+    NPD,
+    POLL_SERVICE,
+    POLL_TIMER,
+    UNIT_DIR,
+    VPN,
+)
 from ..machine.program import COMMAND, VERSION
 from ..net.answer import shown
 from ..resources.log_file import rotated
@@ -31,6 +40,7 @@ from .masking import Masking
 from .output import show
 
 UNITS = (KUBELET, CONTAINERD, NPD, POLL_TIMER, POLL_SERVICE, APPLY_SERVICE)
+PACKAGES = ("containerd*", "kube*", "runc*", "docker*", "azcmagent*", "openvpn*")
 SECONDS = 20.0  # that one command may take
 LARGEST = 8 << 20  # bytes of one file in the bundle; of a longer one the end
 # Commands whose output says what a machine is like. None of them changes anything.
@@ -40,7 +50,7 @@ COMMANDS: Mapping[str, tuple[str, ...]] = {
     "system/disks.txt": ("df", "-hT"),
     "system/modules.txt": ("lsmod",),
     "system/processes.txt": ("ps", "-eo", "pid,ppid,user,lstart,rss,comm"),
-    "system/packages.txt": ("dpkg-query", "-W", "containerd*", "kube*", "runc*", "docker*", "azcmagent*"),
+    "system/packages.txt": ("dpkg-query", "-W", *PACKAGES),
     "network/addresses.txt": ("ip", "-details", "address"),
     "network/routes.txt": ("ip", "route", "show", "table", "all"),
     "network/listeners.txt": ("ss", "-ltnp"),
@@ -71,7 +81,14 @@ FILES = (
     "/etc/containerd/config.toml",
     "/etc/sysctl.d/99-zz-aks-flex-node.conf",
 )
-STATE = ("state.json", "transaction.json", "status.json", "drift.json", "config-version.txt")
+STATE = (
+    "state.json",
+    "transaction.json",
+    "vpn-transaction.json",
+    "status.json",
+    "drift.json",
+    "config-version.txt",
+)
 DOCUMENTS = ("current-config.json", "applied-config.json", "refused-config.json")
 
 
@@ -105,7 +122,8 @@ def collect(host: Host, store: Store, lines: int) -> dict[str, str]:
     parts = {name: output_of(host, argv) for name, argv in COMMANDS.items()}
     parts |= {f"files{path}": tail_of(host, path) for path in FILES if host.exists(path)}
     parts["system/sysctls.txt"] = sysctls(host)
-    for unit in (KUBELET, CONTAINERD):
+    vpn = (VPN,) if host.exists(f"{UNIT_DIR}/{VPN}") else ()
+    for unit in (KUBELET, CONTAINERD, *vpn):
         parts[f"journal/{unit}.txt"] = journal(host, "-u", unit, lines)
     parts[f"journal/{COMMAND}.txt"] = journal(host, "-t", COMMAND, lines)
     parts |= {f"state/{name}": host.text(f"{store.directory}/{name}") for name in STATE}

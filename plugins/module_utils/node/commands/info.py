@@ -20,6 +20,7 @@ from ..operations.obtain import stored_document
 from ..status.document import status_of
 from ..status.pull import NOT_CONFIGURED, pull_line
 from ..status.rollout import rollout_lines
+from ..status.vpn import NO_VPN, vpn_line
 from ..status.words import in_words, is_right
 from .output import show
 from .source import open_text
@@ -38,6 +39,8 @@ def status(options: argparse.Namespace, host: Host) -> int:
         kubelet, cluster = (node.get(name) for name in ("kubeletVersion", "cluster"))
         parts = (node.get("name"), kubelet and f"kubelet {kubelet}", cluster and f"cluster {cluster}")
         show("  ".join([f"node     {words['status']}", *filter(None, parts)]))
+        if found["vpn"]["status"] != NO_VPN:
+            show(f"vpn      {vpn_line(found['vpn'])}")
         if config["version"]:  # a document of the inventory or of a file has none
             show(f"config   version {config['version']}, applied {config['appliedVersion'] or 'not yet'}")
         show(f"polling  {monitoring_line(found['monitoring'])}")

@@ -46,20 +46,21 @@ def health(options: argparse.Namespace, host: Host) -> int:
 
 
 def health_of(host: Host, store: Store) -> Health:
-    """From small local files: state.json, transaction.json, unit files, /proc of kubelet and containerd.
+    """From small local files: state.json, transaction.json, unit files, /proc of kubelet, containerd, VPN.
 
     Neither the API server nor the source is asked, and nothing is written.
     """
-    from ..drift.quick import wrong_services
+    from ..drift.quick import wrong_services, wrong_tunnel
 
     phase = store.state()["phase"]
     if phase != Phase.NODE_JOINED.value:
         code, message = (store.state().get(name, "") for name in ("code", "message"))
         detail = f" ({code} {message})".replace(" )", ")") if code else ""
         return Health(NOT_WORKING, "not a node", f"its phase is {phase}{detail}")
-    if wrong := [sentence for _key, sentence, _down in wrong_services(host)]:
+    found = (*wrong_services(host), *wrong_tunnel(host, store))
+    if wrong := [sentence for _key, sentence, _down in found]:
         return Health(NOT_WORKING, "not working", "; ".join(wrong))
-    if store.transaction() is not None:
+    if store.is_unfinished:
         return Health(NOT_FOLLOWING, "working", "a change is not complete; the next run completes it")
     if failure := store.monitoring():
         why = f"{failure['code']} since {failure['since']}: {failure['message']}"

@@ -12,11 +12,13 @@ from ..machine.facts import Facts
 from ..resources.base import Ownership, Resource, key_of
 from . import agent, cni, kubelet, kubernetes, pull, runtime, services, system_config
 from .npd import detector
+from .vpn import client as vpn
 
 Component = Callable[[NodeConfig, Facts], list[Resource]]
 
 COMPONENTS: dict[str, Component] = {
     "agent": agent.resources,
+    "vpn": vpn.resources,
     "system_config": system_config.resources,
     "runtime": runtime.resources,
     "kubernetes": kubernetes.resources,
@@ -28,6 +30,8 @@ COMPONENTS: dict[str, Component] = {
 # Applied by themselves, after the node works: what they need (a package, a download) must never keep a
 # machine from joining, nor a node from an update.
 AFTERWARDS: dict[str, Component] = {"pull": pull.resources}
+# Applied and proven by itself, before the others: what they need is behind the tunnel.
+BEFORE = ("vpn",)
 # Components that a machine image can contain before it joins a cluster.
 PREPARED = ("system_config", "runtime", "kubernetes", "cni")
 

@@ -14,6 +14,7 @@ from ..config.model import NodeConfig
 from ..config.types.kinds import KUBELET_CREDENTIALS
 from ..machine.facts import Facts
 from ..machine.layout import BIN_DIR, CONTAINERD_SOCKET, KUBELET, UNIT_DIR
+from ..machine.layout import KUBELET_DEFAULTS as DEFAULTS
 from ..resources.admin_conf import AdminConf
 from ..resources.base import HIDDEN, Resource
 from ..resources.kubeconfig import Kubeconfig
@@ -22,7 +23,6 @@ from . import exec_plugin
 from .labels import node_labels, node_name
 from .system_config import HEADER
 
-DEFAULTS = "/etc/default/kubelet"
 REGISTRATION = "/etc/default/kubelet-registration"
 CONFIG = "/etc/default/kubeletconfig.json"  # the path on AKS's own nodes
 
@@ -229,16 +229,23 @@ def kube_reserved(config: NodeConfig, facts: Facts) -> dict[str, str]:
 
 def defaults(config: NodeConfig, facts: Facts) -> str:
     """/etc/default/kubelet: settings that exist only as flags."""
-    kubelet, paths = config.node.kubelet, config.paths.kubernetes
+    paths = config.paths.kubernetes
     flags = [
         f"--config={CONFIG}",
         f"--hostname-override={node_name(config, facts.hostname)}",
         f"--root-dir={paths.kubelet_dir}",
         f"--cert-dir={paths.kubelet_dir}/pki",
     ]
-    if kubelet.node_ip:
-        flags.append(f"--node-ip={','.join(str(address) for address in kubelet.node_ip)}")
+    if addresses := node_addresses(config, facts):
+        flags.append(f"--node-ip={','.join(addresses)}")
     return f'{HEADER}KUBELET_FLAGS="{" ".join(flags)}"\n'
+
+
+def node_addresses(config: NodeConfig, facts: Facts) -> list[str]:
+    """At which addresses the API server reaches this node: in the VPN, unless the document names others."""
+    if config.node.kubelet.node_ip:
+        return [str(address) for address in config.node.kubelet.node_ip]
+    return [facts.tunnel_address] if config.azure.vpn.enabled and facts.tunnel_address else []
 
 
 def registration(config: NodeConfig) -> str:

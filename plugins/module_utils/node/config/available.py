@@ -8,14 +8,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from ..errors import NotAvailable
+from ..errors import NOT_SET, ConfigInvalid, NotAvailable, Problem
 from .auth import azure_method
 from .model import NodeConfig
 from .types.setting import Section, absent, members
 
 # Settings and whole sections. What equals the default is accepted: it asks for nothing.
 UNSUPPORTED = (
-    "azure.vpn",
     "hooks",
     "paths.configDir",  # nothing but the pointer to a moved data directory, which must be found without it
 )
@@ -42,6 +41,13 @@ def check_available(config: NodeConfig, *, pollable: bool = False) -> None:
             fix="use source rp or blob; or a URL that stays valid, and say so (durable: true, or "
             "`aks-flex-node join --config-url URL --durable`); or remove continuousMonitoring",
         )
+
+
+def check_profile(config: NodeConfig) -> None:
+    """On a machine the profile must be there: only the controller can create one."""
+    if config.azure.vpn.enabled and config.azure.vpn.profile is None:
+        hint = "azure.vpn.autoProvision is done by the controller, before a machine gets its configuration"
+        raise ConfigInvalid([Problem("azure.vpn.profile", NOT_SET, "one complete OpenVPN profile", hint)])
 
 
 def _changed(section: Any, path: list[str], above: str = "") -> Iterator[str]:

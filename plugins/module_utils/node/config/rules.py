@@ -21,6 +21,7 @@ from .sections.pull import Pull
 from .types.addresses import Network
 from .types.crontab import crontab_problem
 from .types.setting import Purpose
+from .vpn_rules import profile_is_usable, vpn_has_a_profile
 
 ROLLOUT_SETTINGS = {
     "rings": "rings",
@@ -74,13 +75,6 @@ def few_tags(config: NodeConfig) -> Iterator[Problem]:
     """Azure takes 50 tags."""
     if len(config.azure.arc.tags) > 50:
         yield Problem("azure.arc.tags", f"a mapping of {len(config.azure.arc.tags)}", "at most 50 tags")
-
-
-def vpn_has_a_profile(config: NodeConfig) -> Iterator[Problem]:
-    """A VPN client needs a profile, or permission to create one."""
-    vpn = config.azure.vpn
-    if vpn.enabled and not vpn.auto_provision and vpn.profile is None:
-        yield Problem("azure.vpn.profile", NOT_SET, "a profile, or azure.vpn.autoProvision: true")
 
 
 def thresholds_in_order(config: NodeConfig) -> Iterator[Problem]:
@@ -323,6 +317,7 @@ RULES: tuple[Rule, ...] = (
     Rule(arc_has_a_place, ("azure.arc.enabled", "azure.arc.location", "azure.targetCluster.location")),
     Rule(few_tags, ("azure.arc.tags",)),
     Rule(vpn_has_a_profile, ("azure.vpn",)),
+    Rule(profile_is_usable, ("azure.vpn",)),
     Rule(thresholds_in_order, ("node.kubelet.imageGCLowThreshold", "node.kubelet.imageGCHighThreshold")),
     Rule(one_taint_each, ("node.taints",)),
     Rule(one_client_ca, ("node.kubelet.clientCAFile", "node.kubelet.clientCAData")),

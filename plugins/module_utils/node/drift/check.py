@@ -30,6 +30,7 @@ from ..machine.facts import gather
 from ..machine.host import Host
 from ..machine.layout import NPD
 from ..machine.running import confirm, main_process
+from ..net.tunnel import with_tunnel
 from ..node_object.labels import label_key
 from ..node_object.problems import leftover_conditions
 from ..node_object.taints import taint_changes
@@ -86,7 +87,7 @@ def check_drift(host: Host, store: Store, now: float) -> Drift:
 def look(host: Host, store: Store, document: Mapping[str, Any], now: float) -> Seen:
     """All differences between the machine, its Node and a document. Also for the status."""
     config = parse(document, purpose="join", pollable=True)
-    facts = gather(host, stored=store.state().get("facts"))
+    facts = with_tunnel(gather(host, stored=store.state().get("facts")), host, config)
     unknown: tuple[Finding, ...] = ()
     try:
         resources, ownership = wanted((*COMPONENTS, *AFTERWARDS), config, facts)

@@ -1,7 +1,7 @@
 # Copyright: (c) 2026, aks.flexnode contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What every tick looks at: kubelet and containerd. A few small files are read, and no process is started."""
+"""What every tick looks at: kubelet, containerd, VPN. A few files are read, and no process is started."""
 
 from __future__ import annotations
 
@@ -13,11 +13,16 @@ from ..engine.records.checked import is_due
 from ..engine.records.state import Phase, Store
 from ..errors import FlexNodeError
 from ..machine.host import Host
-from ..machine.layout import BIN_DIR, CONTAINERD, KUBELET, UNIT_DIR, enabled
+from ..machine.layout import BIN_DIR, CONTAINERD, KUBELET, KUBELET_DEFAULTS, UNIT_DIR, VPN, enabled
 from ..machine.running import main_process, runs_installed
 
 BINARIES = {CONTAINERD: "containerd", KUBELET: "kubelet"}
-WORKING = (Phase.NODE_JOINED.value, Phase.NODE_FAILED.value, Phase.NODE_BOOTSTRAPPING.value)
+WORKING = (
+    Phase.NODE_JOINED.value,
+    Phase.NODE_FAILED.value,
+    Phase.NODE_BOOTSTRAPPING.value,
+    Phase.VPN_FAILED.value,  # of a node whose new profile does not work
+)
 
 
 def looks_wrong(host: Host, store: Store) -> str:
@@ -27,7 +32,7 @@ def looks_wrong(host: Host, store: Store) -> str:
     """
     if _policy(store)["mode"] != "repair":
         return ""
-    for key, sentence, down in wrong_services(host):
+    for key, sentence, down in (*wrong_services(host), *wrong_tunnel(host, store)):
         from .record import DriftRecord  # only if there is something to look up
 
         record = DriftRecord.of(store)
@@ -66,6 +71,29 @@ def wrong_services(host: Host) -> Iterator[tuple[str, str, bool]]:
             yield f"unit:{unit}", f"{unit} does not run", True
         elif pid and not runs_installed(host, pid, f"{BIN_DIR}/{name}"):
             yield f"unit:{unit}", f"{unit} does not run {BIN_DIR}/{name}", False
+
+
+def wrong_tunnel(host: Host, store: Store) -> Iterator[tuple[str, str, bool]]:
+    """The client of the VPN does not run, or the gateway has assigned another address to this node.
+
+    Then the kubelet has to announce that one: the API server reaches the node by it.
+    """
+    if host.stat(f"{UNIT_DIR}/{VPN}").is_ != "file":
+        return
+    if not main_process(host, VPN, "openvpn") and _known_to_systemd(host, VPN) is None:
+        yield f"unit:{VPN}", f"{VPN} does not run", True
+        return
+    from ..net.tunnel import tunnel_of
+
+    tunnel, known = tunnel_of(host), (store.state().get("facts") or {}).get("tunnel_address")
+    if tunnel and tunnel.address and known and tunnel.address != known:
+        announced = f"--node-ip={known}" in host.text(KUBELET_DEFAULTS)
+        if announced:
+            yield (
+                f"file:{KUBELET_DEFAULTS}",
+                f"the VPN has assigned {tunnel.address} instead of {known}",
+                True,
+            )
 
 
 def _known_to_systemd(host: Host, unit: str) -> int | None:

@@ -65,7 +65,7 @@ def tick_machine(
             done = heal(host, store, seen, document, say, hand_over=hand_over)
             if done is None and is_unfinished(host, store, seen):
                 done = complete(host, store, seen, say, hand_over=hand_over)
-            if done is None and store.transaction() is None:
+            if done is None and not store.is_unfinished:
                 done = poll_machine(host, store, seen, document, say, verbose, hand_over=hand_over)
             if done is not None:
                 return done

@@ -31,7 +31,7 @@ def start_apply(host: Host) -> int:
 
 def is_unfinished(host: Host, store: Store, seen: Watched) -> bool:
     """Whether a change was interrupted or held, and it is time to complete it: that needs no source."""
-    if store.transaction() is None:
+    if not store.is_unfinished:
         return False
     retry_at = seen.blocked.retry_at if seen.blocked else None
     return retry_at is None or not 0 < retry_at - host.clock.now() <= LONGEST

@@ -8,6 +8,7 @@ The code that applies a new configuration is imported only when there is one.
 
 from __future__ import annotations
 
+import contextlib
 import sys
 from collections.abc import Callable
 
@@ -16,7 +17,7 @@ from ..engine.lease import held, new_operation
 from ..engine.records.state import Phase, Store, store_of
 from ..errors import ConfigMissing, ConfigUnreachable, FlexNodeError, LeaseHeld, StateCorrupt
 from ..machine.host import Host, require_root
-from ..machine.layout import APPLY_SERVICE
+from ..machine.layout import APPLY_SERVICE, UNIT_DIR, VPN
 from ..machine.program import COMMAND
 from ..net.answer import HttpFailure
 from ..sources.errors import ResourceMissing
@@ -54,6 +55,7 @@ def tick(host: Host, say: Say, verbose: Say, *, hand_over: bool = False, drift: 
     if leaving(store):
         return leave_on(host, store, say, hand_over=hand_over)
     settle_earlier_run(host, store)
+    look_at_tunnel(host, store, say)
     known = Watched.of(store.source())
     if known and is_machine(known.resource):
         from .machine import tick_machine
@@ -138,6 +140,25 @@ def leaving(store: Store) -> bool:
         return store.state().get("phase") == Phase.RESETTING.value
     except StateCorrupt:
         return False
+
+
+def look_at_tunnel(host: Host, store: Store, say: Say) -> None:
+    """A tunnel that is down is reported, once, and again when it is up; most machines have none."""
+    if host.stat(f"{UNIT_DIR}/{VPN}").absent:
+        return
+    from ..drift.tunnel import watch_tunnel
+
+    verdict = watch_tunnel(host)
+    if verdict is None or not (verdict.news or verdict.restart):
+        return
+    if verdict.restart:
+        say(f"{verdict.restart}: {VPN} is restarted")
+    if verdict.news:
+        from ..status.publish import publish
+
+        say(verdict.news)
+        with contextlib.suppress(LeaseHeld), held(host, new_operation(), f"{COMMAND} poll", patience=0):
+            publish(host, store)
 
 
 def settle_earlier_run(host: Host, store: Store) -> None:

@@ -22,7 +22,7 @@ PLATFORMS = frozenset((("ubuntu", "22.04"), ("ubuntu", "24.04"), ("debian", "12"
 UNIT_DIRS = ("/etc/systemd/system", "/run/systemd/system", "/usr/lib/systemd/system", "/lib/systemd/system")
 # Facts that differ by who looks (a sandbox, a container) or by the moment (early at boot, after an update of
 # the kernel): stored at the join, and read from there until the machine leaves.
-STORED = ("cpus", "memory", "may_lower_oom_score", "resolv_conf")
+STORED = ("cpus", "memory", "may_lower_oom_score", "resolv_conf", "tunnel_address")
 # Services that create swap without a .swap unit (zram-tools, Raspberry Pi OS).
 SWAP_SERVICES = frozenset(("zramswap.service", "dphys-swapfile.service", "systemd-zram-setup@.service"))
 
@@ -44,6 +44,7 @@ class Facts:
     joined: bool = False  # the kubelet has its credential
     python: str = ""  # of the system, such as 3.11; never stored: a new release of the system has another
     machine_id: str = ""
+    tunnel_address: str = ""  # of this machine in the VPN; empty: none, or not known yet
 
     @property
     def platform(self) -> str:
@@ -53,7 +54,7 @@ class Facts:
     @property
     def stored(self) -> dict[str, Any]:
         """The facts that are stored at the join."""
-        return {name: getattr(self, name) for name in STORED}
+        return {name: value for name in STORED if (value := getattr(self, name)) != ""}
 
 
 def gather(host: Host, machine: str | None = None, stored: Mapping[str, Any] | None = None) -> Facts:
@@ -80,6 +81,7 @@ def gather(host: Host, machine: str | None = None, stored: Mapping[str, Any] | N
         swap_units=swap_units(host),
         python=system_python(host),
         machine_id=host.text("/etc/machine-id").strip(),
+        tunnel_address=known["tunnel_address"] or "",
     )
 
 

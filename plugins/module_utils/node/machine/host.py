@@ -11,8 +11,8 @@ import hashlib
 import os
 import re
 import stat
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Optional
 
 from ..dataclass import dataclass
 from ..errors import CommandFailed, NotRoot
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from .command import Completed, Runner
 
 CHUNK = 1 << 20
+Asker = Callable[[str], Optional[str]]  # noqa: UP045 - the answer of a local socket; only tests replace it
 TEMPORARY = re.compile(r"\.(.+)\.[0-9a-f]{12}")  # as `_beside` names them
 
 
@@ -50,9 +51,15 @@ ABSENT = PathState("absent")
 class Host:
     """A machine below `root`. Tests pass a temporary root with real files, and fake only the commands."""
 
-    def __init__(self, root: str = "/", runner: Runner | None = None, clock: Clock | None = None) -> None:
+    def __init__(
+        self,
+        root: str = "/",
+        runner: Runner | None = None,
+        clock: Clock | None = None,
+        asker: Asker | None = None,
+    ) -> None:
         self._root = root.rstrip("/")
-        self._runner = runner
+        self._runner, self.asker = runner, asker
         self.clock: Clock = clock or SystemClock()
 
     # -- commands ------------------------------------------------------------------------------------------

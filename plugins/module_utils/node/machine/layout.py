@@ -31,6 +31,11 @@ PULL_CRON = "/etc/cron.d/aks-flex-node-pull"
 ANSIBLE_DIR = f"{PROGRAM_DIR}/ansible"  # a venv with ansible-core, for ansible-pull
 SYSTEM_PYTHON = "/usr/bin/python3"  # runs the command and Ansible
 DEFAULT_PLAYBOOK = f"{ANSIBLE_DIR}/reconcile.yml"  # for a repository without a playbook
+KUBELET_DEFAULTS = "/etc/default/kubelet"  # its flags
+VPN = "aks-flex-node-vpn.service"  # the OpenVPN client
+VPN_DIR = "/etc/aks-flex-node/vpn"
+VPN_DEVICE = "aksvpn0"  # a name of its own: tun0 may belong to another VPN of the site
+VPN_SOCKET = "/run/aks-flex-node-vpn/management"  # exists while the client runs; for root only
 WHEELS_DIR = f"{PROGRAM_DIR}/wheels"  # files that a controller copied, for machines without an index
 
 

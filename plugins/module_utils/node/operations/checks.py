@@ -126,3 +126,15 @@ def check_identity(node: ThisNode) -> None:
     """The Azure identity that the kubelet is about to use gets a token."""
     if node.azure_method:
         kubernetes_token(node.config, node.host)
+
+
+def stored_facts(host: Host, store: Store, *, asked: bool) -> dict[str, Any] | None:
+    """The facts of the join; None: there are none.
+
+    asked: an administrator runs this. A resolver's file that is gone for good is replaced then; at boot it
+    is missing for a moment, which a check must not take for a change.
+    """
+    stored: dict[str, Any] | None = store.state().get("facts")
+    if asked and stored and not host.exists(stored.get("resolv_conf", "")):
+        return {name: value for name, value in stored.items() if name != "resolv_conf"}
+    return stored

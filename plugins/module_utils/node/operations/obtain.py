@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ..catalogue.artifacts import artifacts_of
-from ..config.available import check_available
+from ..config.available import check_available, check_profile
 from ..config.document import canonical, merge, redact, restore_secrets
 from ..config.parse import parse
 from ..config.types.setting import Purpose
@@ -114,6 +114,8 @@ def obtain(
         config = parse(document, purpose=purpose, pollable=watched is not None)
         watched = with_resource(watched, Watched.of(known.source()), source, fetched, config, host, overrides)
         check_available(config, pollable=watched is not None)
+        if not check and purpose == "join":
+            check_profile(config)
         if known.directory != config.paths.data_dir and (known.journal.entries() or stored):
             accepted, hint = f"{known.directory}, or unbootstrap first to move it", "this machine is a node"
             raise ConfigInvalid([Problem("paths.dataDir", shown(config.paths.data_dir), accepted, hint)])

@@ -84,14 +84,17 @@ def taint_warnings(run: Reconciled) -> list[str]:
     return [f"{why}: kubectl taint nodes {run.node['name']} --overwrite {pair}" for pair in pairs]
 
 
-def outcome_of(plan: Plan, applied: Mapping[str, Any] | None, document: Mapping[str, Any]) -> Outcome:
-    """Compare the document with the one that was applied last."""
+def outcome_of(
+    plan: Plan, applied: Mapping[str, Any] | None, document: Mapping[str, Any], *, before: int = 0
+) -> Outcome:
+    """Compare the document with the one that was applied last. before: items that were repaired before it."""
     if applied is None:
         return Outcome("joined")
     changed = tuple(dict.fromkeys(changed_settings(applied, document)))
     if changed:
         return Outcome("updated", changed)
-    return Outcome("repaired", items=len(plan.steps)) if plan.changed else Outcome()
+    items = before + len(plan.steps)
+    return Outcome("repaired", items=items) if plan.changed or before else Outcome()
 
 
 def changed_settings(old: Mapping[str, Any], new: Mapping[str, Any], path: str = "") -> Iterator[str]:

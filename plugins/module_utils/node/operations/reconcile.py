@@ -10,10 +10,10 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from ..components.every import COMPONENTS, wanted
+from ..components.every import BEFORE, COMPONENTS, wanted
 from ..components.newest_program import without_older_program
 from ..components.services import SERVICES
-from ..config.available import check_available
+from ..config.available import check_available, check_profile
 from ..config.model import NodeConfig
 from ..dataclass import dataclass, replace
 from ..engine.plan import Plan, Step, make_plan, step_key
@@ -29,14 +29,21 @@ from ..errors import FlexNodeError
 from ..machine.facts import Facts, check_platform, gather
 from ..machine.host import Host
 from ..machine.layout import KUBELET, NPD
+from ..net.tunnel import with_tunnel
 from ..node_object.certificate import rejected_certificate
 from ..node_object.gates import NodeReady, UnitsActive
 from ..node_object.problems import ProblemsReported, expect_conditions
 from ..resources.admin_conf import AdminConf
 from ..resources.retired import Retired
-from ..resources.units import Unit
 from ..status.publish import publish
-from .checks import certificate_in_doubt, check_cluster, check_identity, check_secrets, check_token
+from .checks import (
+    certificate_in_doubt,
+    check_cluster,
+    check_identity,
+    check_secrets,
+    check_token,
+    stored_facts,
+)
 from .join_record import JoinRecord, commit, settle_records
 from .obtain import Obtained
 from .other_owners import check_foreign
@@ -59,6 +66,7 @@ from .update import (
     settle_node,
     turn_of,
 )
+from .vpn.connect import Connected, connect
 
 if TYPE_CHECKING:
     from ..engine.fetch import Fetcher
@@ -116,17 +124,28 @@ def converge(
         finish_previous(host, store, log)
     held = is_held(store, components)
     applied = store.applied_config()  # a generation that worked: the one to roll back to
+    timings, tunnel = Timings(host), Connected()
+    try:
+        facts = admit(obtained, components, applied, machine, check=check, retry=retry, leave=leave)
+    except FlexNodeError as error:
+        if not check and applied is not None:
+            obtained.refuse(error)
+        raise
+    before = applied
+    if not check and set(BEFORE) <= set(components):
+        tunnel = connect(obtained, applied, facts, timings, log, leave=leave)
+        applied = store.applied_config()  # with the profile that works now
     if not check:
         settle_earlier_turn(obtained, applied)
-    timings = Timings(host)
     try:
         with timings.of("plan"):
-            work = plan_node(obtained, components, applied, machine, check=check, retry=retry, leave=leave)
+            work = plan_node(obtained, components, facts, leave=leave)
             if register:
                 again = (KUBELET, NPD) if obtained.node.config.npd.version else (KUBELET,)
                 work = replace(work, plan=work.plan.also_restarting(*again, why="its Node was deleted"))
-        run = Reconciled(work.plan, work.plan.sentences, timings.seconds, warnings=list(work.plan.left))
-        run.outcome = outcome_of(work.plan, applied, obtained.document)
+        done = [*tunnel.actions, *work.plan.sentences]
+        run = Reconciled(work.plan, done, timings.seconds, warnings=[*tunnel.left, *work.plan.left])
+        run.outcome = outcome_of(work.plan, before, obtained.document, before=len(tunnel.actions))
         run.drains = work.runs_node and drains(store, applied, obtained.node.config, work.plan)
         if check:
             return run
@@ -157,7 +176,7 @@ def converge(
     obtained.keep()
     try:
         apply(work, obtained, record, timings, log, around)
-        log.changes(run.actions, timings, complete=True)
+        log.changes(work.plan.sentences, timings, complete=True)
         if record:
             leaving = record.unfinished_leave
             settle_node(obtained, applied, run, leave or frozenset(), leaving=leaving)
@@ -166,7 +185,7 @@ def converge(
         works = settle_failure(error, obtained, applied, record, around, log) if record else True
         give_up(error, obtained, applied, works=works)
         raise
-    log.more(run.actions[len(work.plan.sentences) :])  # at the API server
+    log.more(run.actions[len(done) :])  # at the API server
     log.result = run.summary
     if record:
         commit(obtained, record, work.facts)
@@ -200,7 +219,7 @@ class Work:
         return bool(self.units)
 
 
-def plan_node(
+def admit(
     obtained: Obtained,
     components: Sequence[str],
     applied: Mapping[str, Any] | None,
@@ -209,21 +228,34 @@ def plan_node(
     check: bool,
     retry: bool,
     leave: frozenset[str] | None,
-) -> Work:
-    """Check the document and the machine, and compute all changes."""
+) -> Facts:
+    """Check the document and the machine, without the network: before anything is changed."""
     node, store, host = obtained.node, obtained.store, obtained.node.host
-    runs_node = "services" in components
     facts = gather(host, machine, stored_facts(host, store, asked=leave is None))
     check_platform(facts, host)
     # In check mode nothing was stored: a durable source is not known here.
     check_available(node.config, pollable=check or obtained.is_polled)
     check_foreign(host, store, node.config)
-    facts = replace(facts, joined=node.has_credential)
-    retired: list[Retired] = []
-    if runs_node:
+    if not check:
+        check_secrets(obtained.document, store)
+    if {"services", *BEFORE} & set(components):
         if not retry:
             check_blocked(obtained)
+        if not check:
+            check_profile(node.config)
+    if "services" in components:
         check_downgrade(obtained, applied)
+    return facts
+
+
+def plan_node(
+    obtained: Obtained, components: Sequence[str], facts: Facts, *, leave: frozenset[str] | None
+) -> Work:
+    """Compute all changes."""
+    node, store, host = obtained.node, obtained.store, obtained.node.host
+    facts = replace(with_tunnel(facts, host, node.config), joined=node.has_credential)
+    retired: list[Retired] = []
+    if "services" in components:
         retired = rejected_certificate(node) if certificate_in_doubt(node, store) else []
         facts = replace(facts, joined=facts.joined and not retired)
         check_token(node, store)
@@ -233,26 +265,13 @@ def plan_node(
     steps = (*(Step(certificate, certificate.change) for certificate in retired), *plan.steps)
     steps = tuple(step for step in steps if step_key(step) not in (leave or ()))
     left = (*warnings, *plan.left)
-    units = tuple(item.name for item in resources if isinstance(item, Unit) and item.name in SERVICES)
+    units = tuple(unit for unit in SERVICES if unit in {item.name for item in resources})
     return Work(replace(plan, steps=steps, left=left), units, facts.joined, facts)
-
-
-def stored_facts(host: Host, store: Store, *, asked: bool) -> dict[str, Any] | None:
-    """The facts of the join; None: there are none.
-
-    asked: an administrator runs this. A resolver's file that is gone for good is replaced then; at boot it
-    is missing for a moment, which a check must not take for a change.
-    """
-    stored: dict[str, Any] | None = store.state().get("facts")
-    if asked and stored and not host.exists(stored.get("resolv_conf", "")):
-        return {name: value for name, value in stored.items() if name != "resolv_conf"}
-    return stored
 
 
 def check_before_apply(work: Work, obtained: Obtained, applied: Mapping[str, Any] | None) -> None:
     """Ask the API server and the identity provider; a first join that fails here is recorded as failed."""
     node, store = obtained.node, obtained.store
-    check_secrets(obtained.document, store)
     if any(isinstance(step.resource, AdminConf) for step in work.plan.steps):
         from ..procedures.admin_conf import fetch_admin_conf
 

@@ -42,6 +42,7 @@ from ..node_object.gates import NodeReady
 from ..node_object.problems import settle_conditions
 from ..node_object.this_node import ThisNode
 from ..procedures.arc.errors import ArmUnusable, RolesMissing
+from ..procedures.vpn.errors import VpnRefused, VpnUnreachable, VpnUnusable
 from ..resources.program import digest_of
 from ..rollout.errors import RolloutStopped, RolloutUnknown, RolloutWaits
 from ..rollout.local import Local
@@ -65,6 +66,9 @@ TRANSIENT = (
     RolloutWaits,
     TokenSourceUnreachable,
     VersionSkew,
+    VpnRefused,  # by a gateway that was set up anew, for example: another profile blocks only if it works
+    VpnUnreachable,
+    VpnUnusable,
 )
 NOT_THE_DOCUMENT = (*TRANSIENT, ReadOnlyTarget, TokenRefused)
 PREVIOUS_SECONDS = 60.0  # that the previous generation may take to be Ready again
@@ -93,6 +97,11 @@ def reason_for(obtained: Obtained) -> Reason:
     return reason
 
 
+def block(obtained: Obtained, error: FlexNodeError) -> None:
+    """Do not try a configuration again by itself: what was there before works, so that one is to blame."""
+    obtained.store.refuse(obtained.document, reason_for(obtained)(error, True))
+
+
 def check_blocked(obtained: Obtained) -> None:
     """Refuse a configuration that was rolled back, until it changes or someone says retry."""
     refused = obtained.store.refused()
@@ -109,6 +118,8 @@ def check_blocked(obtained: Obtained) -> None:
 def finish_previous(host: Host, store: Store, progress: Progress) -> None:
     """Complete what an interrupted run left: half-written files, a commit, or a rollback and its uncordon."""
     clear_leftovers(host, store)
+    if finish_tunnel(host, store, progress):
+        return
     record = Record.of(store.transaction())
     if record is None:
         finish_unchanged(host, store, progress)
@@ -122,6 +133,31 @@ def finish_previous(host: Host, store: Store, progress: Progress) -> None:
         return
     if record.stage is not Stage.ROLLING_BACK:
         return
+    restore_previous(record, host, store, progress)
+    if (applied := store.applied_if_intact()) is not None:
+        error = FlexNodeError("an interrupted rollback was completed")
+        works = settle_previous(error, host, store, applied, progress)
+        node = ThisNode.of(host, parse(applied, purpose="join", pollable=True))
+        blocks = bool(record.reason.get("blocks"))
+        give_up_turn(node, store, str(record.reason.get("code")), rolled_back=blocks, works=works)
+
+
+def finish_tunnel(host: Host, store: Store, progress: Progress) -> bool:
+    """Complete an interrupted rollback of the VPN; True: another transaction of it goes on in this run."""
+    tunnel = store.tunnel
+    record = Record.of(tunnel.transaction())
+    if record is None or record.stage is not Stage.ROLLING_BACK:
+        return record is not None
+    restore_previous(record, host, tunnel, progress)
+    if (applied := store.applied_if_intact()) is not None:
+        settle_previous(
+            FlexNodeError("an interrupted rollback was completed"), host, store, applied, progress
+        )
+    return False
+
+
+def restore_previous(record: Record, host: Host, store: Store, progress: Progress) -> None:
+    """Go on with an interrupted rollback until the previous generation is back."""
     progress("completing an interrupted rollback")
     if failures := roll_back(record, host, store, progress):
         raise RollbackIncomplete(
@@ -132,18 +168,13 @@ def finish_previous(host: Host, store: Store, progress: Progress) -> None:
         )
     discard_new(host, store, record.before)
     store.returned(record)
-    if (applied := store.applied_if_intact()) is not None:
-        error = FlexNodeError("an interrupted rollback was completed")
-        works = settle_previous(error, host, store, applied, progress)
-        node = ThisNode.of(host, parse(applied, purpose="join", pollable=True))
-        blocks = bool(record.reason.get("blocks"))
-        give_up_turn(node, store, str(record.reason.get("code")), rolled_back=blocks, works=works)
 
 
 def finish_unchanged(host: Host, store: Store, progress: Progress) -> None:
     """A run was killed before its first change, or after its rollback: the phase of the node is as before."""
     applied, state = store.applied_if_intact(), store.state()
-    interrupted = state["phase"] == Phase.NODE_BOOTSTRAPPING.value and not state.get("leaving")
+    begun = (Phase.NODE_BOOTSTRAPPING.value, Phase.VPN_BOOTSTRAPPING.value)
+    interrupted = state["phase"] in begun and not state.get("leaving")
     if applied is not None and interrupted:
         settle_previous(FlexNodeError("an interrupted run"), host, store, applied, progress)
 

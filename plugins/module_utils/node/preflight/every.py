@@ -13,6 +13,7 @@ from .checks import machine as check_machine
 from .checks import network as check_network
 from .checks import owner as check_owner
 from .checks import reach as check_reach
+from .checks import vpn as check_vpn
 from .finding import Outcome, Stage
 from .seen import Situation
 
@@ -56,6 +57,7 @@ CHECKS = (
     Check(check_owner.token, ("token-expired", "token-refused")),
     Check(check_owner.secrets, ("secrets-missing",)),
     Check(check_network.overlaps, ("cidr-overlap",)),
+    Check(check_vpn.client, ("vpn-profile", "vpn-device", "vpn-package")),
     Check(check_network.mtu, ("mtu",), alone=True),
     Check(check_network.resolvers, ("resolver",), alone=True),
     Check(check_network.proxy, ("proxy",)),

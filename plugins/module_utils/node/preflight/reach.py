@@ -14,7 +14,7 @@ from ..errors import ConfigInvalid, NotInCatalogue
 from ..identity.choice import PURPOSES, Purpose, method_for
 from ..machine.facts import ARCHITECTURES
 from ..machine.host import Host
-from ..machine.layout import STAGING
+from ..machine.layout import STAGING, VPN_DEVICE
 from ..net.http_client import HttpClient
 from ..net.kube import KubeClient
 from ..net.proxy import proxies
@@ -30,7 +30,7 @@ SECONDS = 15.0  # for all probes together; most answer within one
 # none: if everything is late, the resolver is the cause.
 STEPS = 4
 LATE = "no answer in time"
-TUNNEL = "/sys/class/net/tun0"
+TUNNEL = f"/sys/class/net/{VPN_DEVICE}"
 ARC_AGENT = "/var/opt/azcmagent/agentconfig.json"  # exists while the machine is registered
 API, AZURE = "api", "azure"
 

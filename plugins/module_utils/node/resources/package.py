@@ -23,6 +23,7 @@ PROVIDES: Mapping[str, str] = {
     "git": "/usr/bin/git",
     "gpg": "/usr/bin/gpg",
     "openssh-client": "/usr/bin/ssh-keygen",
+    "openvpn": "/usr/sbin/openvpn",
 }
 SECONDS, LOCK_SECONDS = 600.0, 120
 # Never a question, never a restart of services by needrestart, never the removal of another package.

@@ -28,6 +28,7 @@ from .monitoring import monitoring_of
 from .pull import pull_of
 from .reasons import Reason, reason_of
 from .rollout import cluster_now, rollout_of
+from .vpn import NO_VPN, vpn_of
 
 # A machine in one of these is a node, or was to become one: it has units and files that can differ.
 NODE_PHASES = frozenset(
@@ -97,7 +98,7 @@ def _without_looking(host: Host, store: Store, state: dict[str, Any]) -> dict[st
     applied = store.applied_if_intact()
     status: dict[str, Any] = {
         "arc": {"status": "NotConfigured"},
-        "vpn": {"status": "NotConfigured"},
+        "vpn": {"status": NO_VPN},
         # joined: once, whatever its Node reports now
         "node": {"status": "NotConfigured", "ready": False, "joined": applied is not None},
         "config": {
@@ -134,6 +135,8 @@ def _look_around(host: Host, store: Store, config: NodeConfig, observed: Observe
             "agentVersion": seen["agent_version"],
             "services": seen["services"],
         }
+    if config.azure.vpn.enabled and status["phase"] != Phase.NOT_STARTED.value:
+        status["vpn"] = vpn_of(host)
     if status["node"]["joined"] and is_node(status):
         status["node"]["cluster"] = config.cluster_id.name
         states = unit_states(host, (CONTAINERD, KUBELET))

@@ -12,9 +12,11 @@ from typing import Any
 from ..dataclass import dataclass
 from ..engine.records.state import Phase
 from ..errors import NodeNotReady, UnitFailed
+from ..procedures.vpn.errors import VpnDown
 from .monitoring import BLOCKED, FAILING
 from .pull import NO_PULL, wrong_with
 from .rollout import NEEDS_SOMEONE
+from .vpn import NO_VPN, UP
 
 DRIFT, CONTENDED = "Drift", "DriftContended"
 LEFT = "Left"  # by itself; something remains that only an administrator can remove
@@ -33,6 +35,8 @@ PHASES = {
     Phase.NOT_STARTED.value: NOT_JOINED,
     Phase.ARC_REGISTERING.value: INTERRUPTED,
     Phase.ARC_REGISTERED.value: "this machine is registered with Azure Arc, and is not a node yet",
+    Phase.VPN_BOOTSTRAPPING.value: INTERRUPTED,
+    Phase.VPN_CONNECTED.value: "the VPN of this machine is up, and it is not a node yet",
     Phase.NODE_BOOTSTRAPPING.value: INTERRUPTED,
     Phase.RESETTING.value: "this machine is leaving the cluster",
 }
@@ -90,6 +94,12 @@ def _wrong(status: Mapping[str, Any], state: Mapping[str, Any], failure: Reason 
     if phase == Phase.NOT_STARTED.value and status["left"]:
         yield Reason(LEFT, f"this machine left its cluster by itself; {'; '.join(status['left'])}")
     failed = Reason(state["code"], state.get("message", "")) if state.get("code") else None
+    if failed and phase == Phase.VPN_FAILED.value and not node["ready"]:
+        yield failed
+    vpn = status["vpn"]
+    if node["joined"] and vpn["status"] not in (NO_VPN, UP):
+        # Before everything that only follows from it: the API server is behind it.
+        yield Reason(VpnDown.code, f"the VPN tunnel is down: {vpn['message']}")
     if failed and not node["ready"]:
         yield failed
     if stopped := [unit for unit, active in node.get("units", {}).items() if not active]:

@@ -19,6 +19,7 @@ from ansible_collections.aks.flexnode.plugins.module_utils.node.cli import main
 from ansible_collections.aks.flexnode.plugins.module_utils.node.commands.masking import Masking
 from ansible_collections.aks.flexnode.plugins.module_utils.node.engine.records.state import DATA_DIR
 from tests.unit.node.sites import IDENTITY, TOKEN, Site
+from tests.unit.node.tunnels import SECRET_KEY, a_gateway, with_vpn
 
 Captured = pytest.CaptureFixture[str]
 CLIENT_SECRET = "Qx7~vErY/secret+value=="
@@ -145,6 +146,18 @@ def test_what_is_in_the_bundle(site: Site, tmp_path: Path) -> None:
         assert part in found
         assert part in found["README.txt"]
     assert not any(("kubeconfig" in name and "kubeletconfig" not in name) or "pem" in name for name in found)
+
+
+def test_a_bundle_of_a_private_node_has_no_key(site: Site, tmp_path: Path, capsys: Captured) -> None:
+    a_gateway(site.machine)
+    site.join(with_vpn())
+    found = bundle(site, tmp_path)
+    assert "journal/aks-flex-node-vpn.service.txt" in found
+    assert '"address": "192.168.100.2"' in found["status.json"]
+    assert not any(SECRET_KEY in text for text in found.values())
+    capsys.readouterr()
+    main(["status"], site.machine.host)
+    assert "vpn      Connected  192.168.100.2 through 203.0.113.9:443 since" in capsys.readouterr().out
 
 
 def test_a_bundle_of_a_machine_that_is_broken(site: Site, tmp_path: Path) -> None:

@@ -43,6 +43,7 @@ from tests.unit.node.config.test_samples import (
     joining,
     problems_of,
 )
+from tests.unit.node.tunnels import a_profile
 
 json_values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=8),
@@ -174,7 +175,7 @@ def with_secrets(secret: str) -> dict[str, Any]:
         {
             "azure": {
                 "servicePrincipal": {**PRINCIPAL, "clientSecret": secret},
-                "vpn": {"enabled": True, "profile": f"client\n<key>{secret}</key>"},
+                "vpn": {"enabled": True, "profile": a_profile(key=secret)},
             },
             "proxy": {"http": f"http://user:{secret}@proxy:3128", "https": f"https://{secret}@proxy"},
             "pull": {"repository": f"https://{secret}@git.test/site.git"},

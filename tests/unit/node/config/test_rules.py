@@ -24,6 +24,7 @@ from tests.unit.node.config.test_samples import (
     joining,
     problems_of,
 )
+from tests.unit.node.tunnels import a_profile
 
 TARBALL = "https://m.test/v%s/kubernetes-node-linux-%s.tar.gz"
 IN_FILE = {"clientId": CLIENT, "clientSecretFile": "/etc/sp", "tenantId": TENANT}
@@ -50,6 +51,8 @@ BROKEN: list[tuple[str, dict[str, Any], str]] = [
     ("too many tags", at("azure.arc.tags", {f"tag{n}": "x" for n in range(51)}), "azure.arc.tags"),
     ("monitoring with a token alone", at("continuousMonitoring", True), "continuousMonitoring"),
     ("vpn without profile", at("azure.vpn.enabled", True), "azure.vpn.profile"),
+    ("vpn with a path", at("azure.vpn", {"enabled": True, "profile": "/etc/openvpn/azure.ovpn"}), "azure.vpn.profile"),
+    ("vpn with half a profile", at("azure.vpn", {"enabled": True, "profile": "client\nremote gateway.example\n"}), "azure.vpn.profile"),
     ("vpn over services", {"azure": {"vpn": {"enabled": True, "autoProvision": True, "p2sGatewayCIDR": "10.0.1.0/24"}}, "network": {"serviceCIDR": "10.0.0.0/16"}}, "azure.vpn.p2sGatewayCIDR"),
     ("vpn over the default range", {"azure": {"vpn": {"enabled": True, "autoProvision": True}}, "network": {"podCIDR": "192.168.0.0/16"}}, "azure.vpn.p2sGatewayCIDR"),
     ("pods over services", at("network", {"serviceCIDR": "10.0.0.0/16", "podCIDR": "10.0.128.0/17"}), "network.podCIDR"),
@@ -89,7 +92,7 @@ KEPT: list[tuple[str, dict[str, Any]]] = [
     ("VNet prefixes may repeat", at("network.vnetCIDRs", ["10.1.0.0/16", "10.1.0.0/16"])),
     ("vpn off, default range unused", at("network.podCIDR", "192.168.0.0/16")),
     ("IPv6 beside IPv4", at("network", {"serviceCIDR": "10.0.0.0/16", "podCIDR": "fd00::/56"})),
-    ("vpn with profile", at("azure.vpn", {"enabled": True, "profile": "/etc/openvpn/azure.ovpn"})),
+    ("vpn with profile", at("azure.vpn", {"enabled": True, "profile": a_profile()})),
     ("vpn to be provisioned", at("azure.vpn", {"enabled": True, "autoProvision": True})),
     ("tarball with digest", at("kubernetes", {"urlTemplate": TARBALL, "sha256": {"amd64": SHA}})),
     ("npd with digest", at("npd", {"version": "0.8.20", "sha256": SHA})),

@@ -29,6 +29,7 @@ from ansible_collections.aks.flexnode.plugins.module_utils.node.preflight.seen i
 )
 from tests.unit.node.config.test_samples import CLIENT, CLUSTER, PRINCIPAL, TENANT, TOKEN
 from tests.unit.node.preflight.healthy import API, DISK, GIB, GOOD, HEALTHY, NOW, PLACES, judged, situation
+from tests.unit.node.tunnels import a_profile, with_vpn
 
 MIB = 1 << 20
 AKS = "Microsoft.ContainerService/managedClusters"
@@ -366,6 +367,34 @@ CASES: dict[str, tuple[Situation, str, str, str, str]] = {
         "the name server 10.0.0.53",
         "another name server",
     ),
+    "our network is that of VPN clients": (
+        situation(with_vpn(p2sGatewayCIDR="192.0.2.128/25")),
+        "cidr-overlap",
+        "error",
+        "azure.vpn.p2sGatewayCIDR",
+        "renumber",
+    ),
+    "no device for tunnels": (
+        situation(with_vpn(), tun_device=False),
+        "vpn-device",
+        "error",
+        "/dev/net/tun",
+        "modprobe tun",
+    ),
+    "no source for the VPN client": (
+        situation(with_vpn(), package_sources=False),
+        "vpn-package",
+        "error",
+        "openvpn is not installed",
+        "apt-get install openvpn",
+    ),
+    "a profile that will be created": (
+        situation({"azure": {"vpn": {"enabled": True, "autoProvision": True}}}),
+        "vpn-profile",
+        "warning",
+        "no VPN profile yet",
+        "bootstrap creates it",
+    ),
     "our network looks like the VNet": (
         situation({"network": {"vnetCIDRs": ["192.0.2.0/23"]}}),
         "cidr-overlap",
@@ -377,7 +406,7 @@ CASES: dict[str, tuple[Situation, str, str, str, str]] = {
         situation(
             {
                 "network": {"vnetCIDRs": ["192.0.2.0/23"]},
-                "azure": {"vpn": {"enabled": True, "profile": "/etc/p.ovpn"}},
+                "azure": {"vpn": {"enabled": True, "profile": a_profile()}},
             }
         ),
         "cidr-overlap",
@@ -452,6 +481,29 @@ CASES: dict[str, tuple[Situation, str, str, str, str]] = {
         "error",
         "(192.0.2.10) does not accept a connection: no answer in time",
         "authorized-ip-ranges",
+    ),
+    "a private cluster, and no way": (
+        situation(**reached(api=ApiAnswer("tcp", "no answer in time", addresses=("10.224.0.4",)))),
+        "api-tcp",
+        "error",
+        "(10.224.0.4) does not accept a connection",
+        "set azure.vpn",
+    ),
+    "a private name without its DNS": (
+        situation(**reached(api=ApiAnswer("dns", "no such name"))),
+        "api-dns",
+        "error",
+        "can't be resolved",
+        "set azure.vpn",
+    ),
+    "a VPN that leads nowhere": (
+        situation(
+            with_vpn(), **reached(api=ApiAnswer("tcp", "no answer in time", addresses=("10.224.0.4",)))
+        ),
+        "api-tcp",
+        "error",
+        "does not accept a connection",
+        "behind the VPN gateway",
     ),
     "another CA": (
         situation(**reached(api=ApiAnswer("tls", "its certificate is not trusted: self-signed"))),

@@ -39,6 +39,7 @@ from tests.unit.node.config.test_samples import CLIENT, PEM, PRINCIPAL, TENANT, 
 from tests.unit.node.fake_api import FakeApi
 from tests.unit.node.fakes import SWAPS_HEADER, Machine, swap_row
 from tests.unit.node.servers import Answer, Pki, Server, answer_json, serving
+from tests.unit.node.tunnels import a_profile
 
 ROOMY = os.statvfs_result((4096, 4096, 26214400, 20000000, 20000000, 1000, 900, 900, 0, 255))  # 100 GiB
 WAYS = Ways("x86_64", 0, lambda _path: ROOMY)
@@ -276,7 +277,7 @@ def test_sources(site: Site, pki: Pki) -> None:
 
 
 def test_before_the_vpn_the_api_server_is_not_asked(site: Site) -> None:
-    vpn = {"azure": {"vpn": {"enabled": True, "profile": "/etc/azure.ovpn"}}}
+    vpn = {"azure": {"vpn": {"enabled": True, "profile": a_profile()}}}
     report = site.preflight(vpn, skip=["not-available"])
     assert {"api-tcp", "version-skew"} <= {item.id for item in report.unchecked}
     assert "the VPN is not up" in str(report.unchecked)

@@ -127,8 +127,8 @@ def small_wheels(machine: Machine, **versions: str) -> str:
 
 
 DPKG = "/var/lib/dpkg/info"
-FILES = {"git": "/usr/bin/git", "openssh-client": "/usr/bin/ssh-keygen"}
-DEPENDS = {"git": ["git-man", "liberror-perl"]}
+FILES = {"git": "/usr/bin/git", "openssh-client": "/usr/bin/ssh-keygen", "openvpn": "/usr/sbin/openvpn"}
+DEPENDS = {"git": ["git-man", "liberror-perl"], "openvpn": ["liblzo2-2"]}
 
 
 @dataclass
@@ -159,10 +159,9 @@ class Apt:
             return ""
         goes = self.goes(names, unneeded=verb == "autoremove" or "--auto-remove" in arguments)
         if not simulated:
-            for name in goes:
-                self.machine.path(f"{DPKG}/{name}.list").unlink()
-                if name in FILES:
-                    self.machine.path(FILES[name]).unlink(missing_ok=True)
+            files = [f"{DPKG}/{name}.list" for name in goes] + [FILES[name] for name in goes if name in FILES]
+            # Another process, as apt-get is one: it goes on when the one that started it is killed.
+            subprocess.run(["rm", "-f", *map(str, map(self.machine.path, files))], check=True)
         return "".join(f"Purg {name} [1.0]\n" for name in goes)
 
     def install(self, names: list[str], simulated: bool) -> str:

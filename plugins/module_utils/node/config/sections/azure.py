@@ -126,7 +126,10 @@ class Vpn:
 
     enabled: bool = setting("enabled", boolean, "Reach the cluster through a VPN.", default=False)
     auto_provision: bool = setting(
-        "autoProvision", boolean, "Create the gateway and the profile from the controller.", default=False
+        "autoProvision",
+        boolean,
+        "The controller creates the gateway, and the profile of each machine.",
+        default=False,
     )
     p2s_gateway_cidr: Network = setting(
         "p2sGatewayCIDR", network, "Addresses of VPN clients.", default=IPv4Network("192.168.100.0/24")
@@ -138,7 +141,10 @@ class Vpn:
         default="VpnGw2AZ",
     )
     profile: Secret | None = setting(
-        "profile", secret_text, "An OpenVPN profile, or the absolute path of one on the node."
+        "profile",
+        secret_text,
+        "One complete OpenVPN client profile, with its certificates and its key in it (`<ca>`, `<cert>`, "
+        "`<key>`).",
     )
 
 

@@ -23,7 +23,8 @@ def prune_origins(host: Host, store: Store) -> None:
     if not (kept := host.names(directory)):
         return
     try:
-        needed = {*_texts([entry.origin for entry in store.journal.entries()]), *_texts(store.transaction())}
+        origins = [entry.origin for entry in store.journal.entries()]
+        needed = {*_texts(origins), *_texts(store.transaction()), *_texts(store.tunnel.transaction())}
     except StateCorrupt:
         return  # what it refers to is not known
     for digest in kept:

@@ -28,6 +28,7 @@ OWN = (
     "config-version.txt",
     "status.json",
     "transaction.json",
+    "vpn-transaction.json",
     "refused-config.json",
     "drift.json",
     "current-config.json",
@@ -59,6 +60,9 @@ class Phase(enum.Enum):
     ARC_REGISTERING = "ArcRegistering"
     ARC_REGISTERED = "ArcRegistered"
     ARC_FAILED = "ArcFailed"
+    VPN_BOOTSTRAPPING = "VPNBootstrapping"
+    VPN_CONNECTED = "VPNConnected"
+    VPN_FAILED = "VPNFailed"
     NODE_BOOTSTRAPPING = "NodeBootstrapping"
     NODE_JOINED = "NodeJoined"
     NODE_FAILED = "NodeFailed"
@@ -68,8 +72,9 @@ class Phase(enum.Enum):
 class Store:
     """The files of the data directory."""
 
-    def __init__(self, host: Host, directory: str = DATA_DIR) -> None:
+    def __init__(self, host: Host, directory: str = DATA_DIR, record: str = "transaction.json") -> None:
         self._host = host
+        self._record = record
         self.directory = directory
         self.cache = f"{directory}/cache"
         self.journal = Journal(host, directory)
@@ -227,17 +232,30 @@ class Store:
 
     # -- transaction -----------------------------------------------------------------------------------------
 
+    @property
+    def tunnel(self) -> Store:
+        """The same store, with the record of the VPN's own transaction.
+
+        That one is proven before the node's transaction begins, and is rolled back without it.
+        """
+        return Store(self._host, self.directory, "vpn-transaction.json")
+
+    @property
+    def is_unfinished(self) -> bool:
+        """Whether a run left a transaction to be completed: the node's, or the VPN's."""
+        return self.transaction() is not None or self.tunnel.transaction() is not None
+
     def transaction(self) -> dict[str, Any] | None:
         """The transaction of an interrupted run, if any."""
-        return self._read("transaction.json")
+        return self._read(self._record)
 
     def begin(self, transaction: Mapping[str, Any]) -> None:
         """Record the intent."""
-        self._write("transaction.json", transaction)
+        self._write(self._record, transaction)
 
     def finish(self) -> None:
         """Remove the record: the transaction is complete."""
-        self._host.remove(self._path("transaction.json"))
+        self._host.remove(self._path(self._record))
 
     def returned(self, record: Record, *, refuse: bool = True) -> None:
         """The previous generation is back: so are its document and its source. The record goes last.

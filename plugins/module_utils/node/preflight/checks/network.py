@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from ipaddress import ip_address
 
 from ...config.types.addresses import Network
+from ...machine.layout import VPN_DEVICE
 from ...net.answer import shown
 from ...net.proxies import bypassed
 from ...net.proxy import direct
@@ -34,12 +35,13 @@ POD_INTERFACES = (
 
 
 def overlaps(now: Situation) -> Iterator[Outcome]:
-    """The ranges of pods and Services do not overlap this machine's networks."""
-    network = now.config.network
+    """The ranges of pods, Services and VPN clients do not overlap this machine's networks."""
+    network, vpn = now.config.network, now.config.azure.vpn
     ranges = [
         ("network.podCIDR", network.pod_cidr),
         ("network.serviceCIDR", network.service_cidr),
         ("cni.podCIDR", now.config.cni.pod_cidr),
+        ("azure.vpn.p2sGatewayCIDR", vpn.p2s_gateway_cidr if vpn.enabled else None),
     ]
     links = _own_links(now)
     for name, cidr in ranges:
@@ -92,13 +94,12 @@ def _vnet(now: Situation, links: tuple[Link, ...]) -> Iterator[Outcome]:
 
 
 def _own_links(now: Situation) -> tuple[Link, ...]:
-    """Networks of the machine without those of pods."""
+    """Networks of the machine without those of pods and of the tunnel, which this collection creates."""
+    links = tuple(link for link in now.machine.links if link.interface != VPN_DEVICE)
     if not now.machine.joined:
-        return now.machine.links
-    of_pods = [link.network for link in now.machine.links if link.interface.startswith(POD_INTERFACES)]
-    return tuple(
-        link for link in now.machine.links if not any(_overlap(link.network, pods) for pods in of_pods)
-    )
+        return links
+    of_pods = [link.network for link in links if link.interface.startswith(POD_INTERFACES)]
+    return tuple(link for link in links if not any(_overlap(link.network, pods) for pods in of_pods))
 
 
 def _overlap(one: Network, other: Network) -> bool:

@@ -16,6 +16,7 @@ from ..azure_roles import PURPOSES, assignment_command, missing_roles, needed_by
 from ..finding import Finding, Outcome, Unchecked, error, listed, warning
 from ..seen import Access, Situation, Source
 from .owner import versions
+from .vpn import USE_VPN, is_private
 
 SLIGHT, GRAVE = 30.0, 300.0  # seconds; Kubernetes backdates certificates by five minutes
 SET_CLOCK = (
@@ -42,14 +43,19 @@ def api_server(now: Situation) -> Iterator[Outcome]:
             f"{host} can't be resolved: {answer.reason}",
             "the kubelet connects to the API server by this name",
             f"check node.kubelet.serverURL, and the name servers: resolvectl query {host}. The name of a "
-            "private cluster exists in its VNet only: use a VPN and the VNet's DNS",
+            f"private cluster may exist in its VNet only; {USE_VPN}",
         )
     elif answer.failed == "tcp":
+        uses_vpn, private = now.config.azure.vpn.enabled, is_private(answer.addresses)
         yield error(
             "api-tcp",
             f"{at} does not accept a connection: {answer.reason}",
             "the kubelet needs it all the time, directly, without a proxy",
-            "open the firewall for it, and add this site to the cluster's authorized IP ranges: "
+            USE_VPN
+            if private and not uses_vpn
+            else "check the network behind the VPN gateway: routes, network security groups"
+            if uses_vpn
+            else "open the firewall for it, and add this site to the cluster's authorized IP ranges: "
             "az aks update --api-server-authorized-ip-ranges ...",
         )
     elif answer.failed == "tls":

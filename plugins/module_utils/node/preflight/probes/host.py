@@ -23,7 +23,8 @@ from .network import default_mtus, links, listeners, nameservers, owner_of, port
 from .parallel import together
 
 MODULES = ("overlay", "br_netfilter", "nf_conntrack")
-TOOLS = ("mount", "umount", "modprobe", "iptables", "nft")
+TOOLS = ("mount", "umount", "modprobe", "iptables", "nft", "openvpn")
+TUN_DEVICE, SOURCES = "/dev/net/tun", "/etc/apt/sources.list"
 TOOL_DIRS = ("/usr/sbin", "/usr/bin", "/sbin", "/bin", "/usr/local/sbin", "/usr/local/bin")
 # Names of processes that would conflict, however they were started (a snap, a script, another unit).
 RIVALS = frozenset(("dockerd", "containerd", "kubelet", "crio", "k3s-server", "k3s-agent", "rke2"))
@@ -80,6 +81,8 @@ def probe_machine(host: Host, config: NodeConfig | None, ways: Ways | None = Non
         environment=proxy_environment(host),
         refused_token="",
         state_error="" if root else "only root can read them",
+        tun_device=host.exists(TUN_DEVICE),
+        package_sources=host.exists(SOURCES) or bool(host.names(f"{SOURCES}.d")),
     )
     if root:
         machine = with_records(machine, host, config)

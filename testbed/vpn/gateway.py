@@ -1,0 +1,233 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The gateway of a private cluster, the site behind NAT, and profiles for its machines."""
+
+from __future__ import annotations
+
+import json
+import time
+from ipaddress import IPv4Network
+from typing import Any
+
+from testbed.basics import files, podman
+from testbed.basics.clock import wait_for
+from testbed.basics.podman import LABEL, Container
+from testbed.basics.process import run
+from testbed.images import recipes, rootfs
+from testbed.layout import network, plan
+from testbed.layout.pki import Authority, Pair
+from testbed.layout.plan import Plan
+from testbed.layout.site import Site
+from testbed.services.service import accepts
+from testbed.vpn import server
+from testbed.vpn.settings import Settings, der, thumbprint
+
+GATEWAY, ROUTER = "vpn-gateway", "vpn-router"
+FIRST, ROUTER_INDEX = "edge_subnet", 2
+READY_SECONDS = 30
+# What machines of the site may reach directly, as if it stood in the internet.
+PUBLIC = (GATEWAY, "mirror", "registry", "azure", "azurite")
+API = "kube-apiserver"
+OPENVPN = "/usr/sbin/openvpn"
+
+
+class Gateway:
+    """A real OpenVPN server with one foot in the cluster's network, and a NAT router for the site."""
+
+    def __init__(self, site: Site) -> None:
+        self._site = site
+        self._directory = site.directory / "vpn"
+        self.servers = Authority(self._directory / "pki", "server-ca", f"testbed {site.name} VPN gateway CA")
+        self.clients = Authority(
+            self._directory / "pki", "client-root", f"testbed {site.name} VPN client root"
+        )
+
+    # -- addresses -----------------------------------------------------------------------------------------
+
+    @property
+    def address(self) -> str:
+        """Its public address."""
+        return self._site.plan.service(GATEWAY)
+
+    @property
+    def edge(self) -> Plan:
+        """Addresses of the site: a network of its own, chosen the first time."""
+        known = self._site.setting(FIRST, "")
+        if not known:
+            name = f"{self._site.name}-edge"
+            known = str(plan.free_subnet(name, [*network.subnets(), self._site.plan.subnet]))
+            self._site.remember(FIRST, known)
+        return Plan(IPv4Network(known))
+
+    @property
+    def edge_network(self) -> str:
+        """The podman network of the site: no way out of it but the router."""
+        return f"{self._site.network}-edge"
+
+    @property
+    def router(self) -> str:
+        """The address of the site's router, as its machines see it."""
+        return self.edge.node(ROUTER_INDEX)
+
+    # -- what it hands to others ---------------------------------------------------------------------------
+
+    @property
+    def server(self) -> dict[str, Any]:
+        """What the emulated Azure must know to generate profiles."""
+        return {
+            "host": self.address,
+            "port": server.PORT,
+            "caCertificate": self.servers.pem,
+            "tlsAuthKey": self._tls_auth(),
+        }
+
+    def profile(self, machine: str, *, authority: Authority | None = None, host: str = "") -> str:
+        """A new profile for a machine, with a new certificate of the clients' root, or of another one."""
+        pair = self._client(machine, authority or self.clients)
+        text = server.profile(host or self.address, self.servers.pem, self._tls_auth())
+        certificate, key = server.PLACEHOLDERS
+        return text.replace(certificate, pair.pem.strip()).replace(key, pair.key.read_text().strip())
+
+    def stranger(self) -> Authority:
+        """A root that the gateway does not know."""
+        other = Authority(self._directory / "pki", "stranger", "a root of somebody else")
+        other.ensure()
+        return other
+
+    @property
+    def root_certificate(self) -> str:
+        """The root of clients, as Azure takes it."""
+        self.clients.ensure()
+        return der(self.clients.pem)
+
+    def thumbprint_in(self, profile: str) -> str:
+        """By which the certificate of a profile is revoked."""
+        block = profile.partition("<cert>")[2].partition("</cert>")[0]
+        return thumbprint(block.strip() + "\n")
+
+    # -- life ----------------------------------------------------------------------------------------------
+
+    def up(self, settings: Settings | None = None) -> None:
+        """Start or update everything; without settings, the clients' root of this testbed may connect."""
+        rootfs.ensure(recipes.VPN)
+        self._write(settings or Settings((self.root_certificate,)))
+        self._ensure_network()
+        self._ensure_router()
+        podman.ensure(
+            self._container(GATEWAY, ("/usr/sbin/openvpn", "--config", f"{server.INSIDE}/server.conf"))
+        )
+        with podman.explained(self._site.container(GATEWAY)):
+            wait_for("the VPN gateway", lambda: accepts(self.address, server.PORT), READY_SECONDS)
+        self._ensure_way_back()
+
+    def apply(self, settings: Settings) -> None:
+        """Change who may connect. A revoked client is cut off; Azure does that, too."""
+        self._write(settings)
+        podman.podman("restart", "--time", "1", self._site.container(GATEWAY))
+        self.up(settings)
+
+    def down(self) -> None:
+        """Remove gateway, router and the site's network; its machines must be gone before."""
+        for name in (GATEWAY, ROUTER):
+            podman.remove(self._site.container(name))
+        podman.podman("network", "rm", "--force", self.edge_network, check=False)
+        if settings := self._settings():
+            self._in_api_server("ip", "route", "del", str(settings.address_pool), check=False)
+
+    def cut(self) -> None:
+        """The gateway does not answer any more, and tells nobody."""
+        podman.podman("pause", self._site.container(GATEWAY))
+
+    def mend(self) -> None:
+        """It answers again."""
+        podman.podman("unpause", self._site.container(GATEWAY))
+
+    def clients_now(self) -> str:
+        """Its log: who connected, who was refused."""
+        done = podman.podman("logs", "--tail", "200", self._site.container(GATEWAY), check=False)
+        return done.stdout + done.stderr
+
+    # -- parts ---------------------------------------------------------------------------------------------
+
+    def _tls_auth(self) -> str:
+        path = self._directory / "pki" / "tls-auth.key"
+        if not path.is_file():
+            files.write(path, server.tls_auth_key(), 0o600)
+        return path.read_text(encoding="ascii")
+
+    def _client(self, machine: str, authority: Authority) -> Pair:
+        authority.ensure()
+        return authority.issue(f"client-{machine}-{time.time_ns()}", machine)
+
+    def _settings(self) -> Settings | None:
+        path = self._directory / "settings.json"
+        return Settings.of(json.loads(path.read_text(encoding="utf-8"))) if path.is_file() else None
+
+    def _write(self, settings: Settings) -> None:
+        """The files that the server reads; the list of revoked certificates is read at each handshake."""
+        self.servers.ensure()
+        pair = self.servers.issue("gateway", server.NAME, names=(server.NAME, self.address))
+        inside = self._directory / "server"
+        api = self._site.plan.service(API)
+        files.write(inside / "server.conf", server.server_conf(settings, (api,)))
+        files.write(inside / "client-roots.crt", settings.authorities)
+        files.write(inside / "server.crt", pair.pem)
+        files.write(inside / "server.key", pair.key.read_bytes(), 0o600)
+        files.write(inside / "tls-auth.key", self._tls_auth(), 0o600)
+        files.write(inside / "revoked", "".join(f"{one}\n" for one in settings.revoked_thumbprints))
+        files.write(inside / "verify", server.VERIFY, 0o755)
+        public = tuple(self._site.plan.service(name) for name in PUBLIC)
+        script = server.router_script(self.edge.subnet, self._site.plan.subnet, public)
+        files.write(inside / "router", script, 0o755)
+        record = {
+            "rootCertificates": settings.root_certificates,
+            "revokedThumbprints": settings.revoked_thumbprints,
+            "addressPool": str(settings.address_pool),
+        }
+        files.write(self._directory / "settings.json", json.dumps(record, indent=1) + "\n")
+
+    def _container(self, name: str, argv: tuple[str, ...]) -> Container:
+        address = self._site.plan.service(name)
+        inside = self._directory / "server"
+        return Container(
+            name=self._site.container(name),
+            image=recipes.VPN.image,
+            argv=argv,
+            network=self._site.network,
+            ip=address,
+            mac=self._site.plan.mac(address),
+            owner=self._site.name,
+            options=("--privileged", "--sysctl", "net.ipv4.ip_forward=1"),
+            volumes=(f"{inside}:{server.INSIDE}:ro",),
+            revision=(inside / "router").read_text()
+            if name == ROUTER
+            else (inside / "server.conf").read_text(),
+        )
+
+    def _ensure_network(self) -> None:
+        if podman.podman("network", "exists", self.edge_network, check=False).returncode == 0:
+            return
+        edge = self.edge
+        addresses = ["--subnet", str(edge.subnet), "--gateway", edge.gateway]
+        labels = ["--label", f"{LABEL}={self._site.name}"]
+        podman.podman(
+            "network", "create", "--internal", "--disable-dns", *addresses, *labels, self.edge_network
+        )
+
+    def _ensure_router(self) -> None:
+        """The router stands in both networks; podman gives a new container one of them only."""
+        container = self._container(ROUTER, ("/bin/sh", f"{server.INSIDE}/router"))
+        if podman.ensure(container):
+            connected = (podman.inspect(container.name) or {})["NetworkSettings"]["Networks"]
+            if self.edge_network not in connected:
+                podman.podman("network", "connect", "--ip", self.router, self.edge_network, container.name)
+
+    def _ensure_way_back(self) -> None:
+        """The API server reaches clients (logs, exec) through the gateway, as machines of a VNet do."""
+        settings = self._settings() or Settings()
+        self._in_api_server("ip", "route", "replace", str(settings.address_pool), "via", self.address)
+
+    def _in_api_server(self, *argv: str, check: bool = True) -> None:
+        found = podman.inspect(self._site.container(API))
+        if found:
+            pid = str(found["State"]["Pid"])
+            run(["nsenter", "--target", pid, "--net", *argv], check=check)
