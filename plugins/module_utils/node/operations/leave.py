@@ -239,6 +239,7 @@ def leave_cluster(
             raise
 
     running = unit_states(host, (KUBELET,))[KUBELET]["ActiveState"] in RUNNING
+    deleted = deleted and not running  # a reboot in between started it, and it registered the Node again
     if takes_part(Local.of(store)):
         if has_credential and not deleted:
             act("remove this node from the rollout record of the cluster", leave_rollouts)
@@ -252,9 +253,9 @@ def leave_cluster(
 
 
 def stop(host: Host, *units: str) -> None:
-    """Stop units, if they exist, and wait for them."""
+    """Stop units, if they exist, and wait for them. One that is inactive may be about to start, at boot."""
     for unit, state in unit_states(host, units).items():
-        if state["ActiveState"] != "inactive":
+        if state["ActiveState"] != "inactive" or state["UnitFileState"]:
             host.run(["systemctl", "stop", unit], timeout=120)
 
 

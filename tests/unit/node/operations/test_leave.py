@@ -9,10 +9,11 @@ import pytest
 
 from ansible_collections.aks.flexnode.plugins.module_utils.node.config.document import merge
 from ansible_collections.aks.flexnode.plugins.module_utils.node.engine.records.state import DATA_DIR
+from ansible_collections.aks.flexnode.plugins.module_utils.node.operations import leave as leaving
 from ansible_collections.aks.flexnode.plugins.module_utils.node.operations.leave import leave
 from tests.unit.node.fake_api import a_node, a_pod
 from tests.unit.node.fakes import Machine
-from tests.unit.node.sites import CONTAINERD, KUBELET, Site
+from tests.unit.node.sites import CONTAINERD, KUBELET, Killed, Site
 
 PLACES = ("/etc", "/opt", "/usr", "/var", "/proc")
 
@@ -89,6 +90,27 @@ def test_without_an_api_server_the_machine_is_given_back_all_the_same(site: Site
     report = leave(site.machine.host)
     assert report.node_remains
     assert site.machine.snapshot("/etc", "/opt", "/usr") == before
+
+
+def test_a_kubelet_that_a_reboot_started_again_does_not_leave_its_node_behind(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A leave that was interrupted after it had deleted the Node: the kubelet is still enabled."""
+    site.join()
+
+    def power_cut(*_: object) -> None:
+        raise Killed
+
+    with monkeypatch.context() as now:
+        now.setattr(leaving, "stop_pods", power_cut)
+        with pytest.raises(Killed):
+            leave(site.machine.host)
+    assert "edge-1" not in site.api.nodes
+    site.machine.host.run(["systemctl", "start", KUBELET])
+    site.api.nodes["edge-1"] = a_node("edge-1")
+    report = leave(site.machine.host)
+    assert "edge-1" not in site.api.nodes
+    assert (report.node_remains, report.remains) == ("", [])
 
 
 def test_leaving_goes_by_what_the_machine_is_not_by_what_it_was_told_last(site: Site) -> None:
