@@ -76,13 +76,15 @@ def test_every_package_that_controllers_import_is_required(tarball: dict[str, st
         "azure.mgmt.containerservice": "azure-mgmt-containerservice",
         "azure.mgmt.core": "azure-mgmt-core",
         "azure.mgmt.hybridcompute": "azure-mgmt-hybridcompute",
+        "azure.mgmt.network": "azure-mgmt-network",
         "azure.storage.blob": "azure-storage-blob",
+        "cryptography": "cryptography",
         "kubernetes": "kubernetes",
         "requests": "requests",
         "yaml": "PyYAML",
     }
     imported = re.compile(
-        r"^\s*(?:from|import) ((?:azure|kubernetes|msal|requests|yaml)\b[\w.]*)", re.MULTILINE
+        r"^\s*(?:from|import) ((?:azure|cryptography|kubernetes|msal|requests|yaml)\b[\w.]*)", re.MULTILINE
     )
     required = {line.partition(">=")[0] for line in tarball["requirements.txt"].splitlines()}
     for name, text in tarball.items():
