@@ -52,6 +52,7 @@ ACCEPTED = SET_BY_US | frozenset(
         "data-ciphers-fallback",
         "dev",
         "dhcp-option",
+        "disable-dco",
         "ecdh-curve",
         "explicit-exit-notify",
         "float",
