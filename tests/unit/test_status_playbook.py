@@ -40,7 +40,12 @@ def test_a_fleet_that_is_right(stage: Stage) -> None:
     stage.answer(flexnode_status_info=an_answer("edge-1"))
     stage.play("aks.flexnode.status", {"a": {}, "b": {}})
     assert stage.status == 0, stage.output
-    assert next(words for words in shown(stage) if words[0] == "HOST")[:3] == ["HOST", "NODE", "STATUS"]
+    assert next(words for words in shown(stage) if words[0] == "HOST")[:4] == [
+        "HOST",
+        "NODE",
+        "CLUSTER",
+        "STATUS",
+    ]
     assert row(stage, "a")[1:4] == ["edge-1", "Ready", "1.34.4"]
     assert row(stage, "b")[-2:] == ["NodeJoined", "-"]
 
@@ -58,7 +63,7 @@ def test_a_machine_that_can_not_be_reached_has_a_row(stage: Stage, others: dict[
     stage.answer(flexnode_status_info=an_answer("edge-2"))
     stage.play("aks.flexnode.status", {"a": AWAY, **others})
     assert stage.status != 0
-    assert row(stage, "a")[1:4] == ["-", "not", "reachable"]
+    assert row(stage, "a")[1:5] == ["-", "-", "not", "reachable"]
     assert "Unreachable" in row(stage, "a")
     assert re.search(r"fatal: \[a\].*Unreachable: ", stage.output, re.DOTALL)
     for host in others:

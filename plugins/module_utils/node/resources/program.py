@@ -156,7 +156,7 @@ class Program:
 
 def byte_code_of(name: str, python: str) -> str:
     """The name that a Python gives to the byte code of a source file."""
-    directory, _, file = name.rpartition("/")
+    directory, _slash, file = name.rpartition("/")
     return f"{directory}/__pycache__/{file.removesuffix('.py')}.cpython-{python.replace('.', '')}.pyc"
 
 
