@@ -143,8 +143,7 @@ REFUSED = {
     **dict.fromkeys(("syslog", "daemon", "inetd", "cd", "chroot"), "systemd runs the client"),
     **dict.fromkeys(("redirect-gateway", "redirect-private", "block-outside-dns"), ROUTES_ALL),
     **dict.fromkeys(("auth-user-pass", "askpass", "auth-retry", "static-challenge"), ASKS),
-    **dict.fromkeys(("pull-filter", "route-nopull", "route-noexec", "ifconfig-noexec"), "it drops what the "
-        "gateway assigns: addresses and routes of this machine"),
+    **dict.fromkeys(("pull-filter", "route-nopull", "route-noexec", "ifconfig-noexec"), DROPS),
     **dict.fromkeys(("user", "group", "setcon"), "without rights it can't set routes when it reconnects"),
     **dict.fromkeys(("config", "secret", "pkcs12", "crl-verify", "capath", "dh", "genkey"), NOT_HERE),
     **dict.fromkeys(("server", "mode", "tls-server", "ifconfig-pool"), "it is of a server"),
