@@ -46,7 +46,7 @@ def test_a_fleet_that_is_right(stage: Stage) -> None:
         "CLUSTER",
         "STATUS",
     ]
-    assert row(stage, "a")[1:4] == ["edge-1", "Ready", "1.34.4"]
+    assert row(stage, "a")[1:5] == ["edge-1", "plant", "Ready", "1.34.4"]
     assert row(stage, "b")[-2:] == ["NodeJoined", "-"]
 
 
