@@ -110,6 +110,7 @@ WRITES = "it writes a file; the log is in the journal"
 OUTSIDE = "it opens a way to control the client; this collection has its own"
 ROUTES_ALL = "it would send all traffic of this machine, SSH included, through the VPN"
 ASKS = "it waits for someone to type; client certificates are what is used here"
+DROPS = "it drops addresses and routes that the gateway assigns to this machine"
 NOT_HERE = "files outside of the profile are not copied to the machine: put the content into the profile"
 REFUSED = {
     **dict.fromkeys(
