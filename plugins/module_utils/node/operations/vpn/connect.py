@@ -71,7 +71,9 @@ def connect(
         reason=reason_for(obtained),
     )
     if leave is None:
-        phase.begin()
+        # A join after the tunnel alone was brought up: it is proven again, and its phase does not go back.
+        if plan.changed or unproven or not phase.was_connected:
+            phase.begin()
         obtained.keep()
     try:
         apply(plan, unproven, obtained, spent, log, around, gates=leave is None)
