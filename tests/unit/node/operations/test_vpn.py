@@ -216,6 +216,26 @@ def test_a_tunnel_that_is_cut_before_the_join(private: Private, monkeypatch: pyt
 # -- updates ------------------------------------------------------------------------------------------------
 
 
+def test_an_address_that_the_gateway_assigns_as_the_run_begins(private: Private) -> None:
+    private.join(with_vpn())
+    gateway, machine = private.gateway, private.site.machine
+    gateway.away, gateway.address = True, "192.168.101.2"
+    back = machine.clock.time + 8
+
+    def reconnects(path: str) -> str | None:
+        gateway.away = machine.clock.time < back
+        return gateway.ask(path)
+
+    def arrives(request: object) -> None:
+        reconnects("")
+        private.arrives(request)
+
+    machine.commands.asked, private.site.api.arrives = reconnects, arrives
+    private.join(with_vpn())
+    assert ' --node-ip=192.168.101.2"' in machine.text("/etc/default/kubelet")
+    assert not private.join(with_vpn()).changed
+
+
 def test_a_new_profile_is_proven_and_kept(private: Private, monkeypatch: pytest.MonkeyPatch) -> None:
     private.join(with_vpn(GOOD))
     with private.phases(monkeypatch) as phases:
