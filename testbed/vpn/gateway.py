@@ -28,6 +28,8 @@ READY_SECONDS = 30
 PUBLIC = (GATEWAY, "mirror", "registry", "azure", "azurite")
 API = "kube-apiserver"
 OPENVPN = "/usr/sbin/openvpn"
+# The wire between API server and gateway: its ends and their addresses.
+TO_CLIENTS, TO_API, WIRE = "to-clients", "to-api", ("169.254.100.1", "169.254.100.2")
 
 
 class Gateway:
@@ -130,8 +132,6 @@ class Gateway:
         for name in (GATEWAY, ROUTER):
             podman.remove(self._site.container(name))
         podman.podman("network", "rm", "--force", self.edge_network, check=False)
-        if settings := self._settings():
-            self._in_api_server("ip", "route", "del", str(settings.address_pool), check=False)
 
     def cut(self) -> None:
         """The gateway does not answer any more, and tells nobody."""
@@ -222,12 +222,32 @@ class Gateway:
                 podman.podman("network", "connect", "--ip", self.router, self.edge_network, container.name)
 
     def _ensure_way_back(self) -> None:
-        """The API server reaches clients (logs, exec) through the gateway, as machines of a VNet do."""
-        settings = self._settings() or Settings()
-        self._in_api_server("ip", "route", "replace", str(settings.address_pool), "via", self.address)
+        """The API server reaches clients (logs, exec) through the gateway, as machines of a VNet do.
 
-    def _in_api_server(self, *argv: str, check: bool = True) -> None:
-        found = podman.inspect(self._site.container(API))
-        if found:
-            pid = str(found["State"]["Pid"])
-            run(["nsenter", "--target", pid, "--net", *argv], check=check)
+        Over a wire of their own: on the testbed's bridge, podman's NAT hides the API server's address behind
+        the host's as soon as a packet leaves the subnet, and a client does not know the way to the host.
+        """
+        pids = [self._pid(API), self._pid(GATEWAY)]
+        if not all(pids):
+            return
+        api, gateway = pids
+        settings = self._settings() or Settings()
+        # A gateway that was started again took its end with it; the kernel removes the other one later.
+        self._within(api, "link", "delete", TO_CLIENTS, check=False)
+        ends = ["name", TO_CLIENTS, "netns", api, "type", "veth", "peer", "name", TO_API, "netns", gateway]
+        run(["ip", "link", "add", *ends])
+        for pid, device, address in ((api, TO_CLIENTS, WIRE[0]), (gateway, TO_API, WIRE[1])):
+            self._within(pid, "address", "add", f"{address}/30", "dev", device)
+            self._within(pid, "link", "set", device, "up")
+        server_address = self._site.plan.service(API)
+        pool, via = str(settings.address_pool), WIRE[1]
+        self._within(api, "route", "replace", pool, "via", via, "dev", TO_CLIENTS, "src", server_address)
+        self._within(gateway, "route", "replace", server_address, "via", WIRE[0], "dev", TO_API)
+
+    def _pid(self, service: str) -> str:
+        """In whose network namespace a service runs; empty: it does not."""
+        found = podman.inspect(self._site.container(service))
+        return str((found or {}).get("State", {}).get("Pid") or "")
+
+    def _within(self, pid: str, *words: str, check: bool = True) -> None:
+        run(["nsenter", "--target", pid, "--net", "ip", *words], check=check)

@@ -100,7 +100,9 @@ class Private:
         ended = threading.Event()
 
         def look() -> None:
-            while not ended.is_set():
+            last = False
+            while not last:
+                last = ended.is_set()  # one more look after the end: the last phase may be new
                 text = self.machine.run(["cat", STATE], check=False).stdout
                 phase = json.loads(text)["phase"] if text.strip() else ""
                 if phase and phase not in seen[-1:]:

@@ -191,15 +191,49 @@ def test_a_machine_does_not_provision(private: Private) -> None:
         private.join({"azure": {"vpn": {"enabled": True, "autoProvision": True}}})
 
 
-def test_the_component_alone(private: Private) -> None:
+def test_the_component_alone(private: Private, monkeypatch: pytest.MonkeyPatch) -> None:
     run = private.join(with_vpn(), components=("vpn",))
     assert f"start {VPN}" in run.actions
     assert private.phase == "VPNConnected"
     assert private.is_up
-    assert private.join(with_vpn()).summary == "joined"
+    with private.phases(monkeypatch) as phases:
+        assert private.join(with_vpn()).summary == "joined"
+    assert phases == ["VPNConnected", "NodeBootstrapping", "NodeJoined"], "what is up does not begin again"
+
+
+def test_a_tunnel_that_is_cut_before_the_join(private: Private, monkeypatch: pytest.MonkeyPatch) -> None:
+    private.join(with_vpn(), components=("vpn",))
+    private.gateway.away = True
+    with private.phases(monkeypatch) as phases, pytest.raises(VpnUnreachable):
+        private.join(with_vpn())
+    assert phases == ["VPNFailed"]
+    private.gateway.away = False
+    with private.phases(monkeypatch) as phases:
+        assert private.join(with_vpn()).summary == "joined"
+    assert phases == ["VPNBootstrapping", "VPNConnected", "NodeBootstrapping", "NodeJoined"]
 
 
 # -- updates ------------------------------------------------------------------------------------------------
+
+
+def test_an_address_that_the_gateway_assigns_as_the_run_begins(private: Private) -> None:
+    private.join(with_vpn())
+    gateway, machine = private.gateway, private.site.machine
+    gateway.away, gateway.address = True, "192.168.101.2"
+    back = machine.clock.time + 8
+
+    def reconnects(path: str) -> str | None:
+        gateway.away = machine.clock.time < back
+        return gateway.ask(path)
+
+    def arrives(request: object) -> None:
+        reconnects("")
+        private.arrives(request)
+
+    machine.commands.asked, private.site.api.arrives = reconnects, arrives
+    private.join(with_vpn())
+    assert ' --node-ip=192.168.101.2"' in machine.text("/etc/default/kubelet")
+    assert not private.join(with_vpn()).changed
 
 
 def test_a_new_profile_is_proven_and_kept(private: Private, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -28,7 +28,7 @@ from ...errors import FlexNodeError
 from ...machine.facts import Facts
 from ...machine.layout import VPN
 from ...procedures.vpn.errors import VpnRolledBack
-from ...procedures.vpn.gate import DirectlyReached, TunnelUp
+from ...procedures.vpn.gate import DirectlyReached, TunnelUp, await_reconnect
 from ...procedures.vpn.phases import VpnPhase
 from ..obtain import Obtained
 from ..refusal import block, reason_for, settle_previous
@@ -63,6 +63,8 @@ def connect(
     unproven = Record.of(store.transaction())
     joins = uses_vpn and applied is None
     if not (plan.changed or unproven or joins):
+        if uses_vpn and leave is None:
+            await_reconnect(obtained.node.host)
         return Connected(left=plan.left)
     phase, spent = VpnPhase(obtained.store), Timings(obtained.node.host)
     around = Around(
@@ -71,7 +73,9 @@ def connect(
         reason=reason_for(obtained),
     )
     if leave is None:
-        phase.begin()
+        # A join after the tunnel alone was brought up: it is proven again, and its phase does not go back.
+        if plan.changed or unproven or not phase.was_connected:
+            phase.begin()
         obtained.keep()
     try:
         apply(plan, unproven, obtained, spent, log, around, gates=leave is None)

@@ -28,6 +28,7 @@ from .profile import read_profile
 
 ENOUGH_REFUSALS = 3  # one may be a gateway that restarts
 EARLIER = 1.0  # seconds: a process and the change before it are timed by two clocks
+RECONNECTS = 15.0  # seconds: one attempt of the client at a gateway that is starting, and the next one
 PATIENCE = 5.0  # seconds for the API server's answer
 
 
@@ -115,6 +116,16 @@ class DirectlyReached:
                     fix="set azure.vpn.enabled: true again, or make the API server reachable from this site",
                 )
             pause.sleep(deadline - host.clock.monotonic())
+
+
+def await_reconnect(host: Host) -> None:
+    """Give a client that is about to connect again a moment: it may get another address for the kubelet.
+
+    A gateway that is away for longer is no error here: what follows needs the API server, or it does not.
+    """
+    deadline, pause = host.clock.monotonic() + RECONNECTS, Pause(host)
+    while not ((tunnel := tunnel_of(host)) and tunnel.connected) and host.clock.monotonic() < deadline:
+        pause.sleep(deadline - host.clock.monotonic())
 
 
 def through_tunnel(host: Host, config: NodeConfig) -> VpnUnusable | None:

@@ -20,6 +20,11 @@ class VpnPhase:
         self._store = store
         self._before = store.state()
 
+    @property
+    def was_connected(self) -> bool:
+        """Whether an earlier run brought the tunnel up, and nothing came after it."""
+        return bool(self._before["phase"] == Phase.VPN_CONNECTED.value)
+
     def begin(self) -> None:
         """Changes begin."""
         self._store.enter(Phase.VPN_BOOTSTRAPPING, **self._leaving)
