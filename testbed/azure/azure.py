@@ -52,6 +52,8 @@ class Azure:
         self._site = site
         self._directory = site.directory / "azure"
         self._session = requests.Session()
+        # A connection that was idle may be closed by the server at the very moment of the next call.
+        self._session.headers["Connection"] = "close"
         self._session.trust_env = False
         self._session.verify = str(site.authority.pair.cert)
 
