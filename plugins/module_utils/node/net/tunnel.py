@@ -4,7 +4,7 @@
 """The VPN tunnel as its client reports it: state, since when, which address, which gateway.
 
 systemd knows only that the client runs. It calls it active before the first connection, and its status text
-still says that all is well when the gateway is gone. So the client itself is asked, at its management socket.
+still reports "completed" when the gateway is gone. So the client itself is asked, at its management socket.
 """
 
 from __future__ import annotations

@@ -37,7 +37,7 @@ PRINCIPAL = {
     "azure": {
         "tenantId": TENANT,
         "bootstrapToken": None,
-        "servicePrincipal": {"clientId": TENANT, "clientTenant": TENANT, "clientSecretFile": "/root/secret"},
+        "servicePrincipal": {"clientId": TENANT, "clientTenant": TENANT, "clientSecretFile": "/etc/azure-secret"},
     },
     "kubernetesAuth": {"method": "servicePrincipal", "profile": "token"},
 }
