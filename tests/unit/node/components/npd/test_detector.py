@@ -37,7 +37,7 @@ PRINCIPAL = {
     "azure": {
         "tenantId": TENANT,
         "bootstrapToken": None,
-        "servicePrincipal": {"clientId": TENANT, "clientTenant": TENANT, "clientSecretFile": "/etc/azure-secret"},
+        "servicePrincipal": {"clientId": TENANT, "clientTenant": TENANT, "clientSecretFile": "/root/secret"},
     },
     "kubernetesAuth": {"method": "servicePrincipal", "profile": "token"},
 }
