@@ -285,7 +285,7 @@ def settled(clients: Sdk) -> bool:
 
 
 def test_writes_that_take_their_time(bed: Testbed, azure: Azure, clients: Sdk) -> None:
-    azure.settings(operation_seconds=0.5)
+    azure.settings(operation_seconds=5)
     first = clients.put("contract-1", configUrl="true")
     assert first.status_code == 201
     assert first.json()["properties"]["provisioningState"] == "Creating"
@@ -294,7 +294,8 @@ def test_writes_that_take_their_time(bed: Testbed, azure: Azure, clients: Sdk) -
     with pytest.raises(HttpResponseError, match="in progress") as caught:
         clients.put("contract-1")
     assert (caught.value.status_code, code(caught.value)) == (409, "OperationNotAllowed")
-    wait_for("the end of the operation", lambda: settled(clients), 5)
+    wait_for("the end of the operation", lambda: settled(clients), 30)
+    azure.settings(operation_seconds=0.5)
     done = clients.poll("PUT", clients.node("contract-1"), {"properties": {}})
     assert done.json()["properties"]["provisioningState"] == "Succeeded"
     again = clients.poll("POST", f"{clients.node('contract-1')}/regenerateToken", {})

@@ -26,7 +26,7 @@ from tests.contract.sdk import Sdk
 from tests.contract.test_flexnode import PROPERTIES, fetch, token_of, tokens
 
 REQUESTS = "/apis/certificates.k8s.io/v1/certificatesigningrequests"
-SECONDS = 20
+SECONDS = 60
 
 
 @dataclass
@@ -142,7 +142,7 @@ def test_after_a_failed_join_a_new_token_joins(
 
 
 def test_what_nobody_uses_expires(bed: Testbed, azure: Azure, sdk: Worker, machine: Machine) -> None:
-    azure.settings(bootstrap_token_seconds=2)
+    azure.settings(bootstrap_token_seconds=10)
     url, token = invite(sdk("Contributor"), bed, machine.name)
     wait_for_end(bed, token)
     wait_for("the end of the URL", lambda: fetch(bed, url).status_code == 403, SECONDS)

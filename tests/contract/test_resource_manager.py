@@ -91,7 +91,7 @@ def test_every_answer_can_be_traced_and_tells_what_is_left(azure: Azure, sdk: Wo
 
 
 def test_too_many_requests_are_told_when_to_come_back(azure: Azure, sdk: Worker) -> None:
-    azure.settings(read_burst=2, read_rate=1)
+    azure.settings(read_burst=2, read_rate=0.2)
     clients = sdk("Reader")
     answers = [
         clients.try_send("GET", azure.cluster_id, **{"api-version": "2025-01-01"}).status_code

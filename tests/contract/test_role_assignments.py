@@ -127,9 +127,10 @@ def test_a_role_for_aks_becomes_a_real_binding_and_goes_with_it(
 
 def test_a_binding_takes_its_time(bed: Testbed, azure: Azure, sdk: Worker, machine: Principal) -> None:
     clients = sdk("Owner")
-    azure.settings(rbac_delay=2)
+    azure.settings(rbac_delay=3600)
     assign(clients, azure, machine, CLUSTER_ADMIN)
     assert not may_list_secrets(bed, azure, machine)
+    azure.settings(rbac_delay=0)
     wait_for("the binding", lambda: may_list_secrets(bed, azure, machine), SECONDS)
 
 

@@ -583,7 +583,7 @@ def life(bed: Testbed, machines: MachineMaker, tmp_path_factory: pytest.TempPath
     watcher = Watcher((directory, *(one / place for one in roots for place in PASSING)), roots=roots)
     lived = Life(site, ours, cut, theirs, {one.name: photograph(one) for one in made}, watcher)
     lived.secrets = {"Azure secret": operator.secret}
-    bed.azure.settings(rbac_delay=10)
+    bed.azure.settings(rbac_delay=3600)
     bed.azure.forget_requests()
     try:
         with watcher.at_work():
@@ -612,7 +612,13 @@ def live(life: Life) -> None:
         life.touched += beside_the_agent(life.before[machine.name], machine)
         arc.fail(machine, "azcmagent", connect={"seconds": 2}, disconnect={"seconds": 1})
 
-    life.play("joined", "bootstrap", inventory)
+    with ThreadPoolExecutor() as pool:
+        running = pool.submit(life.play, "joined", "bootstrap", inventory)
+        try:
+            fleet.eventually("machines that wait for their roles", lambda: all(map(waits, site.members)), 600)
+        finally:
+            site.bed.azure.settings(rbac_delay=0)
+        running.result()
     life.identities = {one.machine.name: one.object_id for one in site.members}
     life.given = {name: site.assignments(who) for name, who in life.identities.items()}
     life.learn()

@@ -24,7 +24,7 @@ class Assignment:
     created: float
     created_by: str
     effective: float
-    """When it begins to count."""
+    """When it begins to count, unless the delay is set lower before that."""
 
     @property
     def id(self) -> str:
@@ -96,13 +96,17 @@ class Grants:
         """Take a role away."""
         self._database.change("DELETE FROM role_assignments WHERE name = ?", name.lower())
 
+    def counting(self) -> list[Assignment]:
+        """Those that have an effect by now; a delay that was set lower ends the wait of older ones."""
+        now, delay = time.time(), self._database.settings.rbac_delay
+        return [one for one in self.all() if min(one.effective, one.created + delay) <= now]
+
     def effective(self, principal_id: str, target: str) -> list[Role]:
         """The roles a principal has at a target, by assignments there or above."""
-        now = time.time()
         found = (
             one.definition
-            for one in self.all()
-            if one.principal_id == principal_id and one.effective <= now and covers(one.scope, target)
+            for one in self.counting()
+            if one.principal_id == principal_id and covers(one.scope, target)
         )
         return [definition for definition in found if definition]
 

@@ -24,7 +24,7 @@ class Settings:
     join_seconds: int = 60
     """How long after its first use a token still works, if the join does not end before."""
     rbac_delay: float = 0
-    """Seconds until a role assignment has an effect."""
+    """Seconds until a role assignment has an effect; set lower, it also ends the wait of older ones."""
     disable_local_accounts: bool = False
     """The cluster refuses its admin credential."""
     operation_seconds: float = 0

@@ -84,13 +84,13 @@ class Watch:
 
     def _bind(self) -> bool:
         """Role assignments that Kubernetes knows about become bindings, once they count."""
-        now = time.time()
         concerned = [
             one
             for one in self._grants.all()
             if one.definition and one.definition.cluster_role and covers(one.scope, self._cluster_id)
         ]
-        due = [one for one in concerned if one.effective <= now]
+        counting = {one.name for one in self._grants.counting()}
+        due = [one for one in concerned if one.name in counting]
         names = frozenset(one.name for one in due)
         if names != self._bound:
             self._provider.cluster.bind(due)

@@ -78,7 +78,7 @@ def put(owner: Owner, given: Any, name: str = "gateway") -> Any:
 
 
 def test_a_gateway_is_made_by_an_operation_that_takes_its_time(azure: PlainAzure, ready: Owner) -> None:
-    azure.settings(gateway_seconds=1.5)
+    azure.settings(gateway_seconds=5)
     root = new_root("plant", NOW)
     poller = put(ready, body(root.public_data))
     assert poller.status() == "InProgress"

@@ -96,7 +96,7 @@ class StandIns:
         """The pods of the test."""
         return {one["metadata"]["name"] for one in self._api.get(PODS)["items"]}
 
-    def until(self, what: str, condition: Callable[[], bool], seconds: float = 20) -> None:
+    def until(self, what: str, condition: Callable[[], bool], seconds: float = 60) -> None:
         """Wait for something."""
         wait_for(what, condition, seconds)
 

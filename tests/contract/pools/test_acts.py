@@ -194,7 +194,7 @@ def test_an_upgrade_can_be_held(
 def test_deleted_machines_leave_by_steps(
     azure: Azure, calls: Calls, nodes: StandIns, joined: dict[str, str]
 ) -> None:
-    azure.settings(node_removal_seconds=2)
+    azure.settings(node_removal_seconds=10)
     nodes.pod("contract-pod", "contract-1")
     calls.delete_machines("contract-1", "contract-2")
     assert [one.name for one in calls.machines()] == ["contract-3", "contract-4"]

@@ -171,7 +171,7 @@ def test_max_pods_stay(calls: Calls, pool: Any) -> None:
 
 
 def test_a_put_can_be_a_long_running_operation(azure: Azure, calls: Calls, pool: Any) -> None:
-    azure.settings(machine_put_seconds=2)
+    azure.settings(machine_put_seconds=5)
     poller = calls.begin_machine("edge-1", **GOAL)
     assert calls.machine("edge-1").properties.provisioning_state == "Creating"
     with pytest.raises(HttpResponseError) as caught:

@@ -49,7 +49,7 @@ def test_a_pool_is_created(azure: Azure, calls: Calls) -> None:
 
 
 def test_a_create_is_a_long_running_operation(azure: Azure, calls: Calls) -> None:
-    azure.settings(operation_seconds=1)
+    azure.settings(operation_seconds=5)
     poller = calls.sdk.agent_pools.begin_create_or_update(*WHERE, POOL, calls.pool_body())
     assert calls.pool().provisioning_state == "Creating"
     with pytest.raises(HttpResponseError) as caught:

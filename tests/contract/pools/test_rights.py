@@ -108,19 +108,19 @@ def test_a_cloud_without_the_role(azure: Azure, sdk: Worker) -> None:
 
 
 def test_a_new_assignment_takes_its_time(azure: Azure, caller: Caller, filled: None) -> None:
-    azure.settings(rbac_delay=2)
+    azure.settings(rbac_delay=3600)
     calls = caller(AGENT, scope=pool_scope(azure))
     with pytest.raises(HttpResponseError) as caught:
         calls.bootstrap_data()
     assert refused(caught) == (403, "AuthorizationFailed")
-    time.sleep(2.1)
+    azure.settings(rbac_delay=0)
     assert calls.bootstrap_data().azure.target_agent_pool_name == POOL
 
 
 def test_bootstrap_data_is_throttled_for_the_subscription(
     azure: Azure, caller: Caller, calls: Calls, pool: Any
 ) -> None:
-    azure.settings(bootstrap_data_burst=2, bootstrap_data_rate=0.5)
+    azure.settings(bootstrap_data_burst=2, bootstrap_data_rate=0.2)
     for _ in range(2):
         calls.bootstrap_data()
     with pytest.raises(HttpResponseError) as caught:
@@ -128,7 +128,7 @@ def test_bootstrap_data_is_throttled_for_the_subscription(
     assert refused(caught) == (429, "TooManyRequests")
     answer: Any = caught.value.response
     wait = int(answer.headers["Retry-After"])
-    assert 1 <= wait <= 2
+    assert 1 <= wait <= 5
     azure.pools.machines(POOL)  # nothing else is throttled
     time.sleep(wait)
     calls.bootstrap_data()

@@ -108,6 +108,8 @@ def test_a_grant_counts_where_it_is_and_after_its_delay(database: Database) -> N
     later = grants.add(CLUSTER_ID, reader.id, "me")
     assert not grants.allows("me", f"{CLUSTERS}/read", CLUSTER_ID)
     assert grants.same(CLUSTER_ID.upper(), reader.id, "me") == later
+    database.set_settings({"rbac_delay": 0})
+    assert grants.allows("me", f"{CLUSTERS}/read", CLUSTER_ID)
 
 
 def test_settings_are_kept_and_checked(database: Database, tmp_path: Path) -> None:
