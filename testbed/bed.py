@@ -33,7 +33,7 @@ from testbed.services import blob
 from testbed.services.blob import Blob
 from testbed.services.registry import Registry
 from testbed.services.service import Service
-from testbed.vpn import Gateway
+from testbed.vpn.gateway import Gateway
 
 DEFAULT_NAME = "flexnode"
 DEFAULT_PLATFORM = "debian12"

@@ -120,6 +120,9 @@ class Cluster:
         """Wait until pods and tokens can be created, and have the rights of nodes."""
         with podman.explained(self._site.container("kube-apiserver")):
             wait_for("a ready API server", self.is_ready, READY_SECONDS)
+        # The others end if the API server is not healthy within ten seconds, as on a slow machine.
+        for service in self.services():
+            service.ensure(self._site)
         api = self.api()
         for path, document in rbac.OBJECTS:
             try:

@@ -1,6 +1,2 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """A private cluster: a site behind NAT, and a real OpenVPN server as the gateway to the cluster's network."""
-
-from testbed.vpn.gateway import Gateway
-
-__all__ = ["Gateway"]

@@ -19,11 +19,13 @@ from testbed.layout.plan import Plan
 from testbed.layout.site import Site
 from testbed.services.service import accepts
 from testbed.vpn import server
+from testbed.vpn.profile import azure_profile, filled, static_key
 from testbed.vpn.settings import Settings, der, thumbprint
 
 GATEWAY, ROUTER = "vpn-gateway", "vpn-router"
 FIRST, ROUTER_INDEX = "edge_subnet", 2
-READY_SECONDS = 30
+READY_SECONDS, TRY_SECONDS = 30, 10
+HANDSHAKE = "Initialization Sequence Completed"
 # What machines of the site may reach directly, as if it stood in the internet.
 PUBLIC = (GATEWAY, "mirror", "registry", "azure", "azurite")
 API = "kube-apiserver"
@@ -80,14 +82,16 @@ class Gateway:
             "port": server.PORT,
             "caCertificate": self.servers.pem,
             "tlsAuthKey": self._tls_auth(),
+            "name": server.NAME,
         }
 
     def profile(self, machine: str, *, authority: Authority | None = None, host: str = "") -> str:
         """A new profile for a machine, with a new certificate of the clients' root, or of another one."""
         pair = self._client(machine, authority or self.clients)
-        text = server.profile(host or self.address, self.servers.pem, self._tls_auth())
-        certificate, key = server.PLACEHOLDERS
-        return text.replace(certificate, pair.pem.strip()).replace(key, pair.key.read_text().strip())
+        where = (host or self.address, server.PORT, server.NAME)
+        return filled(
+            azure_profile(*where, self.servers.pem, self._tls_auth()), pair.pem, pair.key.read_text()
+        )
 
     def stranger(self) -> Authority:
         """A root that the gateway does not know."""
@@ -114,24 +118,29 @@ class Gateway:
         self._write(settings or Settings((self.root_certificate,)))
         self._ensure_network()
         self._ensure_router()
-        podman.ensure(
-            self._container(GATEWAY, ("/usr/sbin/openvpn", "--config", f"{server.INSIDE}/server.conf"))
-        )
+        podman.ensure(self._container(GATEWAY, (OPENVPN, "--config", f"{server.INSIDE}/server.conf")))
         with podman.explained(self._site.container(GATEWAY)):
-            wait_for("the VPN gateway", lambda: accepts(self.address, server.PORT), READY_SECONDS)
+            wait_for("the VPN gateway", self.answers, READY_SECONDS)
         self._ensure_way_back()
 
     def apply(self, settings: Settings) -> None:
         """Change who may connect. A revoked client is cut off; Azure does that, too."""
-        self._write(settings)
-        podman.podman("restart", "--time", "1", self._site.container(GATEWAY))
+        self.stop()
         self.up(settings)
+
+    def stop(self) -> None:
+        """No server any more; the site and its router stay."""
+        podman.remove(self._site.container(GATEWAY))
 
     def down(self) -> None:
         """Remove gateway, router and the site's network; its machines must be gone before."""
         for name in (GATEWAY, ROUTER):
             podman.remove(self._site.container(name))
         podman.podman("network", "rm", "--force", self.edge_network, check=False)
+
+    def answers(self) -> bool:
+        """Whether a server listens."""
+        return accepts(self.address, server.PORT)
 
     def cut(self) -> None:
         """The gateway does not answer any more, and tells nobody."""
@@ -141,17 +150,25 @@ class Gateway:
         """It answers again."""
         podman.podman("unpause", self._site.container(GATEWAY))
 
-    def clients_now(self) -> str:
-        """Its log: who connected, who was refused."""
-        done = podman.podman("logs", "--tail", "200", self._site.container(GATEWAY), check=False)
-        return done.stdout + done.stderr
+    def lets_in(self, profile: str) -> bool:
+        """Whether a client with this profile gets through its handshake; tried from the site's router.
+
+        A machine that is connected with the same certificate loses its connection to this client, and comes
+        back after it.
+        """
+        argv = ["timeout", str(TRY_SECONDS), OPENVPN, "--config", "/dev/stdin", "--dev", "tun-try"]
+        argv += ["--route-nopull", "--connect-retry-max", "1", "--connect-timeout", "5"]
+        done = podman.podman(
+            "exec", "--interactive", self._site.container(ROUTER), *argv, input=profile.encode(), check=False
+        )
+        return HANDSHAKE in done.stdout
 
     # -- parts ---------------------------------------------------------------------------------------------
 
     def _tls_auth(self) -> str:
         path = self._directory / "pki" / "tls-auth.key"
         if not path.is_file():
-            files.write(path, server.tls_auth_key(), 0o600)
+            files.write(path, static_key(), 0o600)
         return path.read_text(encoding="ascii")
 
     def _client(self, machine: str, authority: Authority) -> Pair:

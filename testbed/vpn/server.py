@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Files of the OpenVPN server, of the router between it and the site, and of clients. Pure."""
+"""Files of the OpenVPN server, and of the router between it and the site. Pure."""
 
 from __future__ import annotations
 
-import secrets
 from ipaddress import IPv4Network
 
 from testbed.vpn.settings import Settings
@@ -11,7 +10,6 @@ from testbed.vpn.settings import Settings
 PORT = 443
 INSIDE = "/etc/testbed"
 NAME = "gateway.vpn.testbed"
-PLACEHOLDERS = ("$CLIENTCERTIFICATE", "$PRIVATEKEY")
 
 # OpenVPN calls it for each certificate of a chain; depth 0 is the client's own.
 VERIFY = f"""#!/bin/sh
@@ -52,59 +50,6 @@ def server_conf(settings: Settings, routes: tuple[str, ...]) -> str:
             "verb 3",
         )
     )
-
-
-def profile(host: str, authority: str, tls_auth: str) -> str:
-    """The profile that Azure generates for all clients of a gateway: their own parts are placeholders."""
-    return f"""client
-remote {host} {PORT}
-verify-x509-name '{NAME}' name
-remote-cert-tls server
-
-dev tun
-proto tcp
-resolv-retry infinite
-nobind
-
-auth SHA256
-cipher AES-256-GCM
-persist-key
-persist-tun
-
-tls-timeout 30
-tls-version-min 1.2
-key-direction 1
-
-#log openvpn.log
-verb 3
-
-# P2S CA root certificate
-<ca>
-{authority.strip()}
-</ca>
-
-# Pre Shared Key
-<tls-auth>
-{tls_auth.strip()}
-</tls-auth>
-
-# P2S client certificate
-<cert>
-{PLACEHOLDERS[0]}
-</cert>
-
-# P2S client certificate private key
-<key>
-{PLACEHOLDERS[1]}
-</key>
-"""
-
-
-def tls_auth_key() -> str:
-    """A static key, as `openvpn --genkey` writes it."""
-    text = secrets.token_hex(256)
-    lines = "\n".join(text[start : start + 32] for start in range(0, len(text), 32))
-    return f"-----BEGIN OpenVPN Static key V1-----\n{lines}\n-----END OpenVPN Static key V1-----\n"
 
 
 def router_script(site: IPv4Network, cluster: IPv4Network, public: tuple[str, ...]) -> str:

@@ -16,7 +16,7 @@ from testbed import Testbed
 from testbed.cluster.credentials import API_PORT
 from testbed.machine import Machine
 from testbed.playbooks import Play
-from testbed.vpn import Gateway
+from testbed.vpn.gateway import Gateway
 from tests.e2e import fleet, pulling
 from tests.e2e.updating import Document, changed
 

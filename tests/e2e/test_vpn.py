@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """A machine behind NAT joins a private cluster: the API server answers through the VPN, and in no other way.
 
-The gateway is a real OpenVPN server. Seen from outside: the route of the kernel, the Node at the API server,
-logs and exec of a pod, the processes of the machine.
+The gateway is a real OpenVPN server: with a profile in the inventory, and as what the playbooks make in the
+emulated Azure. Seen from outside: the route of the kernel, the Node at the API server, logs and exec of a
+pod, the processes of the machine, and whom the server lets in.
 """
 
 from __future__ import annotations
@@ -18,11 +19,13 @@ from typing import Any
 import pytest
 
 from scripts import build_agent
-from testbed import Testbed
+from testbed import Testbed, arc
+from testbed.vpn.provisioned import following
 from testbed.vpn.settings import Settings
 from tests.e2e import fleet, private, updating
 from tests.e2e.photograph import differences, photograph
 from tests.e2e.private import DEVICE, PROFILE, UNIT, Private
+from tests.e2e.provisioned import Provisioned, provisioned
 
 NAME = "far"
 CUT_SECONDS = 120
@@ -246,3 +249,106 @@ def test_the_command_at_the_edge_does_the_same(site: Site, tmp_path: Path) -> No
     done = here.machine.run(["aks-flex-node", "unbootstrap"], check=False, timeout=300)
     assert done.returncode == 0, done.stdout + done.stderr
     assert not here.reaches_api_server()
+
+
+# -- a gateway that the playbooks make ----------------------------------------------------------------------
+
+PHASES = (
+    ["ArcRegistering", "ArcFailed"],
+    ["ArcRegistering", "ArcRegistered", "VPNBootstrapping", "VPNFailed"],
+    ["VPNBootstrapping", "VPNConnected", "NodeBootstrapping", "NodeFailed"],
+    ["NodeBootstrapping", "NodeJoined"],
+)
+NO_KUBELET = {"kubelet": {"configOverrides": {"evictionHard": {"memory.available": "nonsense"}}}}
+
+
+@pytest.fixture(scope="module")
+def made(outside: Private, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Provisioned]:
+    """A machine that fails in each phase, one after the other, and joins then."""
+    directory = tmp_path_factory.mktemp("provisioned")
+    directory.chmod(0o755)  # pytest's own would hide from others what the runs leave there
+    with provisioned(outside, directory) as life:
+        arc.fail(outside.machine, "azcmagent", connect={"seconds": 2, "code": 42, "message": "Forbidden"})
+        with outside.phases() as phases:
+            life.play("arc fails", "bootstrap")
+            arc.heal(outside.machine)
+            outside.gateway.stop()
+            life.play("gateway does not answer", "bootstrap")
+            with following(outside.gateway, outside.bed.azure):
+                fleet.eventually("the gateway", outside.gateway.answers, 60)
+                life.play("kubelet exits", "bootstrap", node=NO_KUBELET)
+                life.play("joined", "bootstrap")
+                life.phases = list(phases)
+                yield life
+
+
+class TestAutoProvision:
+    """The gateway, its certificates and the machine's profile: all made from the inventory."""
+
+    def test_every_phase_was_seen(self, made: Provisioned) -> None:
+        assert [run.status != 0 for run in made.runs.values()] == [True, True, True, False]
+        seen = iter(made.phases)
+        for phases in PHASES:
+            assert all(phase in seen for phase in phases), made.phases
+
+    def test_each_failure_says_what_it_is(self, made: Provisioned) -> None:
+        runs = made.runs
+        assert updating.failure(runs["gateway does not answer"], NAME)[0] == "FLEX-1532"
+        assert updating.failure(runs["kubelet exits"], NAME)[0] == "FLEX-1501"
+
+    def test_the_machine_joined_and_the_gateway_was_made_once(self, made: Provisioned) -> None:
+        here = made.site
+        assert here.is_ready()
+        assert here.device() == DEVICE
+        assert here.status()["vpn"]["gateway"] == f"{here.gateway.address}:443"
+        gateway = [one for one in made.writes() if "virtualNetworkGateways/flexnode-vpn" in one]
+        assert gateway == ["PUT virtualNetworkGateways/flexnode-vpn"]
+
+    def test_logs_and_exec(self, made: Provisioned) -> None:
+        bed = made.site.bed
+        updating.run_pods(bed, updating.pod(bed, "faraway", NAME))
+        assert bed.cluster.kubectl("exec", "faraway", "--", "/bin/echo", "through").strip() == "through"
+        assert bed.cluster.kubectl("logs", "faraway") == ""
+
+    def test_a_second_run_changes_nothing(self, made: Provisioned) -> None:
+        made.site.bed.azure.forget_requests()
+        run = fleet.succeeded(made.play("again", "bootstrap"))
+        assert sum(event["changed"] for event in run.events) == 0
+        assert made.writes() == []
+
+    def test_a_renewed_certificate_replaces_the_old_one_at_the_gateway(self, made: Provisioned) -> None:
+        here, pods = made.site, updating.containers(made.site.bed, "faraway")
+        old, gateway = made.profiles[-1], here.gateway
+        fleet.succeeded(made.play("renewed", "update", "-e", json.dumps({"flexnode_vpn_renew": True})))
+        assert made.profiles[-1] != old
+        revoked = gateway.thumbprint_in(old)
+        fleet.eventually("the revocation", lambda: revoked in here.bed.azure.vpn()["revokedThumbprints"], 30)
+        fleet.eventually("a server that refuses it", lambda: not gateway.lets_in(old), 60)
+        assert gateway.lets_in(made.profiles[-1])
+        fleet.eventually("the tunnel again", here.is_connected, 60)
+        fleet.eventually("Node Ready", here.is_ready, 60)
+        assert updating.containers(here.bed, "faraway") == pods
+
+    def test_uninstall_revokes_the_certificate_and_keeps_the_gateway(self, made: Provisioned) -> None:
+        here, gateway = made.site, made.site.gateway
+        here.bed.cluster.kubectl("delete", "pod", "faraway", "--force", "--grace-period=0")
+        with here.phases() as phases:
+            fleet.succeeded(made.play("gone", "unbootstrap"))
+        assert "Resetting" in phases
+        assert NAME not in fleet.node_names(here.bed)
+        assert not here.reaches_api_server()
+        assert here.bed.azure.vpn()["gateway"]
+        fleet.eventually("a server that refuses it", lambda: not gateway.lets_in(made.profiles[-1]), 60)
+        assert gateway.answers()
+
+    def test_the_gateway_goes_when_it_is_asked_to(self, made: Provisioned) -> None:
+        options = ("-e", json.dumps({"flexnode_vpn_state": "absent"}))
+        fleet.succeeded(made.play("no gateway", "vpn_gateway", *options))
+        assert not made.site.bed.azure.vpn()["gateway"]
+        fleet.eventually("no server", lambda: not made.site.gateway.answers(), 30)
+
+    def test_no_secret_was_seen(self, made: Provisioned) -> None:
+        """Of the root, of both client certificates, and the passphrase; in all runs above."""
+        assert len(made.secrets) >= 4
+        assert len(made.profiles) == 2
+        assert made.hits() == []

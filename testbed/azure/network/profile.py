@@ -15,6 +15,7 @@ from fastapi.responses import JSONResponse, Response
 
 from testbed.azure.cloud import Cloud
 from testbed.azure.network.server import server
+from testbed.vpn.profile import azure_profile
 
 VALID_SECONDS = 300
 TABLE = (
@@ -24,51 +25,8 @@ TABLE = (
 
 
 def profile(here: dict[str, Any]) -> str:
-    """An OpenVPN profile in Azure's form: places for a certificate and its key are left open."""
-    return f"""client
-remote {here["host"]} {here["port"]}
-verify-x509-name '{here["name"]}' name
-remote-cert-tls server
-
-dev tun
-proto tcp
-resolv-retry infinite
-nobind
-
-auth SHA256
-cipher AES-256-GCM
-persist-key
-persist-tun
-
-tls-timeout 30
-tls-version-min 1.2
-key-direction 1
-
-#log openvpn.log
-verb 3
-
-# P2S CA root certificate
-<ca>
-{here["caCertificate"].strip()}
-</ca>
-
-# Pre Shared Key
-<tls-auth>
-{here["tlsAuthKey"].strip()}
-</tls-auth>
-
-# P2S client certificate
-# Please fill this field with a PEM formatted client certificate
-<cert>
-$CLIENTCERTIFICATE
-</cert>
-
-# P2S client certificate private key
-# Please fill this field with a PEM formatted private key of the client certificate
-<key>
-$PRIVATEKEY
-</key>
-"""
+    """The profile of the gateway that this server stands for."""
+    return azure_profile(here["host"], here["port"], here["name"], here["caCertificate"], here["tlsAuthKey"])
 
 
 def archive(here: dict[str, Any], protocols: list[str]) -> bytes:

@@ -20,7 +20,6 @@ from __future__ import annotations
 
 import datetime
 import json
-import secrets
 from collections.abc import Mapping
 from typing import Any
 
@@ -31,6 +30,7 @@ from cryptography.x509.oid import NameOID
 
 from testbed.azure.cloud import Cloud
 from testbed.azure.network.store import Resources
+from testbed.vpn.profile import static_key
 
 FIELDS = {"host", "port", "caCertificate", "tlsAuthKey", "name"}
 NEEDED = FIELDS - {"name"}
@@ -97,14 +97,6 @@ def _routes(cloud: Cloud, gateway: Mapping[str, Any]) -> list[str]:
         if vnet:
             return list(vnet["properties"]["addressSpace"]["addressPrefixes"])
     return []
-
-
-def static_key() -> str:
-    """A key for tls-auth in OpenVPN's form: 2048 bits in hexadecimal lines."""
-    digits = secrets.token_hex(256)
-    lines = [digits[at : at + 32] for at in range(0, len(digits), 32)]
-    begin, end = "-----BEGIN OpenVPN Static key V1-----", "-----END OpenVPN Static key V1-----"
-    return "\n".join([begin, *lines, end]) + "\n"
 
 
 def _authority() -> str:

@@ -12,6 +12,7 @@ from typing import Any
 from ansible_collections.aks.flexnode.plugins.module_utils.node.components.vpn.client import PROFILE, PROGRAM
 from ansible_collections.aks.flexnode.plugins.module_utils.node.config.types.openvpn import read_profile
 from ansible_collections.aks.flexnode.plugins.module_utils.node.machine.layout import VPN, VPN_DEVICE
+from testbed.vpn.profile import azure_profile, filled
 from tests.unit.node.fakes import Machine
 
 GREETING = ">INFO:OpenVPN Management Interface Version 5 -- type 'help' for more info\r\n"
@@ -25,39 +26,15 @@ def pem(kind: str, content: str) -> str:
 
 def a_profile(gateway: str = "gateway.example", key: str = SECRET_KEY, more: str = "") -> str:
     """A profile as Azure generates it, with the certificate and the key of a machine filled in."""
-    return f"""client
-remote {gateway} 443
-verify-x509-name '{gateway}' name
-remote-cert-tls server
-
-dev tun
-proto tcp
-resolv-retry infinite
-nobind
-auth SHA256
-cipher AES-256-GCM
-persist-key
-persist-tun
-tls-timeout 30
-tls-version-min 1.2
-key-direction 1
-#log openvpn.log
-verb 3
-{more}
-# P2S CA root certificate
-<ca>
-{pem("CERTIFICATE", "MIIDrzCCApegAwIBAgIQ")}
-</ca>
-<tls-auth>
-{pem("OpenVPN Static key V1", "0123456789abcdef0123456789abcdef")}
-</tls-auth>
-<cert>
-{pem("CERTIFICATE", "MIIBszCCAVmgAwIBAgIU")}
-</cert>
-<key>
-{pem("PRIVATE KEY", key)}
-</key>
-"""
+    text = azure_profile(
+        gateway,
+        443,
+        gateway,
+        pem("CERTIFICATE", "MIIDrzCCApegAwIBAgIQ"),
+        pem("OpenVPN Static key V1", "0123456789abcdef0123456789abcdef"),
+    )
+    text = text.replace("verb 3\n", f"verb 3\n{more}\n")
+    return filled(text, pem("CERTIFICATE", "MIIBszCCAVmgAwIBAgIU"), pem("PRIVATE KEY", key))
 
 
 def with_vpn(profile: str | None = None, **more: Any) -> dict[str, Any]:

@@ -18,7 +18,9 @@ from testbed.layout.pki import Authority
 from testbed.layout.plan import Plan
 from testbed.layout.site import Site
 from testbed.machine import Machine
-from testbed.vpn import Gateway, server
+from testbed.vpn import server
+from testbed.vpn.gateway import Gateway
+from testbed.vpn.profile import azure_profile
 from testbed.vpn.settings import Settings, der, pem, thumbprint
 
 SITE = IPv4Network("10.213.8.0/24")
@@ -39,7 +41,7 @@ def test_a_profile_is_one_that_the_collection_accepts(gateway: Gateway) -> None:
     assert read_profile(first).remotes[0].host == gateway.address == "10.213.7.10"
     assert gateway.thumbprint_in(first) != gateway.thumbprint_in(second), "each has a certificate of its own"
     assert read_profile(gateway.profile("edge-1", host="10.213.7.99")).remotes[0].host == "10.213.7.99"
-    generated = server.profile("gateway.example", gateway.servers.pem, "key")
+    generated = azure_profile("gateway.example", 443, server.NAME, gateway.servers.pem, "key")
     assert any("$CLIENTCERTIFICATE" in problem for problem in profile_problems(generated))
 
 

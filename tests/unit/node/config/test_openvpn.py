@@ -49,8 +49,8 @@ def test_windows_line_ends_and_several_gateways() -> None:
 
 
 PROBLEMS = {
-    "a script": ("up /tmp/evil.sh", "line 19: up is refused: it runs a program as root"),
-    "permission for scripts": ("script-security 2", "line 19: script-security is refused"),
+    "a script": ("up /tmp/evil.sh", "line 22: up is refused: it runs a program as root"),
+    "permission for scripts": ("script-security 2", "line 22: script-security is refused"),
     "a plugin": ("plugin /usr/lib/x.so", "plugin is refused: it runs a program"),
     "a log file": ("log /var/log/x.log", "log is refused: it writes a file"),
     "a status file": ("status /etc/passwd 10", "status is refused: it writes a file"),
