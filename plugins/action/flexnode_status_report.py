@@ -16,8 +16,8 @@ from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
 
 from ansible_collections.aks.flexnode.plugins.module_utils.controller.inventory.fleet_status import (
-    COLUMNS,
     Row,
+    columns_of,
     row_of,
     summary_of,
 )
@@ -54,7 +54,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]
         return {
             **result,
             "changed": changed,
-            "lines": table(rows, COLUMNS),
+            "lines": table(rows, columns_of(rows)),
             "machines": {row["host"]: row for row in rows},
             "summary": summary_of(rows),
         }

@@ -18,6 +18,7 @@ __all__ = ["join_document", "play", "write_inventory"]
 def succeeded(run: Play) -> Play:
     """The run, which must have worked; a failure shows what the user would have seen."""
     assert run.status == 0, run.output
+    assert "Callback dispatch" not in run.output, "the output itself could not be shown"
     return run
 
 

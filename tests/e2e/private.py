@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import json
-import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -25,6 +24,24 @@ PROFILE = "/etc/aks-flex-node/vpn/client.conf"
 GATE_SECONDS = 20  # of a profile that does not work; one that does takes a second or two
 STATE = "/var/lib/aks-flex-node/state.json"
 CONNECT = "import socket, sys; socket.create_connection((sys.argv[1], int(sys.argv[2])), 5)"
+
+WATCH, SEEN = "phases", "/run/phases-seen"
+# Runs on the machine: notes each new phase. A look from outside is too slow for short ones.
+LOOK = """
+import json, sys, time
+last = ""
+with open(sys.argv[2], "w", buffering=1) as seen:
+    while True:
+        try:
+            with open(sys.argv[1]) as file:
+                phase = json.load(file)["phase"]
+        except (OSError, ValueError):
+            phase = last
+        if phase != last:
+            seen.write(phase + "\\n")
+            last = phase
+        time.sleep(0.01)
+"""
 
 
 @dataclass(frozen=True)
@@ -95,27 +112,16 @@ class Private:
 
     @contextmanager
     def phases(self) -> Iterator[list[str]]:
-        """The phases that the machine records meanwhile, each once, in their order."""
+        """The phases that the machine recorded meanwhile, in their order; known at the end."""
         seen: list[str] = []
-        ended = threading.Event()
-
-        def look() -> None:
-            last = False
-            while not last:
-                last = ended.is_set()  # one more look after the end: the last phase may be new
-                text = self.machine.run(["cat", STATE], check=False).stdout
-                phase = json.loads(text)["phase"] if text.strip() else ""
-                if phase and phase not in seen[-1:]:
-                    seen.append(phase)
-                time.sleep(0.05)
-
-        thread = threading.Thread(target=look)
-        thread.start()
+        self.machine.run(["systemd-run", "--quiet", f"--unit={WATCH}", "python3", "-c", LOOK, STATE, SEEN])
         try:
             yield seen
         finally:
-            ended.set()
-            thread.join(30)
+            time.sleep(0.2)  # the last phase may be new
+            self.machine.run(["systemctl", "stop", WATCH])
+            seen += self.machine.read(SEEN).split()
+            self.machine.run(["rm", SEEN])
 
 
 def at_a_site(bed: Testbed, name: str, inventory: Path) -> Private:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import subprocess
 from ipaddress import IPv4Network
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -21,6 +22,7 @@ from testbed.machine import Machine
 from testbed.vpn import server
 from testbed.vpn.gateway import Gateway
 from testbed.vpn.profile import azure_profile
+from testbed.vpn.provisioned import Follower
 from testbed.vpn.settings import Settings, der, pem, thumbprint
 
 SITE = IPv4Network("10.213.8.0/24")
@@ -109,3 +111,34 @@ def test_packages_for_the_client_do_not_change_those_for_others() -> None:
     assert "install openvpn" in client.hooks[1]
     assert client.digest() != debs.recipe("debian12").digest()
     assert "openvpn" in recipes.VPN.packages
+
+
+class FakeServer:
+    """Notes what is asked of it."""
+
+    def __init__(self) -> None:
+        self.done: list[object] = []
+
+    def apply(self, settings: Settings) -> None:
+        self.done.append(settings.revoked_thumbprints)
+
+    def stop(self) -> None:
+        self.done.append("stop")
+
+
+def test_a_server_follows_the_gateway_of_azure() -> None:
+    server_, document = FakeServer(), {"gateway": "", "provisioningState": ""}
+    azure: Any = type("", (), {"vpn": lambda _self: document})()
+    follower = Follower(server_, azure)  # type: ignore[arg-type]
+    for change, expected in (
+        ({}, []),
+        ({"gateway": "/g", "provisioningState": "Updating", "rootCertificates": ["AA"]}, []),
+        ({"provisioningState": "Succeeded"}, [()]),
+        ({}, [()]),
+        ({"revokedThumbprints": ["ab"], "provisioningState": "Updating"}, [()]),
+        ({"provisioningState": "Succeeded"}, [(), ("AB",)]),
+        ({"gateway": ""}, [(), ("AB",), "stop"]),
+    ):
+        document.update(change)  # type: ignore[arg-type]
+        follower.look()
+        assert server_.done == expected

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -86,12 +86,17 @@ def grant(client: RbacClient, rights: Sequence[Right], changes: Changes, *, chec
                 "before_header": right.name,
                 "after_header": right.name,
                 "before": {},
-                "after": [body for _path, body in right.objects],
+                "after": by_name(body for _path, body in right.objects),
             }
         )
     if rights and not check:
         create(rights[0])  # a missing permission is reported once, not once per right
         in_parallel(create, rights[1:], lambda right: right.name)
+
+
+def by_name(objects: Iterable[Json]) -> Json:
+    """Objects as a difference may have them: Ansible shows text and mappings, and fails at a list."""
+    return {f"{one['kind']} {one['metadata']['name']}": one for one in objects}
 
 
 def _compare(right: Right, wanted: Json, found: Json | None) -> None:

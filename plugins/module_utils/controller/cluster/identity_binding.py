@@ -15,7 +15,7 @@ from ...node.node_object.rights import APPROVAL, BOOTSTRAPPER, WORDS
 from ..azure.roles.granting import owners_of
 from ..members import IN_OPTIONS, members_of, node_names
 from ..parallel import in_parallel
-from .binding import Changes, RbacClient, grant
+from .binding import Changes, RbacClient, by_name, grant
 from .rbac import AFTER_JOIN, Right, missing_rights
 
 # Our bindings have this label; bindings of others are never removed, whatever their name.
@@ -91,5 +91,5 @@ def unbind(client: RbacClient, machines: Sequence[Machine], *, check: bool) -> C
     for right in found:
         done.actions.append(f"remove the binding of {right.role} to {right.subject}")
         head = {"before_header": right.name, "after_header": right.name}
-        done.diff.append({**head, "before": [right.binding], "after": {}})
+        done.diff.append({**head, "before": by_name([right.binding]), "after": {}})
     return done

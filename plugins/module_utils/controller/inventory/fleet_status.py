@@ -6,9 +6,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
+
+from ...node.status.vpn import NO_VPN
 
 Row = dict[str, Any]
 UNREACHABLE, NO_ANSWER = "Unreachable", "NoAnswer"
@@ -24,10 +26,22 @@ COLUMNS = (
     ("RUNTIME", "runtime"),
     ("CONFIG VERSION", "config"),
     ("POLLING", "follows"),
+    ("VPN", "vpn"),
     ("DRIFT", "drift"),
     ("REASON", "reason"),
     ("MESSAGE", "message"),
 )
+
+IF_ANY = ("vpn",)  # columns that a fleet without such machines does not have
+
+
+def columns_of(rows: Sequence[Row]) -> list[tuple[str, str]]:
+    """The columns of the table for these machines."""
+    return [
+        column
+        for column in COLUMNS
+        if column[1] not in IF_ANY or any(row[column[1]] != NOTHING for row in rows)
+    ]
 
 
 def row_of(host: str, answer: Mapping[str, Any], now: float) -> Row:
@@ -64,6 +78,7 @@ def row_of(host: str, answer: Mapping[str, Any], now: float) -> Row:
         "certificate_days": _days(certificate.get("expires"), now),
         "certificate_soon": _soon(certificate, now),
         "arc": status["arc"]["status"],
+        "vpn": _vpn(status.get("vpn") or {}),  # a machine may run an older release
         "time": status["timestamp"],
     }
 
@@ -83,6 +98,7 @@ def _silent(host: str, reason: str, why: Any) -> Row:
         "rollout",
         "drift",
         "arc",
+        "vpn",
     )
     return {
         **dict.fromkeys(unknown, NOTHING),
@@ -104,6 +120,11 @@ def _silent(host: str, reason: str, why: Any) -> Row:
 def summary_of(rows: list[Row]) -> dict[str, int]:
     """How many machines are right, wrong and unreachable."""
     return {state: sum(row["state"] == state for row in rows) for state in ("right", "wrong", "unreachable")}
+
+
+def _vpn(vpn: Mapping[str, Any]) -> str:
+    found = str(vpn.get("status") or NO_VPN)
+    return NOTHING if found == NO_VPN else found
 
 
 def _seconds(stamp: str) -> float:

@@ -19,6 +19,7 @@ from ..components.kubelet import cluster_ca
 from ..components.labels import node_labels
 from ..components.newest_program import ALTERED, altered_program, without_older_program
 from ..components.services import SERVICES
+from ..components.vpn.client import PROFILE
 from ..config.model import NodeConfig
 from ..config.parse import parse
 from ..dataclass import dataclass
@@ -107,9 +108,11 @@ def look(host: Host, store: Store, document: Mapping[str, Any], now: float) -> S
         *([Finding(f"program:{altered}", REPORT, f"{altered} {ALTERED}")] if altered else ()),
         *_of_steps(plan, None if unknown else store.pulled().get("install"), pulls),
         *unknown,
-        *certificates(host, client, cluster_ca(config), now),
+        *certificates(host, client, cluster_ca(config), PROFILE if config.azure.vpn.enabled else "", now),
         *drop_ins(host, (*SERVICES, NPD) if config.npd.version else SERVICES, ours),
     )
+    if node.is_cut_off:
+        return Seen(findings, OF_THE_NODE)
     try:
         at_server = node.read_once() if node.has_credential else None
     except FlexNodeError:  # it can't be reached: nothing is known of them now

@@ -19,16 +19,23 @@ DAY = 86400.0
 CA_DAYS = 30.0  # a CA is renewed by its owner, who needs time
 
 
-def certificates(host: Host, client: str, ca: str, now: float) -> Iterator[Finding]:
-    """Certificates near their end: the kubelet's own, which it should have renewed, and the cluster's CA.
+def certificates(host: Host, client: str, ca: str, profile: str, now: float) -> Iterator[Finding]:
+    """Certificates near their end: the kubelet's, which it should have renewed, the VPN's, the cluster's CA.
 
-    client: the kubelet's certificate; empty: it has none, it uses tokens.
+    client: the kubelet's certificate; empty: it has none, it uses tokens. profile: that of the VPN client.
     """
     if client and (valid := validity(host.read(client) or b"")):
         end = valid.expires
         if end - now < (end - valid.issued) * LAST_PART:
             what = f"the kubelet's certificate {_ends(end, now)}, and was not renewed: journalctl -u kubelet"
             yield Finding(f"certificate:{client}", REPORT, what)
+    block = (host.read(profile) or b"").partition(b"<cert>")[2].partition(b"</cert>")[0] if profile else b""
+    if (valid := validity(block)) and valid.expires - now < (valid.expires - valid.issued) * LAST_PART:
+        what = (
+            f"the VPN certificate {_ends(valid.expires, now)}: run update on the controller; "
+            "without azure.vpn.autoProvision it needs a new azure.vpn.profile"
+        )
+        yield Finding(f"certificate:{profile}", REPORT, what)
     if (valid := validity(host.read(ca) or b"")) and valid.expires - now < CA_DAYS * DAY:
         what = f"the cluster's CA {_ends(valid.expires, now)}: rotate it, then update node.kubelet.caCertData"
         yield Finding(f"certificate:{ca}", REPORT, what)

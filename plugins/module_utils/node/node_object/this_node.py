@@ -47,6 +47,16 @@ class ThisNode:
         """Whether the file that the kubelet authenticates with exists."""
         return self.host.exists(self.identity)
 
+    @property
+    def is_cut_off(self) -> bool:
+        """Whether its VPN tunnel is down. The API server is behind it: a request would only time out."""
+        if not self.config.azure.vpn.enabled:
+            return False
+        from ..net.tunnel import tunnel_of  # most machines have no VPN
+
+        tunnel = tunnel_of(self.host)
+        return tunnel is None or not tunnel.connected
+
     def api(self, attempts: int = 3) -> KubeClient:
         """The API server, as the kubelet of this machine.
 

@@ -35,6 +35,8 @@ NODE_PHASES = frozenset(
     phase.value for phase in (Phase.NODE_BOOTSTRAPPING, Phase.NODE_JOINED, Phase.NODE_FAILED, Phase.RESETTING)
 )
 
+UNKNOWN = "Unknown"  # of a Node that could not be read; the reason says why
+
 
 @dataclass()
 class Observed:
@@ -146,12 +148,14 @@ def _look_around(host: Host, store: Store, config: NodeConfig, observed: Observe
 def _look_at_node(host: Host, this_node: ThisNode, observed: Observed, attempts: int) -> None:
     """The Node at the API server, as the kubelet of this machine sees it."""
     status = observed.status["node"]
-    status |= {"name": this_node.name, "status": "NotJoined"}
+    status |= {"name": this_node.name, "status": UNKNOWN if this_node.has_credential else "NotJoined"}
     if not this_node.has_credential:
         return
     if not this_node.uses_tokens and (valid := validity(host.read(this_node.identity) or b"")):
         status["certificate"] = {"issued": iso(valid.issued), "expires": iso(valid.expires)}
     observed.this_node = this_node
+    if this_node.is_cut_off:
+        return
     node = observed.node = this_node.read(attempts=attempts)
     if node is None:
         status["status"] = "NotRegistered"

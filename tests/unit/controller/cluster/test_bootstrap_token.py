@@ -172,6 +172,8 @@ def test_check_mode_changes_nothing(cluster: FakeCluster, client: TokenClient) -
     assert planned.nodes[0]["token"] == "<minted at apply>"
     assert len(planned.actions) == 5
     assert len(planned.diff) == 4
+    shown = [part for one in planned.diff for part in (one["before"], one["after"])]
+    assert all(isinstance(part, (str, dict)) for part in shown), "Ansible can't show anything else"
     assert cluster.objects == {}
     run(client, "edge-1")
     assert len(delete_tokens(client, ["edge-1"], [], check=True).actions) == 1

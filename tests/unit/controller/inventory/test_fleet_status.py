@@ -10,7 +10,7 @@ from datetime import datetime, timezone
 import pytest
 
 from ansible_collections.aks.flexnode.plugins.module_utils.controller.inventory.fleet_status import (
-    COLUMNS,
+    columns_of,
     row_of,
     summary_of,
 )
@@ -23,7 +23,7 @@ NOW = datetime(2026, 11, 15, 8, tzinfo=timezone.utc).timestamp()
 def test_a_node_that_is_right() -> None:
     row = row_of("host-1", an_answer("edge-1"), NOW)
     assert (row["state"], row["reason"], row["certificate_days"]) == ("right", "NodeJoined", 350)
-    assert table([row], COLUMNS)[1].split() == (
+    assert table([row], columns_of([row]))[1].split() == (
         [
             "host-1",
             "edge-1",
@@ -53,7 +53,16 @@ def test_a_machine_that_does_not_answer_has_a_row() -> None:
     row = row_of("host-1", UNREACHABLE, NOW)
     assert (row["state"], row["status"], row["reason"]) == ("unreachable", "not reachable", "Unreachable")
     assert row["message"] == "Failed to connect to the host via ssh: timed out"
-    assert len(table([row, row_of("host-2", an_answer("edge-2"), NOW)], COLUMNS)) == 3
+    rows = [row, row_of("host-2", an_answer("edge-2"), NOW)]
+    assert len(table(rows, columns_of(rows))) == 3
+
+
+def test_tunnels_have_a_column_where_a_machine_has_one() -> None:
+    down = an_answer("far", "FLEX-1534", "the VPN tunnel is down", vpn={"status": "Connecting"})
+    rows = [row_of("host-1", an_answer("edge-1"), NOW), row_of("host-2", down, NOW)]
+    assert ("VPN", "vpn") not in columns_of(rows[:1])
+    assert ("VPN", "vpn") in columns_of(rows)
+    assert [row["vpn"] for row in rows] == ["-", "Connecting"]
 
 
 def test_a_machine_that_answers_with_an_error_has_its_code() -> None:

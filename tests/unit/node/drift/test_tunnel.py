@@ -9,6 +9,12 @@ from itertools import pairwise
 
 import pytest
 
+from ansible_collections.aks.flexnode.plugins.module_utils.controller.azure.vpn.certificates import (
+    new_client,
+    new_root,
+)
+from ansible_collections.aks.flexnode.plugins.module_utils.node.components.vpn.client import PROFILE
+from ansible_collections.aks.flexnode.plugins.module_utils.node.drift.others import certificates
 from ansible_collections.aks.flexnode.plugins.module_utils.node.drift.tunnel import (
     DEAD,
     HANGS,
@@ -103,3 +109,21 @@ def test_the_client_of_a_machine(debian: Machine) -> None:
     assert debian.path(SEEN).stat().st_mode & 0o777 == 0o600
     debian.put(SEEN, "[damaged")
     assert watch_tunnel(debian.host) is not None
+
+
+def test_a_vpn_certificate_near_its_end_is_reported(debian: Machine) -> None:
+    """The one of the client, not the CA's, which comes first in the profile."""
+    now, day = debian.clock.time, 86400.0
+    certificate = new_client(new_root("plant", now), "edge-1", now, 100).certificate
+    begin, _block, end = a_profile().partition("<cert>")
+    debian.put(PROFILE, f"{begin}<cert>\n{certificate}</cert>{end.partition('</cert>')[2]}", 0o600)
+
+    def found(days: float, profile: str = PROFILE) -> list[str]:
+        return [one.what for one in certificates(debian.host, "", "/none", profile, now + days * day)]
+
+    assert found(89) == []
+    (what,) = found(91)
+    assert what.startswith("the VPN certificate expires at ")
+    assert "run update on the controller" in what
+    assert "expired at" in found(101)[0]
+    assert found(91, profile="") == [], "a machine without a VPN"

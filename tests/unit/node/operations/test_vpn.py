@@ -303,7 +303,11 @@ def test_a_gateway_that_goes_away_during_an_update_rolls_nothing_back(private: P
     with pytest.raises(ApiUnreachable) as caught:
         private.join(with_vpn(), MORE)
     assert "the change stays in place" in caught.value.why
-    assert status_of(private.site.machine.host)["reason"] == "FLEX-1534", "not: the API server is away"
+    asked = len(private.site.api.server.requests)
+    status = status_of(private.site.machine.host)
+    assert status["reason"] == "FLEX-1534", "not: the API server is away"
+    assert (status["node"]["joined"], status["node"]["status"]) == (True, "Unknown")
+    assert private.site.api.server.asked[asked:] == [], "every request would only time out"
     private.gateway.away = False
     private.join(with_vpn(), MORE)
     assert (private.store.applied_config() or {})["node"]["maxPods"] == 50

@@ -79,7 +79,7 @@ def test_the_status_of_a_good_node(site: Site) -> None:
         (lambda site: site.machine.commands.units.update({KUBELET: "failed"}), "FLEX-1501", "Ready"),
         (lambda site: site.api.nodes.update({"edge-1": a_node(ready=False)}), "FLEX-1502", "NotReady"),
         (lambda site: site.api.nodes.clear(), "FLEX-1502", "NotRegistered"),
-        (lambda site: site.api.refuse.update({"GET": 503}), "FLEX-1504", "NotJoined"),
+        (lambda site: site.api.refuse.update({"GET": 503}), "FLEX-1504", "Unknown"),
         (lambda site: site.machine.path(IDENTITY).unlink(), "FLEX-1502", "NotJoined"),
     ],
 )
