@@ -149,6 +149,11 @@ drains:
   description: Whether pods leave the node before the change, as C(upgrade.drain) says.
   returned: when O(state=present)
   type: bool
+vpn_certificate:
+  description: Thumbprint (SHA-1) of the client certificate that the VPN tunnel of this machine works with.
+  returned: when C(azure.vpn.enabled) is set in the document
+  type: str
+  sample: 3C01B2D4E5F60718293A4B5C6D7E8F9001122334
 pull_pending:
   description: Whether ansible-pull differs from the configuration, and the component V(pull) has work to do.
   returned: when the services component was applied

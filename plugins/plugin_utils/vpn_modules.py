@@ -44,7 +44,7 @@ class VpnModules(PoolModules):
         In check mode no profile exists yet for a machine that would get a new certificate: what a join would
         change is not known then.
         """
-        self._vpn = {"pending": [], "replaced": []}
+        self._vpn = {"pending": [], "replaced": {}}
         found = {one.host: one for one in machines}
         for site in sites(machines):
             names = [client_name(one) for one in site.machines]
@@ -55,20 +55,32 @@ class VpnModules(PoolModules):
                 row = by_name[client_name(one)]
                 found[one.host] = with_profile(one, row["profile"])
                 if row["replaced"]:
-                    self._vpn["replaced"].append(one.host)
+                    self._vpn["replaced"][one.host] = row["thumbprint"]
                 if self._task.check_mode and row["action"] != "unchanged":
                     self._vpn["pending"].append(one.host)
         return list(found.values())
 
     def _confirm_profiles(self, machines: Iterable[Machine]) -> None:
-        """After a join: machines that got a new certificate use it, so the one before is revoked."""
+        """After a join: machines that use their new certificate; the one before is revoked.
+
+        That a run succeeded is no proof: a node whose source could not be read works on with what it has.
+        """
 
         def uses_it(machine: Machine) -> bool:
             variables: Mapping[str, Any] = self._vars["hostvars"][machine.host]
             joined = variables.get("__node_joined") or {}
             known = (variables.get("__source") or {}).get("vpn_certificates") or {}
+            new = (known.get("replaced") or {}).get(machine.host)
             failed = any(joined.get(word) for word in ("failed", "unreachable", "skipped"))
-            return bool(joined) and not failed and machine.host in known.get("replaced", ())
+            if not new or not joined or failed:
+                return False
+            if joined.get("vpn_certificate") != new:
+                Display().warning(
+                    f"{machine.host} does not use its new VPN certificate yet, so the old one stays valid; "
+                    "run the same playbook again"
+                )
+                return False
+            return True
 
         self._each_vpn(machines, "confirmed", uses_it)
 

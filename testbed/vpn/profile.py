@@ -32,7 +32,7 @@ tls-timeout 30
 tls-version-min 1.2
 key-direction 1
 
-#log openvpn.log
+log openvpn.log
 verb 3
 
 # P2S CA root certificate

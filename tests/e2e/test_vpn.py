@@ -298,7 +298,7 @@ class TestAutoProvision:
             for name, run in made.runs.items()
         }
         assert failed == {
-            "arc fails": ["FLEX-1802"],
+            "arc fails": ["FLEX-1814"],
             "gateway does not answer": ["FLEX-1532"],
             "kubelet exits": ["FLEX-1501"],
             "joined": [],

@@ -14,7 +14,10 @@ __all__ = ["stage"]
 PASSPHRASE = "Pl4nted-vpn-passphrase"
 PROFILE = "client <key>Pl4nted-vpn-key</key>"  # in one line: the stubs print their answer as it is
 JOINED = {"changed": True, "summary": "joined", "timings": {}, "drains": False, "actions": []}
-NODE = {"node": {"kubeletVersion": "1.34.4", "containerRuntime": "containerd 2.2.9"}}
+NODE = {
+    "node": {"kubeletVersion": "1.34.4", "containerRuntime": "containerd 2.2.9"},
+    "vpn_certificate": "AA",
+}
 VPN = {
     "flexnode_cluster_id": CLUSTER,
     "flexnode_config_source": "inline",
@@ -107,6 +110,18 @@ def test_a_replaced_certificate_is_revoked_when_its_machine_has_joined(vpn: Stag
     first, second = asked(vpn)
     assert first["renew"] == ["a", "b"]
     assert (second["confirmed"], second.get("machines")) == (["a", "b"], None)
+
+
+def test_a_machine_that_did_not_get_its_new_certificate_keeps_the_old_one(vpn: Stage) -> None:
+    """Its run succeeded all the same: its source could not be read, and it works on with what it has."""
+    vpn.answer(
+        flexnode_vpn_gateway=answer("a", "b", action="renewed", replaced=True),
+        flexnode_reconcile={**JOINED, **NODE, "vpn_certificate": "BB"},
+    )
+    vpn.play("aks.flexnode.bootstrap", hosts("a", "b"))
+    assert vpn.status == 0, vpn.output
+    assert len(asked(vpn)) == 1
+    assert "a does not use its new VPN certificate yet" in " ".join(vpn.output.split())
 
 
 def test_a_machine_that_did_not_join_keeps_its_old_certificate(vpn: Stage) -> None:

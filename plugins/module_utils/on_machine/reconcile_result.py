@@ -5,7 +5,9 @@
 
 from __future__ import annotations
 
+from ..node.components.vpn.client import PROFILE, certificate_in
 from ..node.errors import FlexNodeError
+from ..node.machine.certificates import thumbprint
 from ..node.operations.obtain import Obtained
 from ..node.operations.outcome import Reconciled
 from ..node.pull.install import is_pending
@@ -23,9 +25,15 @@ def result_of(run: Reconciled, obtained: Obtained, *, fetched: bool) -> dict[str
         "drains": run.drains,
         "taints": run.taints,
         "diff": run.plan.diff,
+        **({"vpn_certificate": _vpn_certificate(obtained)} if obtained.node.config.azure.vpn.enabled else {}),
         **({"config_version": obtained.version or ""} if fetched else {}),
         **({"node": run.node, "pull_pending": is_pending(obtained)} if run.node else {}),
     }
+
+
+def _vpn_certificate(obtained: Obtained) -> str:
+    """What the tunnel works with: a change of the profile restarts the client, and is proven."""
+    return thumbprint(certificate_in(obtained.node.host.read(PROFILE) or b""))
 
 
 def waiting(error: FlexNodeError) -> dict[str, object]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import Collection, Iterator
 
+from ..components.vpn.client import certificate_in
 from ..machine.certificates import validity
 from ..machine.facts import UNIT_DIRS
 from ..machine.host import Host
@@ -29,7 +30,7 @@ def certificates(host: Host, client: str, ca: str, profile: str, now: float) -> 
         if end - now < (end - valid.issued) * LAST_PART:
             what = f"the kubelet's certificate {_ends(end, now)}, and was not renewed: journalctl -u kubelet"
             yield Finding(f"certificate:{client}", REPORT, what)
-    block = (host.read(profile) or b"").partition(b"<cert>")[2].partition(b"</cert>")[0] if profile else b""
+    block = certificate_in(host.read(profile) or b"") if profile else b""
     if (valid := validity(block)) and valid.expires - now < (valid.expires - valid.issued) * LAST_PART:
         what = (
             f"the VPN certificate {_ends(valid.expires, now)}: run update on the controller; "

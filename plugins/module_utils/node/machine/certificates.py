@@ -1,13 +1,15 @@
 # Copyright: (c) 2026, aks.flexnode contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""When a certificate was issued and when it expires. The standard library has no public parser for that."""
+"""Validity and thumbprint of a certificate. The standard library has no public parser for them."""
 
 from __future__ import annotations
 
 import base64
 import binascii
 import calendar
+import contextlib
+import hashlib
 import re
 import time
 
@@ -32,6 +34,15 @@ def validity(pem: bytes) -> Validity | None:
         return _validity(base64.b64decode(found[1])) if found else None
     except (binascii.Error, IndexError, ValueError):
         return None
+
+
+def thumbprint(pem: bytes) -> str:
+    """SHA-1 of the first certificate, in capital letters, as Azure names it; empty: there is none."""
+    found = _PEM.search(pem)
+    with contextlib.suppress(binascii.Error):
+        if found:
+            return hashlib.sha1(base64.b64decode(found[1]), usedforsecurity=False).hexdigest().upper()
+    return ""
 
 
 def _validity(der: bytes) -> Validity:

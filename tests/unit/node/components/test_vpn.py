@@ -62,6 +62,8 @@ def test_the_profile_is_secret_and_ours_comes_last() -> None:
     assert lines.index("</key>") < lines.index("dev aksvpn0")
     assert "route 10.224.0.0 255.240.0.0" in lines
     assert 'pull-filter ignore "redirect-gateway"' in lines
+    assert 'pull-filter ignore "route 0.0.0.0"' in lines, "forced tunneling"
+    assert not [line for line in lines if line.startswith("log")], "Azure's profiles name a file"
     assert SECRET_KEY in profile.content
 
 

@@ -52,7 +52,9 @@ PROBLEMS = {
     "a script": ("up /tmp/evil.sh", "line 22: up is refused: it runs a program as root"),
     "permission for scripts": ("script-security 2", "line 22: script-security is refused"),
     "a plugin": ("plugin /usr/lib/x.so", "plugin is refused: it runs a program"),
-    "a log file": ("log /var/log/x.log", "log is refused: it writes a file"),
+    "a route for everything": ("route 0.0.0.0 0.0.0.0", "route is refused: it would send all traffic"),
+    "half of everything": ("route 128.0.0.0 128.0.0.0", "route is refused: it would send all traffic"),
+    "a local port": ("lport 1194", "lport is refused"),
     "a status file": ("status /etc/passwd 10", "status is refused: it writes a file"),
     "another control socket": ("management 127.0.0.1 7505", "management is refused"),
     "another file": ("config /etc/other.conf", "config is refused: files outside"),
@@ -77,6 +79,11 @@ PROBLEMS = {
     "an open block": ("<extra-certs>", "<extra-certs> has no end"),
     "a placeholder": ("verify-x509-name $GATEWAYNAME", "verify-x509-name has a placeholder"),
 }  # fmt: skip
+
+
+def test_routes_of_networks_and_addresses_are_accepted() -> None:
+    for route in ("10.0.0.0 255.0.0.0", "10.224.0.4", "10.224.0.0 255.240.0.0 vpn_gateway 5"):
+        assert profile_problems(a_profile(more=f"route {route}")) == [], route
 
 
 @pytest.mark.parametrize("what", PROBLEMS)

@@ -297,6 +297,44 @@ def test_a_gateway_that_is_away_blames_no_profile(private: Private) -> None:
     assert private.phase == "NodeJoined"
 
 
+def without_a_route(private: Private, words: str) -> None:
+    """Packets to the API server leave the tunnel as soon as the client reads a profile with these words."""
+    gateway, machine = private.gateway, private.site.machine
+    starts = gateway.starts
+
+    def starting() -> None:
+        starts()
+        gateway.routed = words not in machine.text(PROFILE)
+
+    machine.commands.on_start[VPN] = starting
+
+
+def test_a_change_beside_the_profile_is_rolled_back_too(private: Private) -> None:
+    """Other settings are in the client's file as well."""
+    private.join(with_vpn())
+    before = private.site.machine.snapshot("/etc", "/usr")
+    without_a_route(private, "route 10.9.0.0")
+    with pytest.raises(VpnRolledBack):
+        private.join(with_vpn(), {"network": {"vnetCIDRs": ["10.9.0.0/16"]}})
+    assert private.site.machine.snapshot("/etc", "/usr") == before
+    assert private.phase == "NodeJoined"
+    assert private.store.refused()["blocks"]
+
+
+def test_a_repair_that_cuts_the_machine_off_is_undone_and_blocks_nothing(private: Private) -> None:
+    """What someone changed by hand works, and the applied configuration does not any more."""
+    private.join(with_vpn())
+    machine = private.site.machine
+    by_hand = machine.text(PROFILE).replace("remote gateway.example", "remote second.example")
+    machine.put(PROFILE, by_hand, 0o600)
+    private.gateway.refuses.add("gateway.example")
+    private.gateway.starts()
+    with pytest.raises(VpnRolledBack):
+        private.join(with_vpn())
+    assert machine.text(PROFILE) == by_hand
+    assert not private.store.refused().get("blocks"), "it is the applied configuration"
+
+
 def test_a_gateway_that_goes_away_during_an_update_rolls_nothing_back(private: Private) -> None:
     private.join(with_vpn())
     private.site.machine.commands.on_start[KUBELET] = lambda: setattr(private.gateway, "away", True)

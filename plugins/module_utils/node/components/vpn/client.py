@@ -9,7 +9,8 @@ import urllib.parse
 from ipaddress import IPv4Network, ip_address
 
 from ...config.model import NodeConfig
-from ...config.types.openvpn import SET_BY_US, Profile, read_profile
+from ...config.types.openvpn import Profile, read_profile
+from ...config.types.openvpn_directives import SET_BY_US
 from ...machine.facts import Facts
 from ...machine.layout import KUBELET, UNIT_DIR, VPN, VPN_DEVICE, VPN_DIR, VPN_SOCKET, enabled
 from ...resources.base import Resource
@@ -21,7 +22,17 @@ from ..system_config import HEADER
 PROGRAM = "/usr/sbin/openvpn"
 PROFILE, DNS_SCRIPT = f"{VPN_DIR}/client.conf", f"{VPN_DIR}/dns"
 # Never by what the gateway sends: all traffic of the machine, SSH included, would go through it.
-IGNORED = ("redirect-gateway", "redirect-private", "block-outside-dns")
+IGNORED = (
+    "redirect-gateway",
+    "redirect-private",
+    "block-outside-dns",
+    # Forced tunneling sends these instead.
+    "route 0.0.0.0",
+    "route 128.0.0.0 128.0.0.0",
+    "route-ipv6 ::/",
+    "route-ipv6 2000::/3",
+    "route-ipv6 8000::/1",
+)
 
 
 def resources(config: NodeConfig, facts: Facts) -> list[Resource]:
@@ -51,6 +62,11 @@ def client_profile(config: NodeConfig) -> str:
         + profile.rendered(without=SET_BY_US | {"dev"})
         + "".join(f"{line}\n" for line in own(config, profile))
     )
+
+
+def certificate_in(profile: bytes) -> bytes:
+    """The client certificate of a profile that is installed; the CA's comes before it."""
+    return profile.partition(b"<cert>")[2].partition(b"</cert>")[0]
 
 
 def own(config: NodeConfig, profile: Profile) -> list[str]:

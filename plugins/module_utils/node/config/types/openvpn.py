@@ -1,163 +1,26 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: (c) 2026, aks.flexnode contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-"""OpenVPN client profiles: read and checked. Pure; problems name lines and directives, never their values.
-
-OpenVPN runs as root, and a profile may name programs to run and files to write. So directives are accepted
-by name: what is not known to be harmless is refused.
-"""
+"""OpenVPN client profiles: read and checked. Pure; problems name lines and directives, never their values."""
 
 from __future__ import annotations
 
 import re
 import shlex
 from collections.abc import Iterator
+from ipaddress import IPv4Network
 
 from ...dataclass import dataclass, field
+from .openvpn_directives import ACCEPTED, REFUSED, ROUTES_ALL
 
 BLOCKS = frozenset(("ca", "cert", "key", "tls-auth", "tls-crypt", "tls-crypt-v2", "extra-certs"))
 NEEDED = ("ca", "cert", "key")
 PEM = {"ca": "CERTIFICATE", "cert": "CERTIFICATE", "key": "PRIVATE KEY", "extra-certs": "CERTIFICATE"}
+SHORTEST_ROUTE = 8  # bits: half of all addresses, twice, are all of them
 PLACEHOLDER = re.compile(r"\$[A-Z][A-Z_]{3,}")
 PROTOCOLS = frozenset(
     ("tcp", "tcp4", "tcp6", "tcp-client", "tcp4-client", "tcp6-client", "udp", "udp4", "udp6")
 )
-
-# The client sets these itself, after those of the profile: a value there has no effect, and does no harm.
-SET_BY_US = frozenset(
-    (
-        "auth-nocache",
-        "connect-retry",
-        "connect-retry-max",
-        "connect-timeout",
-        "dev-type",
-        "nobind",
-        "persist-key",
-        "persist-tun",
-        "resolv-retry",
-        "server-poll-timeout",
-        "verb",
-    )
-)
-ACCEPTED = SET_BY_US | frozenset(
-    (
-        "allow-compression",
-        "auth",
-        "block-ipv6",
-        "cipher",
-        "client",
-        "comp-lzo",
-        "compress",
-        "data-ciphers",
-        "data-ciphers-fallback",
-        "dev",
-        "dhcp-option",
-        "disable-dco",
-        "ecdh-curve",
-        "explicit-exit-notify",
-        "float",
-        "fragment",
-        "hand-window",
-        "ifconfig-nowarn",
-        "keepalive",
-        "key-direction",
-        "link-mtu",
-        "lport",
-        "mssfix",
-        "mtu-disc",
-        "mute",
-        "mute-replay-warnings",
-        "ncp-ciphers",
-        "ping",
-        "ping-restart",
-        "ping-timer-rem",
-        "port",
-        "proto",
-        "pull",
-        "rcvbuf",
-        "remote",
-        "remote-cert-eku",
-        "remote-cert-ku",
-        "remote-cert-tls",
-        "remote-random",
-        "reneg-bytes",
-        "reneg-pkts",
-        "reneg-sec",
-        "replay-window",
-        "route",
-        "route-delay",
-        "route-metric",
-        "rport",
-        "sndbuf",
-        "socket-flags",
-        "tls-cert-profile",
-        "tls-cipher",
-        "tls-ciphersuites",
-        "tls-client",
-        "tls-groups",
-        "tls-timeout",
-        "tls-version-max",
-        "tls-version-min",
-        "topology",
-        "tran-window",
-        "tun-mtu",
-        "tun-mtu-extra",
-        "verify-x509-name",
-    )
-)
-RUNS = "it runs a program as root"
-WRITES = "it writes a file; the log is in the journal"
-OUTSIDE = "it opens a way to control the client; this collection has its own"
-ROUTES_ALL = "it would send all traffic of this machine, SSH included, through the VPN"
-ASKS = "it waits for someone to type; client certificates are what is used here"
-DROPS = "it drops addresses and routes that the gateway assigns to this machine"
-NOT_HERE = "files outside of the profile are not copied to the machine: put the content into the profile"
-REFUSED = {
-    **dict.fromkeys(
-        (
-            "up",
-            "down",
-            "down-pre",
-            "up-restart",
-            "up-delay",
-            "route-up",
-            "route-pre-down",
-            "ipchange",
-            "tls-verify",
-            "tls-export-cert",
-            "auth-user-pass-verify",
-            "client-connect",
-            "client-disconnect",
-            "learn-address",
-            "script-security",
-            "plugin",
-            "iproute",
-            "dns-updown",
-            "engine",
-            "providers",
-            "pkcs11-providers",
-        ),
-        RUNS,
-    ),
-    **dict.fromkeys(("log", "log-append", "status", "writepid", "replay-persist", "tmp-dir"), WRITES),
-    **dict.fromkeys(("management", "management-client", "management-query-passwords"), OUTSIDE),
-    **dict.fromkeys(("syslog", "daemon", "inetd", "cd", "chroot"), "systemd runs the client"),
-    **dict.fromkeys(("redirect-gateway", "redirect-private", "block-outside-dns"), ROUTES_ALL),
-    **dict.fromkeys(("auth-user-pass", "askpass", "auth-retry", "static-challenge"), ASKS),
-    **dict.fromkeys(("pull-filter", "route-nopull", "route-noexec", "ifconfig-noexec"), DROPS),
-    **dict.fromkeys(("user", "group", "setcon"), "without rights it can't set routes when it reconnects"),
-    **dict.fromkeys(("config", "secret", "pkcs12", "crl-verify", "capath", "dh", "genkey"), NOT_HERE),
-    **dict.fromkeys(("server", "mode", "tls-server", "ifconfig-pool"), "it is of a server"),
-    **dict.fromkeys(("ping-exit", "inactive", "single-session", "tls-exit"), "the client must run on"),
-    **dict.fromkeys(("http-proxy", "socks-proxy", "http-proxy-option"), "the gateway is reached directly"),
-    **dict.fromkeys(("setenv", "setenv-safe", "push-peer-info"), "nothing reads it"),
-    "dev-node": "the device is created by the client",
-    "lladdr": "the device has no hardware address",
-    "ifconfig": "the gateway assigns the address",
-    "ifconfig-ipv6": "the gateway assigns the address",
-    "remap-usr1": "the client must reconnect by itself",
-    "connection": "name one or more `remote` lines instead",
-}  # fmt: skip
 
 
 class ProfileRefused(ValueError):
@@ -319,8 +182,19 @@ def _wrong_values(profile: Profile) -> Iterator[str]:
             yield f"line {item.line}: dev-type must be tun"
         if item.name == "proto" and value not in PROTOCOLS:
             yield f"line {item.line}: proto must be one of {', '.join(sorted(PROTOCOLS))}"
+        if item.name == "route" and _prefix(item.arguments) < SHORTEST_ROUTE:
+            yield f"line {item.line}: route is refused: {ROUTES_ALL}"
         if item.name == "remote" and len(item.arguments) > 1 and not item.arguments[1].isdecimal():
             yield f"line {item.line}: the port of remote is not a number"
+
+
+def _prefix(arguments: tuple[str, ...]) -> int:
+    """The length of a route's prefix; a route without a mask is of one address, as one with a wrong one."""
+    mask = arguments[1] if len(arguments) > 1 else ""
+    try:
+        return IPv4Network(f"0.0.0.0/{mask}").prefixlen
+    except ValueError:
+        return 32
 
 
 def _named(name: str) -> str:

@@ -68,7 +68,7 @@ def connect(
         return Connected(left=plan.left)
     phase, spent = VpnPhase(obtained.store), Timings(obtained.node.host)
     around = Around(
-        returns=leave is None and applied is not None and section(applied) != section(obtained.document),
+        returns=leave is None and applied is not None,
         source=store.source(),
         reason=reason_for(obtained),
     )
@@ -169,22 +169,25 @@ def settle(
         if error.rolled_back and applied is not None:
             works = settle_previous(error, obtained.node.host, store, applied, log)
         if works:
-            return rolled_back(error, obtained)
+            return rolled_back(error, obtained, applied)
         phase.failed(error)
     except FlexNodeError as second:  # a full disk, for example: the first error is the one that counts
         error.add(f"this could not be recorded: {second.what}: {second.why}")
     return error
 
 
-def rolled_back(error: FlexNodeError, obtained: Obtained) -> VpnRolledBack:
-    """The same failure, now that its cause is known; the configuration is not tried again by itself."""
+def rolled_back(error: FlexNodeError, obtained: Obtained, applied: Mapping[str, Any] | None) -> VpnRolledBack:
+    """The same failure, now that its cause is known; a new configuration is not tried again by itself."""
     wrong = VpnRolledBack(
         "the new configuration of the VPN does not work, and the previous one does",
         where=error.where,
         why=f"{error.code}: {error.what}: {error.why}",
     )
     wrong.at_gate, wrong.rolled_back, wrong.changed = error.at_gate, error.rolled_back, error.changed
-    block(obtained, wrong)
+    if (
+        obtained.document != applied
+    ):  # otherwise it is a new release, or what someone changed by hand, that worked
+        block(obtained, wrong)
     return wrong
 
 
