@@ -191,7 +191,7 @@ def conclude(
         # An unreachable API server says nothing about this node: keep the new state for the next run.
         error.add("the change stays in place; the next run completes it, or rolls it back")
         return
-    progress("gate failed: rolling back to the previous generation")
+    progress("check failed: rolling back to the previous configuration")
     undo(replace(record, reason=around.reason(error, True)), error, host, store, progress)
 
 

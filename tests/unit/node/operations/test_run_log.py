@@ -84,7 +84,7 @@ def test_a_failed_update_says_what_was_done_and_why_it_was_rolled_back(site: Sit
     assert errors[-1].startswith("failed: FLEX-1501")
     assert "all changes were rolled back" in errors[-1]
     assert ("info", "done     update /etc/default/kubeletconfig.json") in lines
-    assert any(text.startswith("done     gate failed: rolling back") for _level, text in lines)
+    assert any(text.startswith("done     check failed: rolling back") for _level, text in lines)
 
 
 def test_changes_that_were_not_reached_are_named(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
