@@ -132,6 +132,7 @@ def provisioned(site: Private, directory: Path) -> Iterator[Provisioned]:
     space, nodes = network_of(site.bed.site.plan.subnet)
     azure.settings()
     azure.forget_network()
+    azure.forget_requests()
     azure.set_network(space, nodes=nodes)
     azure.set_vpn_server(**site.gateway.server)
     operator = registrar(site.bed, "vpn-operator", cloud.ROLE)
