@@ -193,7 +193,7 @@ class DigestMismatch(FlexNodeError):
 
 class NotInCatalogue(FlexNodeError):
     code, title = "FLEX-1204", "A version is not in the catalogue"
-    remedy = "choose a version of the catalogue, or set `sha256` beside `version`, or upgrade aks.flexnode"
+    remedy = "choose a version that is known here, upgrade aks.flexnode, or set `sha256` beside `version`"
 
 
 class ArchiveUnsafe(FlexNodeError):
@@ -256,7 +256,7 @@ class FileUnusable(FlexNodeError):
 
 class PreflightFailed(FlexNodeError):
     code, title = "FLEX-1310", "Preflight checks failed: this machine can't join"
-    remedy = "fix what is listed, or skip a check by its id (flexnode_preflight_skip)"
+    remedy = "correct the errors, then run this again; to skip a check: flexnode_preflight_skip: [ID]"
 
 
 # --- 14xx: operation --------------------------------------------------------------------------------------

@@ -210,7 +210,8 @@ def test_the_status_in_words_and_as_json(site: Site, capsys: Captured) -> None:
     assert re.search(r"^node +Ready +edge-1 +kubelet 1\.34\.4 +cluster plant$", words, re.MULTILINE)
     # A document without a version has no line for it.
     assert [line.split()[0] for line in words.splitlines()] == ["phase", "node", "polling", "drift", "reason"]
-    polling = "polling  off (the configuration changes only by bootstrap, update or aks-flex-node join)"
+    polling = "polling  off (this machine does not fetch its configuration: playbooks change it, or "
+    polling += "aks-flex-node join)"
     assert f"{polling}\ndrift    none\nreason   NodeJoined\n" in words
     assert main(["status", "--json"], site.machine.host) == 0
     assert json.loads(capsys.readouterr().out)["node"]["ready"] is True

@@ -56,7 +56,7 @@ def require_versions(machines: Iterable[Machine], clusters: Iterable[Mapping[str
     rows += [finding.as_dict() for finding in other_problems(all_machines, refusing)]
     count = len(refusing)
     raise type(errors[0])(
-        f"{counted(count, 'machine')} can't install the configured versions",
+        f"the configuration of {counted(count, 'machine')} can't be used",
         why="\n  " + "\n  ".join(table(rows, COLUMNS)),
         fix=f"correct this in the inventory, then run this again. {NOTHING_CHANGED}",
     )
@@ -73,7 +73,7 @@ def other_problems(machines: Iterable[Machine], hosts: Container[str]) -> Iterat
                 for problem in invalid.problems:
                     by_problem.setdefault(str(problem), []).append(machine.host)
     for sentence, found in by_problem.items():
-        yield Finding(tuple(found), sentence, "correct this setting")
+        yield Finding(tuple(found), f"{ConfigInvalid.code}: {sentence}", "correct this setting")
 
 
 def software_of(document: Mapping[str, Any]) -> dict[str, Any]:

@@ -61,7 +61,9 @@ def status(options: argparse.Namespace, host: Host) -> int:
 def monitoring_line(monitoring: dict[str, Any]) -> str:
     """How the configuration is polled, in one line."""
     if monitoring["status"] == "NotConfigured":
-        return "off (the configuration changes only by bootstrap, update or aks-flex-node join)"
+        return (
+            "off (this machine does not fetch its configuration: playbooks change it, or aks-flex-node join)"
+        )
     if monitoring["ok"]:
         pool = f"pool {monitoring['pool']}, machine " if monitoring.get("pool") else ""
         what = f"{pool}{monitoring['resource'].rpartition('/')[2]}" if pool else monitoring["url"]

@@ -186,6 +186,7 @@ def conclude(
     """A gate failed. Roll back, unless no generation worked before, or the gate was inconclusive."""
     error.at_gate, error.changed = True, bool(record.before)
     if not around.returns:
+        error.add("the changes stay on the machine; the next run continues from there")
         return
     if isinstance(error, ApiUnreachable):
         # An unreachable API server says nothing about this node: keep the new state for the next run.

@@ -133,8 +133,10 @@ class NodeReady:
             # A kubelet whose certificate request is refused does not exit: it keeps asking.
             due = host.clock.monotonic() >= read_log and not node.has_credential
             restarted = seen[KUBELET].restarts > starts.first[KUBELET]
-            if (due or restarted) and (hopeless := refused(host, node.name, began, node.azure_method)):
-                raise hopeless
+            if due or restarted:
+                hopeless = refused(host, node.name, began, node.azure_method, node.token_id)
+                if hopeless:
+                    raise hopeless
             if due:
                 read_log = host.clock.monotonic() + READ_LOG_EVERY
             if unit := starts.unstable(seen):
@@ -158,7 +160,7 @@ class NodeReady:
         return explained or self._not_ready(waiting_for)
 
     def _explained(self, host: Host, since: float) -> FlexNodeError | None:
-        return explained_log(host, self.node.name, since, self.node.azure_method)
+        return explained_log(host, self.node.name, since, self.node.azure_method, self.node.token_id)
 
     def _missing(self, seen: dict[str, Process]) -> str | ApiUnreachable | None:
         """What the Node still lacks; None: it is Ready."""

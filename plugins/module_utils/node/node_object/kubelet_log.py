@@ -12,13 +12,13 @@ from ..machine.host import Host
 from ..machine.layout import KUBELET
 from .rights import GET_CERTIFICATE, binding_command, roles_of
 
-# A bootstrap token is valid for one join. Each way to a new one is named, by who can issue it.
-RENEW = (
-    "get a new token. For a configuration of a flexNodeConfig resource: ansible-playbook "
-    "aks.flexnode.config_tokens, then bootstrap or `aks-flex-node join` with the new URL. With the "
-    "sources cluster and blob: run bootstrap again, it creates one. Otherwise put one into "
-    "azure.bootstrapToken.token and run bootstrap or `aks-flex-node join` again"
-)
+# Each way to a new token, by who creates it.
+RENEW = """get a new token. Where it comes from, by flexnode_config_source:
+    cluster, blob, machines: run bootstrap again, which creates one
+    rp: ansible-playbook -i INVENTORY aks.flexnode.config_tokens, then bootstrap or `aks-flex-node join` with
+      the new URL
+    inline, url: create one (kubeadm token create, or module aks.flexnode.flexnode_bootstrap_token), set it in
+      azure.bootstrapToken.token, then bootstrap or `aks-flex-node join`"""
 ERROR_LINE = re.compile(r"(?i)error|fail|fatal|panic|\bE\d{4}\b")
 INFO = re.compile(r"[IW]\d{4} ")  # klog: a message of information may well contain the word fail
 # Every cluster refuses anonymous requests, which kubelets also send: those say nothing about its identity.
@@ -45,7 +45,7 @@ def unit_failed(host: Host, unit: str, since: float) -> UnitFailed:
     return UnitFailed(
         f"{unit} does not run",
         why=(own or ["its log has no error"])[-1][-400:],
-        fix=f"read `journalctl -u {unit} -n 50`, fix the cause, then run this again",
+        fix=f"on the machine: `journalctl -u {unit} --since=@{int(since)}`; fix the cause, run this again",
     )
 
 
@@ -54,7 +54,7 @@ def _is_of_systemd(line: str, unit: str) -> bool:
     return line.startswith((f"{unit}: ", f"Failed to start {unit}", f"Dependency failed for {unit}"))
 
 
-def refused(host: Host, node: str, since: float, azure: str = "") -> FlexNodeError | None:
+def refused(host: Host, node: str, since: float, azure: str = "", token: str = "") -> FlexNodeError | None:
     """A refusal in the kubelet's log that waiting can't change."""
     log = "\n".join(unit_log(host, KUBELET, since))
     if azure and re.search(r"certificate signing request: Unauthorized|bootstrap.*Unauthorized", log):
@@ -68,8 +68,8 @@ def refused(host: Host, node: str, since: float, azure: str = "") -> FlexNodeErr
     if re.search(r"certificate signing request: Unauthorized|bootstrap.*Unauthorized", log):
         return TokenRefused(
             "the API server refuses the bootstrap token",
-            where=node,
-            why="it is unknown, expired or was deleted",
+            where=f"token ID {token}, Node {node}" if token else node,
+            why="it is unknown, has expired or was deleted",
             fix=RENEW,
         )
     # Image pulls fail with the same words, and say nothing about the API server.
@@ -84,9 +84,11 @@ def refused(host: Host, node: str, since: float, azure: str = "") -> FlexNodeErr
     return None
 
 
-def explained_log(host: Host, node: str, since: float, azure: str = "") -> FlexNodeError | None:
+def explained_log(
+    host: Host, node: str, since: float, azure: str = "", token: str = ""
+) -> FlexNodeError | None:
     """The cause that the kubelet's log names, once the wait is over."""
-    if error := refused(host, node, since, azure):
+    if error := refused(host, node, since, azure, token):
         return error
     log = "\n".join(unit_log(host, KUBELET, since))
     if azure and (reasons := re.findall(r"FLEX-18\d\d: [^\"\\]*", log)):

@@ -48,6 +48,12 @@ class ThisNode:
         return self.host.exists(self.identity)
 
     @property
+    def token_id(self) -> str:
+        """The public part of the bootstrap token of its configuration; empty: it has none."""
+        token = self.config.azure.bootstrap_token
+        return token.id if token else ""
+
+    @property
     def is_cut_off(self) -> bool:
         """Whether its VPN tunnel is down. The API server is behind it: a request would only time out."""
         if not self.config.azure.vpn.enabled:

@@ -69,9 +69,9 @@ def check_token(node: ThisNode, store: Store) -> None:
     refused = {"token": token.id, "outcome": "refused"} if token else {}
     if token and store.join() == refused and not node.has_credential:
         raise TokenRefused(
-            "this bootstrap token was refused by the API server, and is not tried again",
-            where=f"token {token.id}",
-            why="it is unknown, expired or was deleted; a token is valid for one join",
+            "the API server refused this bootstrap token before, and it is not tried again",
+            where=f"token ID {token.id}, Node {node.name}",
+            why="it is unknown, has expired or was deleted",
             fix=RENEW,
         )
 

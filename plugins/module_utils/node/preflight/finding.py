@@ -87,8 +87,13 @@ class Report:
     def require(self) -> None:
         """Raise one error with all findings that would make the join fail."""
         if self.errors:
-            found = "".join(f"\n  {item.id}: {item.found}\n    fix: {item.fix}" for item in self.errors)
-            raise PreflightFailed(f"{self.summary} before the join", why=found)
+            found = "".join(f"\n  ERROR {item.id}: {item.found}\n    fix: {item.fix}" for item in self.errors)
+            found += "".join(f"\n  WARNING {item.id}: {item.found}" for item in self.warnings)
+            if self.unchecked:
+                found += (
+                    f"\n  NOT CHECKED, because of the errors: {', '.join(item.id for item in self.unchecked)}"
+                )
+            raise PreflightFailed("this machine can't join yet, and nothing was changed", why=found)
 
     @property
     def summary(self) -> str:

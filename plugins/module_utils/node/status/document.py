@@ -78,7 +78,9 @@ def observe(
             config = parse(document, purpose="join" if joining else "prepare", pollable=True)
             _look_around(host, store, config, observed)
             if is_node(status):
-                status["drift"] = recorded(record) if record is not None else drift_now(host, store, document)
+                if status["node"]["joined"]:  # before that there is nothing that could have been changed
+                    known = recorded(record) if record is not None else None
+                    status["drift"] = drift_now(host, store, document) if known is None else known
                 _look_at_node(host, node or ThisNode.of(host, config), observed, attempts)
     except FlexNodeError as error:
         failure = Reason(error.code, f"{error.what}: {error.why}" if error.why else error.what)

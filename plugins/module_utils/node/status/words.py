@@ -27,7 +27,7 @@ def in_words(status: Mapping[str, Any]) -> dict[str, str]:
     return {
         "status": "NotJoined" if node["status"] == "NotConfigured" else node["status"],
         # A machine that is no node has nothing that could differ.
-        "drift": NOTHING if "name" not in node else counted(len(drift), "item") if drift else "none",
+        "drift": NOTHING if not node["joined"] else counted(len(drift), "item") if drift else "none",
         "config": f"{config['version']} ({applied})" if config["version"] else NOTHING,
         "follows": followed(status["monitoring"]),
         "pull": in_short(status.get("pull", NO_PULL)),

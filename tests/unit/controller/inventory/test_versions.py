@@ -80,7 +80,7 @@ def test_all_findings_of_all_machines_are_in_one_table() -> None:
     with pytest.raises(NotInCatalogue) as caught:
         require_versions([*bad, other], known("1.34.4"))
     text = str(caught.value)
-    assert "7 machines can't install the configured versions" in text
+    assert "the configuration of 7 machines can't be used" in text
     assert "edge-0, edge-1, edge-2, edge-3, +2" in text
     assert "FLEX-1506: kubelet 1.35.4" in text
     assert text.endswith("Nothing was changed")

@@ -91,10 +91,10 @@ def test_it_is_never_tried_again_and_nothing_is_touched(site: Site) -> None:
     for attempt in attempts:
         with pytest.raises(TokenRefused) as caught:
             attempt()
-        assert caught.value.where == "token fedcba"
+        assert caught.value.where == "token ID fedcba, Node edge-1"
         assert "not tried again" in caught.value.what
         for way in (
-            "ansible-playbook aks.flexnode.config_tokens",
+            "ansible-playbook -i INVENTORY aks.flexnode.config_tokens",
             "run bootstrap again",
             "azure.bootstrapToken.token",
         ):

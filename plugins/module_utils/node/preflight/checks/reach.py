@@ -24,6 +24,12 @@ SET_CLOCK = (
 )
 API_CHECKS = ("api-dns", "api-tcp", "api-tls", "api-answer", "version-skew")
 AZURE_CHECKS = ("azure-token", "azure-role", "cluster-identity", "cluster-rights")
+NOBODY_LISTENS = "nothing listens there: check node.kubelet.serverURL, and that the cluster runs"
+BLOCKED = (
+    "allow outgoing TCP to it. If the cluster has authorized IP ranges, add the public address of this site: "
+    "`az aks show --query apiServerAccessProfile.authorizedIpRanges` lists them, and `az aks update "
+    "--api-server-authorized-ip-ranges` replaces the whole list"
+)
 
 
 def api_server(now: Situation) -> Iterator[Outcome]:
@@ -55,8 +61,9 @@ def api_server(now: Situation) -> Iterator[Outcome]:
             if private and not uses_vpn
             else "check the network behind the VPN gateway: routes, network security groups"
             if uses_vpn
-            else "open the firewall for it, and add this site to the cluster's authorized IP ranges: "
-            "az aks update --api-server-authorized-ip-ranges ...",
+            else NOBODY_LISTENS
+            if "refused" in answer.reason.lower()
+            else BLOCKED,
         )
     elif answer.failed == "tls":
         yield error(
