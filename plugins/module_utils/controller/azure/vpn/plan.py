@@ -207,8 +207,8 @@ def require_usable(gateway: Mapping[str, Any], *, ours: bool) -> None:
             "the VNet has a gateway of another owner that does not take our clients",
             where=where,
             why="; ".join(reasons),
-            fix="set its point-to-site configuration to OpenVPN, certificates and an address pool, or tag it "
-            f"{MADE}={MADE_BY} so that this collection may change it",
+            # Its tag is never offered: it would give a run the right to rewrite and to delete this gateway.
+            fix="set its point-to-site configuration to OpenVPN, certificates and an address pool",
         )
 
 

@@ -119,6 +119,7 @@ def test_a_gateway_of_another_owner_is_used_only_if_it_needs_no_change() -> None
         require_usable(there, ours=False)
     assert "IkeV2" in caught.value.why
     assert "no addresses" in caught.value.why
+    assert MADE not in caught.value.fix, "with the tag the next run would rewrite it, and absent delete it"
     require_usable(there, ours=True)
 
 
