@@ -48,11 +48,12 @@ def with_root(
     """The record with the root that signs from now on, and what changed about it, in words.
 
     A gateway that has our root without a record of it stops this: each run of an execution environment that
-    forgets its files would issue everything anew, and nobody could revoke what came before.
+    forgets its files would issue everything anew, and nobody could revoke what came before. The same for a
+    gateway that another controller made while this one was about to.
     """
     known = record or Record(gateway_id)
-    ours = [name for name in roots_of(gateway).values() if name.startswith(PREFIX)]
-    if record is None and ours and not replace:
+    ours = [print_ for print_, name in roots_of(gateway).items() if name.startswith(PREFIX)]
+    if ours and not replace and not any(print_ in known.roots for print_ in ours):
         raise RecordUnusable(
             "the gateway trusts a root certificate of this collection, but there is no record of it here",
             where=path,

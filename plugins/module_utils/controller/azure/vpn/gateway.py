@@ -12,6 +12,7 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 from ....node.machine.clock import Clock
+from ..errors import ChangedMeanwhile
 from . import clients as certificates
 from . import plan, profile
 from .api import TELL, late
@@ -49,17 +50,29 @@ class Gateways:
 
     def present(self, place: Place, request: Request) -> Done:
         """Make or change what differs, and get a profile for each machine."""
+        deadline, done = self._clock.monotonic() + self._seconds, Done()
         with self._locked():
-            gateway = self._settled(place.gateway)
-            if request.only_certificates:
-                # Nothing else is looked at: neither a range nor a protocol may keep one from being revoked.
-                return self._keep(place, request, gateway, "", False) if self._trusts_us(gateway) else Done()
-            ours = gateway is None or plan.is_ours(gateway)
-            if gateway is not None:
-                plan.require_usable(gateway, ours=ours)
-            self._require_apart(place, gateway, request.wanted, ours)
-            prefix = self._subnet_prefix(place, request) if gateway is None else ""
-            return self._keep(place, request, gateway, prefix, ours)
+            while True:
+                gateway = self._settled(place.gateway)
+                try:
+                    return self._kept(place, request, gateway, done)
+                except ChangedMeanwhile:
+                    # Only one that is made is looked at again: somebody else may have made it first.
+                    if gateway is not None or self._clock.monotonic() >= deadline:
+                        raise
+                self._tell(f"{place.gateway.name}: somebody else makes it too; looking at it again")
+                self._clock.sleep(self._pause)
+
+    def _kept(self, place: Place, request: Request, gateway: Json | None, done: Done) -> Done:
+        if request.only_certificates:
+            # Nothing else is looked at: neither a range nor a protocol may keep one from being revoked.
+            return self._keep(place, request, gateway, "", False, done) if self._trusts_us(gateway) else done
+        ours = gateway is None or plan.is_ours(gateway)
+        if gateway is not None:
+            plan.require_usable(gateway, ours=ours)
+        self._require_apart(place, gateway, request.wanted, ours)
+        prefix = self._subnet_prefix(place, request) if gateway is None else ""
+        return self._keep(place, request, gateway, prefix, ours, done)
 
     def _trusts_us(self, gateway: Json | None) -> bool:
         """Whether anybody could connect with a certificate of ours."""
@@ -67,13 +80,18 @@ class Gateways:
         return gateway is not None and (ours or self._store.read(secrets=False) is not None)
 
     def _keep(
-        self, place: Place, request: Request, gateway: Json | None, prefix: str, changes_settings: bool
+        self,
+        place: Place,
+        request: Request,
+        gateway: Json | None,
+        prefix: str,
+        changes_settings: bool,
+        done: Done,
     ) -> Done:
-        now, done = self._clock.now(), Done()
+        now = self._clock.now()
         self._store.require_passphrase()
         # With a lost passphrase the list of certificates is still of use: what it names is replaced.
         record = self._store.read(secrets=not (request.new_root and request.given_root is None))
-        lost = record is None
         record, about_root = certificates.with_root(
             record,
             gateway,
@@ -86,9 +104,9 @@ class Gateways:
         root = request.given_root or record.pair(record.root)
         done.issues = certificates.issued(record, root, request.machines, request.renew, now, request.days)
         revoking = certificates.to_revoke(record, request.confirmed, request.gone, now)
-        trust = certificates.trust_of(record, revoking, now, only_these=lost and request.new_root)
+        trust = certificates.trust_of(record, revoking, now, only_these=request.new_root)
         new = [issue for issue in done.issues if issue.action != "unchanged"]
-        done.actions = [*about_root, *(issue.sentence() for issue in new)]
+        done.actions += [*about_root, *(issue.sentence() for issue in new)]
         if not self._check and done.actions:
             self._store.write(record)  # before the gateway knows of it: a key must never be lost
         before = plan.shown(gateway)
@@ -109,6 +127,7 @@ class Gateways:
             self._profiles(place, request, gateway, record, done)
             if changed or done.actions:
                 self._store.write(record)
+        done.actions = list(dict.fromkeys(done.actions))  # a creation that began again told it twice
         done.gateway = described(place, gateway)
         done.clients = certificates.listed(record, now)
         done.diff = _diff(place.gateway.name, before, plan.shown(gateway), new)
@@ -143,7 +162,7 @@ class Gateways:
         if prefix:
             self._network.put_subnet(place.vnet, prefix)
         self._tell(f"{place.gateway.name}: creating the VPN gateway, which takes 30 to 45 minutes")
-        self._network.put(place.gateway, body)
+        self._network.put(place.gateway, body, new=True)
         return self._settled(place.gateway) or body
 
     def _profiles(

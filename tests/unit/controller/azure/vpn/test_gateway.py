@@ -150,6 +150,40 @@ def test_an_operation_of_an_earlier_run_is_waited_for(me: Controller) -> None:
     assert "run this again" in caught.value.fix
 
 
+def test_of_two_controllers_that_make_it_at_once_the_second_overwrites_nothing(
+    me: Controller, tmp_path: Path
+) -> None:
+    other = Controller(tmp_path / "other")
+    other.network = me.network
+    me.network.meanwhile.append(lambda: other.present("edge-1"))
+    with pytest.raises(RecordUnusable, match="no record of it"):
+        me.present("edge-2")
+    theirs = other.store.read()
+    assert theirs is not None
+    (root,) = me.network.clients["vpnClientRootCertificates"]
+    assert root["name"] == f"aks-flexnode-{theirs.root[:8].lower()}"
+    assert other.present("edge-1").actions == []
+
+
+def test_an_answer_that_was_lost_does_not_make_a_gateway_foreign(me: Controller) -> None:
+    """The SDK repeats a request whose answer was lost, and meets what the first one made."""
+    put = me.network.put
+
+    def repeated(*arguments: Any, **more: Any) -> Any:
+        put(*arguments, **more)
+        return put(*arguments, **more)
+
+    me.network.put = repeated  # type: ignore[method-assign]
+    done = me.present("edge-1")
+    assert done.profiles
+    assert [line.partition(" (")[0] for line in done.actions[-2:]] == [
+        "create VPN gateway flexnode-vpn",
+        "fetch the client profile of VPN gateway flexnode-vpn",
+    ]
+    me.network.put = put  # type: ignore[method-assign]
+    assert me.present("edge-1").actions == []
+
+
 def test_ranges_are_compared_before_anything_is_made(me: Controller) -> None:
     with pytest.raises(RangesOverlap):
         me.present("edge-1", others=("192.168.0.0/16",))
