@@ -138,14 +138,20 @@ def to_revoke(record: Record, confirmed: Iterable[str], gone: Iterable[str], now
     }
 
 
-def settle(record: Record, confirmed: Sequence[str], gone: Sequence[str], now: float) -> bool:
+def settle(
+    record: Record,
+    confirmed: Sequence[str],
+    gone: Sequence[str],
+    now: float,
+    gateway: Mapping[str, Any] | None,
+) -> bool:
     """Note that the gateway refuses these certificates now; whether that changed the record."""
     changed = False
     for one in record.clients:
         left = one.node in gone and one.state in (ACTIVE, REPLACED)
         if left or (one.node in confirmed and one.state == REPLACED):
             one.state, changed = REVOKED, True
-    record.forget_expired(now)
+    record.forget_expired(now, revoked_of(gateway))
     used = {record.root, *(one.root for one in record.clients if one.state != REVOKED)}
     record.roots = {name: pem for name, pem in record.roots.items() if name in used}
     return changed

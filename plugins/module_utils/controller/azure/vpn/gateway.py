@@ -123,7 +123,7 @@ class Gateways:
                 gateway = body
         done.warnings = certificates.warnings_of(record, gateway, request.machines)
         if not self._check:
-            changed = certificates.settle(record, request.confirmed, request.gone, now)
+            changed = certificates.settle(record, request.confirmed, request.gone, now, gateway)
             self._profiles(place, request, gateway, record, done)
             if changed or done.actions:
                 self._store.write(record)

@@ -18,7 +18,7 @@ import json
 import os
 import tempfile
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Set
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -88,9 +88,17 @@ class Record:
         self.keys[client.thumbprint] = pair.key
         return client
 
-    def forget_expired(self, now: float) -> None:
-        """Drop what nobody accepts any more, and the keys of what is refused."""
-        self.clients = [one for one in self.clients if one.state == ACTIVE or not one.expired(now)]
+    def forget_expired(self, now: float, listed: Set[str]) -> None:
+        """Drop what nobody accepts any more, and the keys of what is refused.
+
+        What the gateway still lists as revoked stays until a change took it from there: only what the record
+        knows is removed from that list.
+        """
+        self.clients = [
+            one
+            for one in self.clients
+            if one.state == ACTIVE or not one.expired(now) or one.thumbprint in listed
+        ]
         kept = {self.root, *(one.thumbprint for one in self.clients if one.state != REVOKED)}
         self.keys = {name: key for name, key in self.keys.items() if name in kept}
 

@@ -224,6 +224,18 @@ def test_a_certificate_is_renewed_in_time_and_the_old_one_revoked_after_it(me: C
     assert me.revoked() == [new]
 
 
+def test_the_entry_of_an_expired_certificate_goes_with_the_next_change_however_late(me: Controller) -> None:
+    first = prints(me.present("edge-1"))["edge-1"]
+    me.present(gone=["edge-1"])
+    me.clock.time += 400 * DAY
+    last = prints(me.present("edge-2"))["edge-2"]
+    assert (me.network.changes(), me.revoked()) == ([], [first]), "no change of the gateway for this alone"
+    me.present(gone=["edge-2"])
+    assert me.revoked() == [last]
+    me.present("edge-3")
+    assert [one["node"] for one in me.present("edge-3").clients] == ["edge-2", "edge-3"]
+
+
 def test_a_revocation_that_was_cut_off_is_noted_later(me: Controller) -> None:
     old = prints(me.present("edge-1"))["edge-1"]
     put = me.network.put
