@@ -12,13 +12,17 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ....node.machine.clock import moment
+from ....node.machine.clock import iso, moment
 from .certificates import Pair, new_client, new_root
 from .errors import RecordUnusable
 from .plan import PREFIX, Trust, revoked_of, roots_of
 from .record import ACTIVE, REPLACED, REVOKED, Client, Record
 
 DAY = 86400.0
+NEW_ROOT = (
+    "run this once for all machines with flexnode_vpn_new_root: true, or with a new root certificate of your "
+    "own (flexnode_vpn_ca_certificate, flexnode_vpn_ca_key)"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +94,12 @@ def issued(
     asked = set(renew)
     found: list[Issue] = []
     for node in nodes:
+        if root.expires <= now:
+            raise RecordUnusable(
+                f"root certificate {root.thumbprint[:8].lower()} has expired",
+                why=f"it ended on {iso(root.expires)[:10]}, and all client certificates with it",
+                fix=NEW_ROOT,
+            )
         client = record.active(node)
         reason = _why_new(record, client, root, now, days, asked=node in asked)
         if client is not None and not reason:
@@ -180,6 +190,17 @@ def warnings_of(record: Record, gateway: Mapping[str, Any] | None, nodes: Iterab
         f"the VPN certificate of {node} was revoked in Azure; a new one is issued with renew: [{node}] "
         "(flexnode_vpn_renew: true for this host)"
         for node in found
+    ]
+
+
+def about_end(root: Pair, now: float, days: int) -> list[str]:
+    """A root certificate that ends before a new client certificate would."""
+    if root.expires - now >= days * DAY:
+        return []
+    ends = "expired" if root.expires <= now else "ends"
+    return [
+        f"root certificate {root.thumbprint[:8].lower()} of the VPN {ends} on {iso(root.expires)[:10]}, and "
+        f"no client certificate is valid longer: {NEW_ROOT}"
     ]
 
 

@@ -122,6 +122,8 @@ class Gateways:
             else:
                 gateway = body
         done.warnings = certificates.warnings_of(record, gateway, request.machines)
+        if not request.only_certificates:
+            done.warnings += certificates.about_end(root, now, request.days)
         if not self._check:
             changed = certificates.settle(record, request.confirmed, request.gone, now, gateway)
             self._profiles(place, request, gateway, record, done)

@@ -328,6 +328,24 @@ def test_a_given_root_signs_and_is_not_stored(me: Controller) -> None:
     assert me.present("edge-2", given_root=root).actions
 
 
+def test_a_root_certificate_that_ends_is_told_in_time_and_then_stops_the_run(me: Controller) -> None:
+    assert me.present("edge-1").warnings == []
+    me.clock.time += 3300 * DAY
+    (warning,) = me.present("edge-1").warnings
+    root = me.store.read()
+    assert root is not None
+    assert f"root certificate {root.root[:8].lower()} of the VPN ends on 2036-" in warning
+    assert "flexnode_vpn_new_root: true" in warning
+    me.clock.time += 400 * DAY
+    for nodes in (["edge-1"], ["edge-2"]):
+        with pytest.raises(RecordUnusable, match="has expired") as caught:
+            me.present(*nodes)
+        assert "flexnode_vpn_new_root: true" in caught.value.fix
+    assert "expired on" in me.present().warnings[0]
+    me.present(gone=["edge-1"])
+    assert me.present("edge-1", new_root=True).warnings == []
+
+
 def test_a_gateway_that_machines_use_is_not_deleted(me: Controller) -> None:
     me.present("edge-1")
     with pytest.raises(ClientsActive, match="edge-1"):
