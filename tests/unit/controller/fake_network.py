@@ -27,7 +27,9 @@ PROFILE = """client
 remote vpn.example.com 443
 proto tcp
 <ca>
+-----BEGIN CERTIFICATE-----
 server root
+-----END CERTIFICATE-----
 </ca>
 <tls-auth>
 planted static key

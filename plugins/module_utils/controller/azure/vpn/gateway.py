@@ -176,6 +176,9 @@ class Gateways:
         stamp = _stamp(gateway)
         if not record.template or record.profile_of != stamp or request.refresh_profile:
             template = profile.template_in(self._fetch(self._network.profile_url(place.gateway)))
+            profile.require_readable(
+                template, record.pair(done.issues[0].client.thumbprint), str(place.gateway)
+            )
             if template != record.template:
                 done.actions.append(f"fetch the client profile of VPN gateway {place.gateway.name}")
             record.template, record.profile_of = template, stamp

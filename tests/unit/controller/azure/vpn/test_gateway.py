@@ -17,6 +17,7 @@ from ansible_collections.aks.flexnode.plugins.module_utils.controller.azure.vpn.
 from ansible_collections.aks.flexnode.plugins.module_utils.controller.azure.vpn.errors import (
     ClientsActive,
     GatewayUnusable,
+    ProfileUnusable,
     RangesOverlap,
     RecordUnusable,
 )
@@ -292,6 +293,18 @@ def test_a_gateway_that_was_made_anew_gets_a_new_profile(me: Controller) -> None
     assert me.network.changes() == ["profile flexnode-vpn"]
     assert "remote new.example.com" in done.profiles["edge-1"]
     assert me.present("edge-1", refresh_profile=True).actions == []
+
+
+def test_a_profile_that_machines_would_refuse_is_found_before_they_get_it(me: Controller) -> None:
+    usual = me.network.profile
+    me.network.profile = usual.replace("proto tcp", "proto tcp\nup /tmp/planted.sh")
+    with pytest.raises(ProfileUnusable) as caught:
+        me.present("edge-1")
+    assert (caught.value.where, "line 4: up is refused" in caught.value.why) == (str(GATEWAY), True)
+    assert "planted" not in str(caught.value)
+    assert "PRIVATE" not in str(caught.value)
+    me.network.profile = usual
+    assert "PRIVATE" in me.present("edge-1").profiles["edge-1"]
 
 
 def test_without_the_record_nothing_is_issued(me: Controller) -> None:
