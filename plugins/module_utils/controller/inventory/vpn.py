@@ -14,10 +14,13 @@ from ...node.config.document import merge
 from ...node.secret import REDACTED
 from .checks import Finding
 from .machines import Machine
+from .secrets import OTHER_SECRETS
+from .variables import VPN_OPTIONS
 
 Json = Mapping[str, Any]
 OF_PLACE = ("vnet_id", "gateway_id", "name", "resource_group")
 DIRECTORY = "flexnode_vpn"  # beside the inventory
+HIDDEN = (*OTHER_SECRETS, "flexnode_vpn_ca_certificate")  # secrets, and what is too long for a table
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +33,7 @@ class Site:
 
     def request(self, directory: str, **more: Any) -> dict[str, Any]:
         """The options of flexnode_vpn_gateway."""
-        others = [*(self.options.get("other_cidrs") or ()), *self._pod_ranges()]
+        others = list(dict.fromkeys(text for one in self.machines for text in _others(one)))
         found = {
             "cluster_id": self.cluster_id or None,
             "directory": directory,
@@ -41,8 +44,10 @@ class Site:
         }
         return {name: value for name, value in found.items() if value is not None}
 
-    def _pod_ranges(self) -> list[str]:
-        return list(dict.fromkeys(one.pod_cidr for one in self.machines if one.pod_cidr))
+
+def _others(machine: Machine) -> list[str]:
+    """The networks of a machine that the addresses of clients must not overlap."""
+    return [*(machine.vpn.get("other_cidrs") or ()), *filter(None, [machine.pod_cidr])]
 
 
 def is_provisioned(machine: Machine) -> bool:
@@ -102,7 +107,8 @@ def vpn_findings(machines: Iterable[Machine], *, ephemeral: bool) -> Iterator[Fi
             what = "azure.vpn.profile and azure.vpn.autoProvision are both set"
             yield Finding(given, what, "remove one of them")
         for name, values in _contradictions(site.machines):
-            what = f"machines of one VPN gateway have different {name}: {', '.join(values)}"
+            shown = "values are not shown" if name in HIDDEN else ", ".join(values)
+            what = f"machines of one VPN gateway have different {name}: {shown}"
             yield Finding(hosts, what, "set it once for all machines of the cluster")
 
 
@@ -111,9 +117,19 @@ def _contradictions(machines: Sequence[Machine]) -> Iterator[tuple[str, list[str
         values = list(dict.fromkeys(str(vpn_of(one.document).get(key) or "the default") for one in machines))
         if len(values) > 1:
             yield f"azure.vpn.{key}", values
-    directories = list(dict.fromkeys(str(one.vpn.get("directory") or "the default") for one in machines))
-    if len(directories) > 1:
-        yield "flexnode_vpn_directory", directories
+    for variable, option in VPN_OPTIONS.items():
+        if option in OF_PLACE or option == "other_cidrs":  # another gateway, or a list that is merged
+            continue
+        values = list(dict.fromkeys(_text(one.vpn.get(option)) for one in machines))
+        if len(values) > 1:
+            yield variable, values
+
+
+def _text(value: Any) -> str:
+    """A value to compare: -e makes texts of numbers and switches."""
+    if value in (None, ""):
+        return "the default"
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def with_profile(machine: Machine, profile: str) -> Machine:

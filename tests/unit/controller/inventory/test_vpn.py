@@ -127,6 +127,31 @@ def test_contradictions_between_machines_of_one_gateway() -> None:
         "machines of one VPN gateway have different azure.vpn.gatewaySKU: the default, VpnGw1AZ"
     ]
     assert "flexnode_vpn_directory" in found(machine("a"), machine("b", flexnode_vpn_directory="/x"))[0]
+    assert found(
+        machine("a", flexnode_vpn_certificate_days="30", flexnode_vpn_zones=["1"]),
+        machine("b", flexnode_vpn_certificate_days=30, flexnode_vpn_zones=["2"], flexnode_vpn_new_root=True),
+    ) == [
+        "machines of one VPN gateway have different flexnode_vpn_zones: ['1'], ['2']",
+        "machines of one VPN gateway have different flexnode_vpn_new_root: the default, true",
+    ]
+
+
+@pytest.mark.parametrize("variable", ["passphrase", "ca_key", "ca_certificate"])
+def test_a_contradiction_between_secrets_shows_none(variable: str) -> None:
+    name = f"flexnode_vpn_{variable}"
+    (what,) = found(machine("a", **{name: "Pl4nted-one-secret"}), machine("b", **{name: "Pl4nted-another"}))
+    assert what == f"machines of one VPN gateway have different {name}: values are not shown"
+
+
+def test_networks_that_machines_name_are_merged() -> None:
+    (site,) = sites(
+        [
+            machine("a", flexnode_vpn_other_cidrs=["10.0.0.0/8"]),
+            machine("b", flexnode_vpn_other_cidrs=["172.20.0.0/16", "10.0.0.0/8"]),
+        ]
+    )
+    assert site.request("/d")["other_cidrs"] == ["10.0.0.0/8", "172.20.0.0/16"]
+    assert found(*site.machines) == []
 
 
 def test_a_profile_becomes_a_secret_of_the_document() -> None:
