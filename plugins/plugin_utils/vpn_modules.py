@@ -49,11 +49,11 @@ class VpnModules(PoolModules):
         for site in sites(machines):
             names = [client_name(one) for one in site.machines]
             renew = [client_name(one) for one in site.machines if one.vpn_renew]
-            rows = self._run_vpn(site, machines=names, renew=renew)["machines"]
-            by_name = {row["name"]: row for row in rows}
+            answer = self._run_vpn(site, machines=names, renew=renew)
+            by_name = {row["name"]: row for row in answer["machines"]}
             for one in site.machines:
                 row = by_name[client_name(one)]
-                found[one.host] = with_profile(one, row["profile"])
+                found[one.host] = with_profile(one, row["profile"], answer["gateway"])
                 if row["replaced"]:
                     self._vpn["replaced"].append(one.host)
                 if self._task.check_mode and row["action"] != "unchanged":

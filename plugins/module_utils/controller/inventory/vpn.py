@@ -132,7 +132,12 @@ def _text(value: Any) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def with_profile(machine: Machine, profile: str) -> Machine:
-    """The machine with its profile, a secret of its document; without one, what it has stays."""
-    part = {"azure": {"vpn": {"profile": profile or REDACTED}}}
-    return replace(machine, document=merge(machine.document, part))
+def with_profile(machine: Machine, profile: str, gateway: Json) -> Machine:
+    """The machine with its profile, a secret of its document; without one, what it has stays.
+
+    The addresses of clients of another owner's gateway are not what the document says: the machine's checks
+    need the real ones.
+    """
+    pool = [] if gateway.get("made_by_us") else gateway.get("address_pool") or []
+    part = {"profile": profile or REDACTED, **({"p2sGatewayCIDR": pool[0]} if pool else {})}
+    return replace(machine, document=merge(machine.document, {"azure": {"vpn": part}}))
