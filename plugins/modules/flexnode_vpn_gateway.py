@@ -28,7 +28,7 @@ options:
   state:
     description:
       - V(present) creates or changes the gateway, issues the certificates of O(machines), and revokes those
-        of O(confirmed) and O(gone).
+        of O(confirmed), O(gone) and O(left).
       - V(absent) deletes what this collection created (its tag C(aks-flexnode) says so). Of a gateway of
         another owner only our root certificate is removed.
     type: str
@@ -83,7 +83,14 @@ options:
     default: []
   gone:
     description:
-      - Nodes that left. All of their certificates are revoked.
+      - Nodes whose certificates are all revoked, such as that of a machine that was stolen. A name without
+        any certificate in the record is an error, and then nothing is revoked.
+    type: list
+    elements: str
+    default: []
+  left:
+    description:
+      - The same as O(gone) for machines that left their cluster. A name without any certificate is ignored.
     type: list
     elements: str
     default: []

@@ -74,7 +74,13 @@ class VpnModules(PoolModules):
 
     def _revoke_profiles(self, machines: Iterable[Machine]) -> None:
         """After machines have left: nobody connects with their certificates any more."""
-        self._each_vpn(machines, "gone", lambda _machine: True)
+        for site in sites(machines):
+            answer = self._run_vpn(site, left=[client_name(one) for one in site.machines])
+            known = {one["node"] for one in answer["certificates"]}
+            for one in site.machines if answer["gateway"] else ():
+                if client_name(one) not in known:
+                    what = f"the record has no VPN certificate of Node {client_name(one)}"
+                    Display().warning(f"{one.host}: {what}, so none was revoked")
 
     def _make_gateways(self, machines: list[Machine]) -> Result:
         """Make the gateways alone, before there are machines."""

@@ -164,7 +164,17 @@ def test_leaving_revokes_in_one_call_and_keeps_the_gateway(vpn: Stage) -> None:
     vpn.play("aks.flexnode.unbootstrap", hosts("a", "b"), *NAMED)
     assert vpn.status == 0, vpn.output
     (given,) = asked(vpn)
-    assert (given["gone"], given.get("state"), given.get("machines")) == (["a", "b"], None, None)
+    assert (given["left"], given.get("state"), given.get("machines")) == (["a", "b"], None, None)
+    assert "no VPN certificate" not in vpn.output
+
+
+def test_a_machine_without_a_certificate_in_the_record_is_told(vpn: Stage) -> None:
+    vpn.answer(flexnode_reconcile={"changed": True, "remains": []}, flexnode_vpn_gateway=answer("a"))
+    vpn.play("aks.flexnode.unbootstrap", {**hosts("a", "b"), "c": {}}, *NAMED, "-e", "flexnode_serial=100%")
+    assert vpn.status == 0, vpn.output
+    assert "b: the record has no VPN certificate of Node b" in vpn.output
+    for host in ("a", "c"):
+        assert f"{host}: the record has no" not in vpn.output
 
 
 def test_what_was_not_revoked_is_reported_with_what_remains(vpn: Stage) -> None:

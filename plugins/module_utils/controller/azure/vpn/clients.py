@@ -8,10 +8,12 @@ Decides on a record in memory; nothing is written here.
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from ....node.errors import ConfigInvalid, Problem
 from ....node.machine.clock import iso, moment
 from .certificates import Pair, new_client, new_root
 from .errors import RecordUnusable
@@ -19,6 +21,7 @@ from .plan import PREFIX, Trust, revoked_of, roots_of
 from .record import ACTIVE, REPLACED, REVOKED, Client, Record
 
 DAY = 86400.0
+MOST_NAMES = 10  # in an error
 NEW_ROOT = (
     "run this once for all machines with flexnode_vpn_new_root: true, or with a new root certificate of your "
     "own (flexnode_vpn_ca_certificate, flexnode_vpn_ca_key)"
@@ -134,6 +137,22 @@ def _why_new(record: Record, client: Client | None, root: Pair, now: float, days
     if ends - now < days * DAY / 3 and later > DAY:
         return f"it expires on {client.expires[:10]}"
     return ""
+
+
+def require_known(record: Record, nodes: Iterable[str], path: str) -> None:
+    """Refuse names without any certificate: one that was mistyped would stay valid, and nobody would know."""
+    known = sorted({one.node for one in record.clients})
+    problems = []
+    for node in (node for node in nodes if node not in known):
+        near = difflib.get_close_matches(node, known, n=3)
+        some = ", ".join(near or known[:MOST_NAMES]) + (", ..." if not near and known[MOST_NAMES:] else "")
+        accepted = (
+            f"the name of a Node with a VPN certificate: {some}" if some else "nothing: it has no names"
+        )
+        hint = f"did you mean {near[0]}?" if near else "the record has no certificate of it"
+        problems.append(Problem("gone", repr(node), accepted, hint))
+    if problems:
+        raise ConfigInvalid(problems, where=path, fix="correct the names; nothing was revoked")
 
 
 def to_revoke(record: Record, confirmed: Iterable[str], gone: Iterable[str], now: float) -> dict[str, str]:

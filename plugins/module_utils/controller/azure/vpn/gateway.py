@@ -101,9 +101,10 @@ class Gateways:
             replace=request.new_root,
             path=self._store.path,
         )
+        certificates.require_known(record, request.gone, self._store.path)
         root = request.given_root or record.pair(record.root)
         done.issues = certificates.issued(record, root, request.machines, request.renew, now, request.days)
-        revoking = certificates.to_revoke(record, request.confirmed, request.gone, now)
+        revoking = certificates.to_revoke(record, request.confirmed, request.leaving, now)
         trust = certificates.trust_of(record, revoking, now, only_these=request.new_root)
         new = [issue for issue in done.issues if issue.action != "unchanged"]
         done.actions += [*about_root, *(issue.sentence() for issue in new)]
@@ -125,7 +126,7 @@ class Gateways:
         if not request.only_certificates:
             done.warnings += certificates.about_end(root, now, request.days)
         if not self._check:
-            changed = certificates.settle(record, request.confirmed, request.gone, now, gateway)
+            changed = certificates.settle(record, request.confirmed, request.leaving, now, gateway)
             self._profiles(place, request, gateway, record, done)
             if changed or done.actions:
                 self._store.write(record)

@@ -30,6 +30,7 @@ from ansible_collections.aks.flexnode.plugins.module_utils.controller.azure.vpn.
     Place,
     found_place,
 )
+from ansible_collections.aks.flexnode.plugins.module_utils.node.errors import ConfigInvalid
 from tests.unit.controller.fake_network import GATEWAY, VNET, Crash, FakeClock, FakeNetwork
 
 PASSPHRASE = "Pl4nted-vpn-passphrase"
@@ -282,7 +283,7 @@ def test_settings_are_changed_in_one_write(me: Controller) -> None:
     assert "size VpnGw2AZ -> VpnGw3AZ" in done.actions[0]
     assert (done.diff["before"]["sku"], done.diff["after"]["sku"]) == ("VpnGw2AZ", "VpnGw3AZ")
     # Machines that leave do not change it: their inventory may be an old one.
-    assert me.present(gone=["edge-9"], sku="VpnGw5AZ").actions == []
+    assert me.present(left=["edge-9"], sku="VpnGw5AZ").actions == []
 
 
 def test_a_gateway_that_was_made_anew_gets_a_new_profile(me: Controller) -> None:
@@ -382,6 +383,20 @@ def test_an_address_of_another_owner_is_not_taken(me: Controller) -> None:
     me.network.put(GATEWAY.beside(ADDRESSES, "flexnode-vpn-ip"), {"properties": {}})
     with pytest.raises(GatewayUnusable, match="another owner"):
         me.present("edge-1")
+
+
+def test_a_mistyped_name_is_an_error_and_nothing_is_revoked(me: Controller) -> None:
+    me.present("edge-1", "edge-2", "west")
+    with pytest.raises(ConfigInvalid) as caught:
+        me.present(gone=["edge-1", "egde-2", "x9"])
+    assert (me.network.changes(), me.revoked()) == ([], [])
+    first, second = map(str, caught.value.problems)
+    assert "did you mean edge-2?" in first
+    assert "edge-1, edge-2, west" in second
+    done = me.present(left=["edge-1", "egde-2"])
+    assert len(me.revoked()) == 1
+    assert "to revoke: edge-1" in done.actions[0]
+    assert me.present(gone=["edge-1"]).actions == [], "it is known, and revoked"
 
 
 def test_without_a_gateway_there_is_nothing_to_revoke(me: Controller) -> None:
