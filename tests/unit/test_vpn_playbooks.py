@@ -177,6 +177,55 @@ def test_a_machine_without_a_certificate_in_the_record_is_told(vpn: Stage) -> No
         assert f"{host}: the record has no" not in vpn.output
 
 
+def plant_record(stage: Stage, *nodes: str) -> None:
+    """A record beside the inventory; nothing of it is secret here."""
+    clients = [
+        {"node": node, "thumbprint": "AA", "root": "BB", "expires": "2099-01-01T00:00:00+00:00"}
+        for node in nodes
+    ]
+    directory = stage.directory / "flexnode_vpn"
+    directory.mkdir(exist_ok=True)
+    (directory / "flexnode-vpn-12345678.json").write_text(json.dumps({"version": 1, "clients": clients}))
+
+
+OFF = {**VPN, "flexnode_config": {"azure": {"vpn": {"enabled": False}}}}
+
+
+def test_a_certificate_is_revoked_although_the_document_has_no_vpn_any_more(vpn: Stage) -> None:
+    vpn.answer(flexnode_reconcile={"changed": True, "remains": []})
+    vpn.play("aks.flexnode.unbootstrap", {"a": OFF, "b": OFF}, *NAMED)
+    assert asked(vpn) == [], "there is no record, so Azure is not asked"
+    plant_record(vpn, "a")
+    vpn.play("aks.flexnode.unbootstrap", {"a": OFF, "b": OFF}, *NAMED)
+    assert vpn.status == 0, vpn.output
+    (given,) = asked(vpn)
+    assert (given["left"], given["cluster_id"]) == (["a"], CLUSTER)
+
+
+def test_a_machine_that_was_renamed_is_revoked_by_all_of_its_names(vpn: Stage) -> None:
+    vpn.answer(flexnode_reconcile={"changed": True, "remains": [], "node_name": "old"})
+    renamed = hosts("a", flexnode_host_config={"agent": {"nodeName": "new"}})
+    vpn.play("aks.flexnode.unbootstrap", renamed, *NAMED)
+    assert asked(vpn)[-1]["left"] == ["new", "old", "a"]
+    # Another machine has one of these names: its certificate stays.
+    other = hosts("b", flexnode_host_config={"agent": {"nodeName": "old"}})
+    vpn.play("aks.flexnode.unbootstrap", {**renamed, **other}, "--limit", "a")
+    assert asked(vpn)[-1]["left"] == ["new", "a"]
+
+
+def test_the_gateway_is_removed_although_no_document_has_a_vpn_any_more(vpn: Stage) -> None:
+    gone = ("-e", "flexnode_vpn_state=absent")
+    vpn.play("aks.flexnode.vpn_gateway", {"a": OFF}, *gone)
+    assert (vpn.status != 0, asked(vpn)) == (True, [])
+    assert "there is no record of VPN certificates" in vpn.output
+    plant_record(vpn, "edge-9")
+    vpn.play("aks.flexnode.vpn_gateway", {"a": OFF}, *gone)
+    assert vpn.status == 0, vpn.output
+    assert [(one["state"], one["cluster_id"]) for one in asked(vpn)] == [("absent", CLUSTER)]
+    vpn.play("aks.flexnode.vpn_gateway", {"a": OFF})
+    assert vpn.status != 0, "and none is made"
+
+
 def test_what_was_not_revoked_is_reported_with_what_remains(vpn: Stage) -> None:
     vpn.answer(
         flexnode_reconcile={"changed": True, "remains": []},

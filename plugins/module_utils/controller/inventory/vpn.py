@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -61,11 +61,26 @@ def client_name(machine: Machine) -> str:
     return machine.node or machine.host
 
 
-def sites(machines: Iterable[Machine]) -> list[Site]:
+def names_of(machine: Machine, reported: str = "", taken: Container[str] = ()) -> list[str]:
+    """All names under which a machine may have got a certificate: it may have been renamed since.
+
+    reported: the name that the machine itself says. taken: names of other machines, whose certificates stay.
+    """
+    own = client_name(machine)
+    others = (name for name in (reported, machine.host) if name not in taken)
+    return list(dict.fromkeys(name for name in (own, *others) if name))
+
+
+def has_place(machine: Machine) -> bool:
+    """Whether it is known where its gateway is."""
+    return bool(machine.cluster_id or machine.vpn.get("vnet_id"))
+
+
+def sites(machines: Iterable[Machine], chosen: Callable[[Machine], bool] = is_provisioned) -> list[Site]:
     """The gateways of a run: machines of one cluster and one place share theirs."""
     found: dict[str, list[Machine]] = {}
     for machine in machines:
-        if is_provisioned(machine):
+        if chosen(machine):
             place = {name: machine.vpn.get(name) for name in OF_PLACE}
             found.setdefault(json.dumps([machine.cluster_id.lower(), place]), []).append(machine)
     return [Site(group[0].cluster_id, group[0].vpn, group) for group in found.values()]

@@ -17,6 +17,7 @@ from ansible_collections.aks.flexnode.plugins.module_utils.controller.inventory.
 from ansible_collections.aks.flexnode.plugins.module_utils.controller.inventory.vpn import (
     client_name,
     is_provisioned,
+    names_of,
     sites,
     vpn_findings,
     with_profile,
@@ -174,6 +175,14 @@ def test_a_certificate_has_the_name_of_its_node() -> None:
     assert client_name(machine("a")) == "a"
     named = machine("a", flexnode_host_config={"agent": {"nodeName": "edge-1"}})
     assert client_name(named) == "edge-1"
+
+
+def test_a_renamed_machine_has_several_names_and_never_another_s() -> None:
+    named = machine("a", flexnode_host_config={"agent": {"nodeName": "edge-1"}})
+    assert names_of(named) == ["edge-1", "a"]
+    assert names_of(named, "old") == ["edge-1", "old", "a"]
+    assert names_of(named, "old", {"old", "a"}) == ["edge-1"]
+    assert names_of(machine("a"), "a") == ["a"]
 
 
 @pytest.mark.parametrize(("value", "expected"), [(True, True), ("true", True), ("false", False), ("", False)])

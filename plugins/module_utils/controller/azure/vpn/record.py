@@ -13,6 +13,7 @@ from __future__ import annotations
 import base64
 import contextlib
 import fcntl
+import glob
 import hashlib
 import json
 import os
@@ -107,6 +108,23 @@ def path_of(directory: str, gateway: ResourceId) -> str:
     """The file of a gateway: names of gateways repeat, ids do not."""
     digest = hashlib.sha256(str(gateway).lower().encode()).hexdigest()[:8]
     return os.path.join(os.path.expanduser(directory), f"{gateway.name.lower()}-{digest}.json")
+
+
+def valid_nodes(directory: str, now: float) -> set[str] | None:
+    """The Nodes with valid certificates in any record of a directory; None: there is no record.
+
+    A record that can't be read counts as one without Nodes: the module that needs it says what is wrong.
+    """
+    found: set[str] | None = None
+    for path in glob.glob(os.path.join(glob.escape(os.path.expanduser(directory)), "*.json")):
+        found = found if found is not None else set()
+        try:
+            with open(path, encoding="utf-8") as file:
+                clients = [Client(**one) for one in json.load(file)["clients"]]
+            found |= {one.node for one in clients if one.state != REVOKED and not one.expired(now)}
+        except (OSError, ValueError, KeyError, TypeError):
+            continue
+    return found
 
 
 class Store:
