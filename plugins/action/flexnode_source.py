@@ -61,7 +61,7 @@ from ansible_collections.aks.flexnode.plugins.plugin_utils.vpn_modules import Vp
 WHOLE = {"flexnode_config", "flexnode_host_config"}
 PURPOSES_OF_JOIN = ("join", "check", "preflight")
 OF_PLAYS = {"flexnode_hosts", "flexnode_serial", "flexnode_max_fail_percentage"}
-STATES = ("present", "joined", "left", "absent", "renewed", "gateway", "no_gateway")
+STATES = ("present", "joined", "left", "absent", "renewed", "gateway", "no_gateway", "revoked")
 ARGUMENTS: dict[str, dict[str, Any]] = {
     **undefaulted(AZURE),
     **undefaulted(PREVIEW),
@@ -82,6 +82,7 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
     "token_hours": {"type": "int", "default": 24, "no_log": False},
     "url_directory": {"type": "str"},
     "named": {"type": "str"},
+    "revoke": {"type": "raw"},
 }
 
 
@@ -105,6 +106,7 @@ class ActionModule(VpnModules):
                 "renewed": self._renew_tokens,
                 "gateway": self._make_gateways,
                 "no_gateway": self._remove_gateways,
+                "revoked": self._revoke_named,
             }
             result = work[self._options["state"]](machines)
         except ModuleFailed as failure:

@@ -12,6 +12,7 @@ from typing import Any
 
 from ansible.utils.display import Display
 
+from ansible_collections.aks.flexnode.plugins.module_utils.controller.azure.vpn.clients import unknown_nodes
 from ansible_collections.aks.flexnode.plugins.module_utils.controller.azure.vpn.record import valid_nodes
 from ansible_collections.aks.flexnode.plugins.module_utils.controller.inventory.checks import Finding
 from ansible_collections.aks.flexnode.plugins.module_utils.controller.inventory.errors import NoTargets
@@ -23,11 +24,13 @@ from ansible_collections.aks.flexnode.plugins.module_utils.controller.inventory.
     client_name,
     has_place,
     is_provisioned,
+    named_nodes,
     names_of,
     sites,
     vpn_findings,
     with_profile,
 )
+from ansible_collections.aks.flexnode.plugins.module_utils.node.errors import ConfigInvalid
 from ansible_collections.aks.flexnode.plugins.plugin_utils.on_controller import Result
 from ansible_collections.aks.flexnode.plugins.plugin_utils.play import PlayVariables
 from ansible_collections.aks.flexnode.plugins.plugin_utils.pool_modules import PoolModules
@@ -93,13 +96,37 @@ class VpnModules(PoolModules):
             if not has_place(one):
                 what = f"valid VPN certificates of {one.host} were not revoked: its cluster is not known"
                 Display().warning(f"{what}; set flexnode_cluster_id and run this again")
-        for site in sites(chosen, has_place):
-            answer = self._run_vpn(site, left=[name for one in site.machines for name in names[one.host]])
+        for site, answer in self._left(chosen, names):
             known = {one["node"] for one in answer["certificates"]}
             for one in site.machines if answer["gateway"] else ():
                 if is_provisioned(one) and not known & set(names[one.host]):
                     what = f"the record has no VPN certificate of Node {' or '.join(names[one.host])}"
                     Display().warning(f"{one.host}: {what}, so none was revoked")
+
+    def _left(self, machines: list[Machine], names: Mapping[str, list[str]]) -> list[tuple[Site, Result]]:
+        return [
+            (site, self._run_vpn(site, left=[name for one in site.machines for name in names[one.host]]))
+            for site in sites(machines, has_place)
+        ]
+
+    def _revoke_named(self, machines: list[Machine]) -> Result:
+        """Revoke certificates without their machines, which may be lost: those of the Nodes that were named,
+        else of the machines of this run. Names that are not known are an error, after all others."""
+        if asked := named_nodes(self._options["revoke"]):
+            answers = [
+                self._run_vpn(site, left=asked) for site in self._kept_sites(machines, state="revoked")
+            ]
+            wanted = [[name] for name in asked]
+        else:
+            names = self._names(machines)
+            answers = [answer for _site, answer in self._left(machines, names)]
+            wanted = [names[one.host] for one in machines]
+        found = _shown(answers)
+        known = {one["node"] for one in found["certificates"]}
+        missing = [names[0] for names in wanted if not known & set(names)]
+        if problems := unknown_nodes("flexnode_vpn_revoke", missing, known):
+            raise ConfigInvalid(problems, fix="correct the names; the certificates of all others are revoked")
+        return found
 
     def _names(self, machines: list[Machine]) -> dict[str, list[str]]:
         """By host, the names of its certificates; never one that is another machine's."""
@@ -133,11 +160,7 @@ class VpnModules(PoolModules):
         return self._kept(machines, state="absent", force=any(one.vpn_force for one in machines))
 
     def _kept(self, machines: list[Machine], **more: Any) -> Result:
-        answers = [self._run_vpn(site, **more) for site in self._kept_sites(machines, **more)]
-        return {
-            "gateways": [answer["gateway"] for answer in answers if answer["gateway"]],
-            "certificates": [one for answer in answers for one in answer["certificates"]],
-        }
+        return _shown([self._run_vpn(site, **more) for site in self._kept_sites(machines, **more)])
 
     def _kept_sites(self, machines: list[Machine], state: str = "present", **_more: Any) -> list[Site]:
         """The gateways of these machines; what exists is found by its record too, if no document wants it."""
@@ -177,3 +200,11 @@ class VpnModules(PoolModules):
         for note in answer.get("notes") or ():
             Display().warning(note)
         return answer
+
+
+def _shown(answers: list[Result]) -> Result:
+    """What role vpn_gateway shows."""
+    return {
+        "gateways": [answer["gateway"] for answer in answers if answer["gateway"]],
+        "certificates": [one for answer in answers for one in answer["certificates"]],
+    }

@@ -226,6 +226,36 @@ def test_the_gateway_is_removed_although_no_document_has_a_vpn_any_more(vpn: Sta
     assert vpn.status != 0, "and none is made"
 
 
+@pytest.mark.parametrize("value", ["flexnode_vpn_revoke=b,lost", '{"flexnode_vpn_revoke": ["b", "lost"]}'])
+def test_a_lost_machine_is_revoked_without_it(vpn: Stage, value: str) -> None:
+    vpn.answer(flexnode_vpn_gateway=answer("a", "b", "lost"))
+    vpn.play("aks.flexnode.vpn_gateway", hosts("a", "b"), "-e", value)
+    assert vpn.status == 0, vpn.output
+    assert [(one["left"], one.get("state")) for one in asked(vpn)] == [(["b", "lost"], None)]
+    assert [name for name, _given in vpn.calls] == ["flexnode_vpn_gateway"], "no machine is asked"
+    assert "Revoke VPN certificates" in vpn.output
+
+
+def test_revoking_names_that_are_wrong_is_an_error(vpn: Stage) -> None:
+    vpn.answer(flexnode_vpn_gateway=answer("edge-1", "edge-2"))
+    vpn.play("aks.flexnode.vpn_gateway", hosts("a"), "-e", "flexnode_vpn_revoke=edge-1,egde-2")
+    assert vpn.status != 0
+    assert "flexnode_vpn_revoke is 'egde-2', did you mean edge-2?" in vpn.output
+    assert asked(vpn)[0]["left"] == ["edge-1", "egde-2"], "what is known is revoked all the same"
+
+
+def test_the_machines_of_the_limit_are_revoked_and_never_all_by_accident(vpn: Stage) -> None:
+    revoke = ("-e", "flexnode_vpn_revoke=true")
+    vpn.play("aks.flexnode.vpn_gateway", hosts("a", "b"), *revoke)
+    assert (vpn.status != 0, asked(vpn)) == (True, [])
+    assert "this run would revoke the VPN certificates of 2 machines: a, b" in " ".join(vpn.output.split())
+    vpn.play("aks.flexnode.vpn_gateway", hosts("a", "b"), *revoke, "--limit", "b")
+    assert vpn.status == 0, vpn.output
+    assert [one["left"] for one in asked(vpn)] == [["b"]]
+    vpn.play("aks.flexnode.vpn_gateway", hosts("a", "b"), "-e", "flexnode_vpn_revoke=")
+    assert asked(vpn)[-1].get("left") is None, "a blank answer of a survey asks for nothing"
+
+
 def test_what_was_not_revoked_is_reported_with_what_remains(vpn: Stage) -> None:
     vpn.answer(
         flexnode_reconcile={"changed": True, "remains": []},

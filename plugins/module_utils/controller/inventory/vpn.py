@@ -71,6 +71,14 @@ def names_of(machine: Machine, reported: str = "", taken: Container[str] = ()) -
     return list(dict.fromkeys(name for name in (own, *others) if name))
 
 
+def named_nodes(value: Any) -> list[str]:
+    """The names in flexnode_vpn_revoke, a list or a text with commas; none for true: the hosts of the run."""
+    if value is True or str(value).lower() in ("true", "yes"):
+        return []
+    parts = value if isinstance(value, (list, tuple)) else str(value).split(",")
+    return list(dict.fromkeys(name for part in parts if (name := str(part).strip())))
+
+
 def has_place(machine: Machine) -> bool:
     """Whether it is known where its gateway is."""
     return bool(machine.cluster_id or machine.vpn.get("vnet_id"))

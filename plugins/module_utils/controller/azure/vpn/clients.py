@@ -141,8 +141,13 @@ def _why_new(record: Record, client: Client | None, root: Pair, now: float, days
 
 def require_known(record: Record, nodes: Iterable[str], path: str) -> None:
     """Refuse names without any certificate: one that was mistyped would stay valid, and nobody would know."""
-    known = sorted({one.node for one in record.clients})
-    problems = []
+    if problems := unknown_nodes("gone", nodes, {one.node for one in record.clients}):
+        raise ConfigInvalid(problems, where=path, fix="correct the names; nothing was revoked")
+
+
+def unknown_nodes(option: str, nodes: Iterable[str], recorded: Iterable[str]) -> list[Problem]:
+    """Names of an option that have no certificate, each with those that may have been meant."""
+    known, problems = sorted(recorded), []
     for node in (node for node in nodes if node not in known):
         near = difflib.get_close_matches(node, known, n=3)
         some = ", ".join(near or known[:MOST_NAMES]) + (", ..." if not near and known[MOST_NAMES:] else "")
@@ -150,9 +155,8 @@ def require_known(record: Record, nodes: Iterable[str], path: str) -> None:
             f"the name of a Node with a VPN certificate: {some}" if some else "nothing: it has no names"
         )
         hint = f"did you mean {near[0]}?" if near else "the record has no certificate of it"
-        problems.append(Problem("gone", repr(node), accepted, hint))
-    if problems:
-        raise ConfigInvalid(problems, where=path, fix="correct the names; nothing was revoked")
+        problems.append(Problem(option, repr(node), accepted, hint))
+    return problems
 
 
 def to_revoke(record: Record, confirmed: Iterable[str], gone: Iterable[str], now: float) -> dict[str, str]:
