@@ -81,6 +81,12 @@ options:
       - The playbook that is running, if it acts only on machines that were named on the command line
         (C(--limit) or C(-e flexnode_hosts)). Without such a name the task fails and shows the line to type.
     type: str
+  only:
+    description:
+      - A part of what O(state=joined) and O(state=left) do. V(vpn) revokes VPN certificates, V(azure) does
+        all the rest. Without it, both are done.
+    type: str
+    choices: [azure, vpn]
   revoke:
     description:
       - With O(state=revoked), a list of Node names whose VPN certificates are revoked, or V(true) for those

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.test_playbooks import CLUSTER, NAMED, Stage, stage
+from tests.unit.test_playbooks import CLUSTER, FAILS_ON_B, NAMED, Stage, stage
 
 __all__ = ["stage"]
 PASSPHRASE = "Pl4nted-vpn-passphrase"
@@ -143,6 +143,17 @@ def test_an_update_confirms_too(vpn: Stage) -> None:
     assert [one.get("confirmed") for one in asked(vpn)] == [None, ["a"]]
 
 
+def test_an_update_in_batches_revokes_once_at_its_end(vpn: Stage) -> None:
+    status = {"phase": "NodeJoined", "node": {"joined": True, "status": "Ready", "certificate": {}}}
+    vpn.answer(
+        flexnode_status_info={"status": {**status, "config": {"version": "1"}}},
+        flexnode_vpn_gateway=answer("a", "b", action="renewed", replaced=True),
+    )
+    vpn.play("aks.flexnode.update", hosts("a", "b"), "-e", "flexnode_serial=1")
+    assert vpn.status == 0, vpn.output
+    assert [one.get("confirmed") for one in asked(vpn)] == [None, None, ["a", "b"]]
+
+
 def test_check_mode_asks_and_then_knows_no_profile(vpn: Stage) -> None:
     vpn.answer(flexnode_vpn_gateway=answer("a", profile=""))
     vpn.play("aks.flexnode.bootstrap", hosts("a"), "--check")
@@ -166,6 +177,45 @@ def test_leaving_revokes_in_one_call_and_keeps_the_gateway(vpn: Stage) -> None:
     (given,) = asked(vpn)
     assert (given["left"], given.get("state"), given.get("machines")) == (["a", "b"], None, None)
     assert "no VPN certificate" not in vpn.output
+
+
+BATCHES = ("-e", "flexnode_hosts=all", "-e", "flexnode_serial=1")
+LEAVES_BUT = FAILS_ON_B.replace('host == "b"', 'host == "c"').replace('"refused"', '""')
+
+
+def leaving(stage: Stage, *names: str) -> dict[str, dict[str, Any]]:
+    """Machines of which c can't leave."""
+    (stage.collection / "plugins/modules/flexnode_reconcile.py").write_text(LEAVES_BUT)
+    return {
+        name: {**one, "ansible_remote_tmp": str(stage.directory / "tmp" / name)}
+        for name, one in hosts(*names).items()
+    }
+
+
+def test_machines_of_all_batches_are_one_change_of_the_gateway(vpn: Stage) -> None:
+    vpn.play("aks.flexnode.unbootstrap", leaving(vpn, "a", "b"), *BATCHES)
+    assert vpn.status == 0, vpn.output
+    assert [one["left"] for one in asked(vpn)] == [["a", "b"]]
+
+
+def test_a_failure_in_a_later_batch_keeps_no_certificate_valid(vpn: Stage) -> None:
+    vpn.play("aks.flexnode.unbootstrap", leaving(vpn, "a", "b", "c", "d"), *BATCHES)
+    assert vpn.status != 0
+    assert [one["left"] for one in asked(vpn)] == [["a", "b"]], vpn.output
+    assert "FLEX-1309: in use" in vpn.output
+    assert "Not attempted: d" in vpn.output
+
+
+def test_a_machine_that_does_not_answer_is_reported_with_what_revokes_its_certificate(vpn: Stage) -> None:
+    fleet = leaving(vpn, "a", "b")
+    fleet["b"] |= {"ansible_connection": "ssh", "ansible_host": "127.0.0.1", "ansible_port": 9}
+    vpn.play("aks.flexnode.unbootstrap", fleet, *NAMED)
+    assert vpn.status != 0
+    assert [one["left"] for one in asked(vpn)] == [["a"]], vpn.output
+    said = " ".join(vpn.output.replace("\\n", " ").split())
+    assert "The machine could not leave the cluster: it did not answer" in said
+    assert "aks.flexnode.vpn_gateway -i INVENTORY -e flexnode_vpn_revoke=b" in said
+    assert "a removed from the cluster" in said
 
 
 def test_a_machine_without_a_certificate_in_the_record_is_told(vpn: Stage) -> None:
