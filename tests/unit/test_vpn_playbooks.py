@@ -79,7 +79,7 @@ def test_all_machines_are_one_call_and_each_gets_its_profile(vpn: Stage) -> None
 def test_the_machines_of_another_owner_s_gateway_know_its_addresses(vpn: Stage) -> None:
     """Else their checks would compare a range that nobody uses."""
     given = answer("a", "b")
-    given["gateway"] |= {"made_by_us": False, "address_pool": ["10.9.0.0/24"]}
+    given["gateway"] |= {"created_by_collection": False, "address_pool": ["10.9.0.0/24"]}
     vpn.answer(flexnode_vpn_gateway=given)
     vpn.play("aks.flexnode.bootstrap", hosts("a", "b"))
     assert vpn.status == 0, vpn.output

@@ -149,7 +149,7 @@ REFUSED: dict[str, tuple[str, Any]] = {
         "VpnClientRootCertificateDataInvalid",
         body(new_client(new_root("x", NOW), "edge-1", NOW, 1).public_data),
     ),
-    "a size that does not exist": ("InvalidGatewaySkuSpecified", body(sku={"name": "VpnGw9"})),
+    "a SKU that does not exist": ("InvalidGatewaySkuSpecified", body(sku={"name": "VpnGw9"})),
     "an address without zones": ("VmssVpnGatewayPublicIpsMustHaveZonesConfigured", None),
 }
 

@@ -161,6 +161,6 @@ def with_profile(machine: Machine, profile: str, gateway: Json) -> Machine:
     The addresses of clients of another owner's gateway are not what the document says: the machine's checks
     need the real ones.
     """
-    pool = [] if gateway.get("made_by_us") else gateway.get("address_pool") or []
+    pool = [] if gateway.get("created_by_collection") else gateway.get("address_pool") or []
     part = {"profile": profile or REDACTED, **({"p2sGatewayCIDR": pool[0]} if pool else {})}
     return replace(machine, document=merge(machine.document, {"azure": {"vpn": part}}))

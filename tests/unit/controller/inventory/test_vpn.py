@@ -157,7 +157,7 @@ def test_networks_that_machines_name_are_merged() -> None:
 
 def test_a_profile_becomes_a_secret_of_the_document() -> None:
     one = machine("a", {**VPN, "gatewaySKU": "VpnGw3AZ"})
-    ours = {"made_by_us": True, "address_pool": ["192.168.100.0/24"]}
+    ours = {"created_by_collection": True, "address_pool": ["192.168.100.0/24"]}
     vpn = with_profile(one, "client", ours).document["azure"]["vpn"]
     assert vpn == {**VPN, "gatewaySKU": "VpnGw3AZ", "profile": "client"}
     assert with_profile(one, "", ours).document["azure"]["vpn"]["profile"] == REDACTED
@@ -165,7 +165,7 @@ def test_a_profile_becomes_a_secret_of_the_document() -> None:
 
 
 def test_the_addresses_of_another_owner_s_gateway_are_those_of_the_document() -> None:
-    theirs = {"made_by_us": False, "address_pool": ["10.9.0.0/24", "10.10.0.0/24"]}
+    theirs = {"created_by_collection": False, "address_pool": ["10.9.0.0/24", "10.10.0.0/24"]}
     for given in (VPN, {**VPN, "p2sGatewayCIDR": "172.31.0.0/24"}):
         vpn = with_profile(machine("a", given), "client", theirs).document["azure"]["vpn"]
         assert vpn["p2sGatewayCIDR"] == "10.9.0.0/24"

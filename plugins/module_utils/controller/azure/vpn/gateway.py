@@ -141,7 +141,7 @@ class Gateways:
         address = self._network.get(place.address)
         if address is not None and not plan.is_ours(address):
             raise GatewayUnusable(
-                "there is a public IP address of another owner where ours belongs",
+                "another owner has a public IP address with the name that this gateway's address would get",
                 where=str(place.address),
                 fix="name the gateway otherwise (flexnode_vpn_gateway_name)",
             )
@@ -192,7 +192,7 @@ class Gateways:
     # --- absent --------------------------------------------------------------------------------------------
 
     def absent(self, place: Place, *, force: bool) -> Done:
-        """Remove what this collection made. Of another owner's gateway only our certificates are removed."""
+        """Remove what this collection made: of another owner's gateway only its certificates."""
         with self._locked():
             gateway, done = self._settled(place.gateway), Done()
             self._require_unused(place, gateway, force)
@@ -229,12 +229,14 @@ class Gateways:
                 self._network.delete(place.address)
 
     def _withdraw(self, place: Place, gateway: Json, done: Done) -> None:
-        """Take our root certificates out of a gateway that someone else made."""
+        """Take root certificates of this collection out of a gateway that someone else made."""
         nothing = plan.Trust(roots={}, only_these=True)
         names = plan.surplus_roots(gateway, nothing)
         if not names:
             return
-        done.actions.append(f"remove our root certificate from VPN gateway {place.gateway.name}")
+        done.actions.append(
+            f"remove the root certificate of this collection from VPN gateway {place.gateway.name}"
+        )
         if not self._check:
             body = plan.changed_body(gateway, Wanted("", ""), nothing, ours=False)
             self._network.put(place.gateway, body, str(gateway.get("etag") or ""))

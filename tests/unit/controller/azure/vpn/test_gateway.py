@@ -280,7 +280,7 @@ def test_settings_are_changed_in_one_write(me: Controller) -> None:
     me.present("edge-1")
     done = me.present("edge-1", sku="VpnGw3AZ", pool="172.31.0.0/24")
     assert me.network.changes() == ["put flexnode-vpn"]
-    assert "size VpnGw2AZ -> VpnGw3AZ" in done.actions[0]
+    assert "SKU VpnGw2AZ -> VpnGw3AZ" in done.actions[0]
     assert (done.diff["before"]["sku"], done.diff["after"]["sku"]) == ("VpnGw2AZ", "VpnGw3AZ")
     # Machines that leave do not change it: their inventory may be an old one.
     assert me.present(left=["edge-9"], sku="VpnGw5AZ").actions == []
