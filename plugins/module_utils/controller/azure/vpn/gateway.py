@@ -90,22 +90,24 @@ class Gateways:
     ) -> Done:
         now = self._clock.now()
         self._store.require_passphrase()
+        # A run with a new root also revokes, when machines have joined: that must not make another one.
+        new_root = request.new_root and not request.only_certificates
         # With a lost passphrase the list of certificates is still of use: what it names is replaced.
-        record = self._store.read(secrets=not (request.new_root and request.given_root is None))
+        record = self._store.read(secrets=not (new_root and request.given_root is None))
         record, about_root = certificates.with_root(
             record,
             gateway,
             str(place.gateway),
             request.given_root,
             now,
-            replace=request.new_root,
+            replace=new_root,
             path=self._store.path,
         )
         certificates.require_known(record, request.gone, self._store.path)
         root = request.given_root or record.pair(record.root)
         done.issues = certificates.issued(record, root, request.machines, request.renew, now, request.days)
         revoking = certificates.to_revoke(record, request.confirmed, request.leaving, now)
-        trust = certificates.trust_of(record, revoking, now, only_these=request.new_root)
+        trust = certificates.trust_of(record, revoking, now, only_these=new_root)
         new = [issue for issue in done.issues if issue.action != "unchanged"]
         done.actions += [*about_root, *(issue.sentence() for issue in new)]
         if not self._check and done.actions:

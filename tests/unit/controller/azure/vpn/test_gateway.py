@@ -330,6 +330,19 @@ def test_a_lost_passphrase_costs_new_certificates(me: Controller) -> None:
     assert len(me.network.clients["vpnClientRootCertificates"]) == 1
 
 
+def test_revoking_in_the_run_that_made_a_new_root_makes_no_other(me: Controller) -> None:
+    old = prints(me.present("edge-1"))["edge-1"]
+    me.present("edge-1", new_root=True)
+    made = me.store.read()
+    done = me.present(confirmed=["edge-1"], new_root=True)
+    found = me.store.read()
+    assert made is not None
+    assert found is not None
+    assert (found.root, me.revoked()) == (made.root, [old])
+    assert [line for line in done.actions if "create root" in line] == []
+    assert me.present("edge-1").actions == []
+
+
 def test_a_given_root_signs_and_is_not_stored(me: Controller) -> None:
     root = new_root("given", me.clock.now())
     me.present("edge-1", given_root=root)
