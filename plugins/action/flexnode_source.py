@@ -61,7 +61,7 @@ from ansible_collections.aks.flexnode.plugins.plugin_utils.vpn_modules import Vp
 WHOLE = {"flexnode_config", "flexnode_host_config"}
 PURPOSES_OF_JOIN = ("join", "check", "preflight")
 OF_PLAYS = {"flexnode_hosts", "flexnode_serial", "flexnode_max_fail_percentage"}
-STATES = ("present", "joined", "left", "absent", "renewed", "gateway", "no_gateway")
+STATES = ("present", "joined", "left", "absent", "renewed", "gateway", "no_gateway", "revoked")
 ARGUMENTS: dict[str, dict[str, Any]] = {
     **undefaulted(AZURE),
     **undefaulted(PREVIEW),
@@ -82,6 +82,8 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
     "token_hours": {"type": "int", "default": 24, "no_log": False},
     "url_directory": {"type": "str"},
     "named": {"type": "str"},
+    "revoke": {"type": "raw"},
+    "only": {"type": "str", "choices": ["azure", "vpn"]},
 }
 
 
@@ -105,6 +107,7 @@ class ActionModule(VpnModules):
                 "renewed": self._renew_tokens,
                 "gateway": self._make_gateways,
                 "no_gateway": self._remove_gateways,
+                "revoked": self._revoke_named,
             }
             result = work[self._options["state"]](machines)
         except ModuleFailed as failure:
@@ -274,15 +277,17 @@ class ActionModule(VpnModules):
 
     def _delete_used_tokens(self, machines: list[Machine]) -> Result:
         """After a join: a token that was created for it is deleted, in the cluster and in the blob."""
+        in_azure = machines if self._options["only"] != "vpn" else []
         wanted = [
-            one for one in of_sources(machines, "cluster", "blob") if one.cluster_id and one.wants_token
+            one for one in of_sources(in_azure, "cluster", "blob") if one.cluster_id and one.wants_token
         ]
         if wanted:
             nodes = [one.request() for one in wanted]
             self._run("flexnode_bootstrap_token", {**self._login, "nodes": nodes, "state": "absent"})
-        if blob := of_sources(machines, "blob"):
+        if blob := of_sources(in_azure, "blob"):
             self._run_blobs(blob, {one.host: one.document for one in blob}, token="remove")  # noqa: S106 - a choice
-        self._confirm_profiles(machines)
+        if self._options["only"] != "azure":
+            self._confirm_profiles(machines)
         return {}
 
     def _clean_up(self, machines: list[Machine]) -> Result:
@@ -291,7 +296,11 @@ class ActionModule(VpnModules):
         A machine that had not joined here is not deleted in Azure, only named: it may be another owner's.
         """
         results = {one.host: self._vars["hostvars"][one.host].get("__node_left") or {} for one in machines}
-        left = [one for one in machines if not results[one.host].get("failed")]
+        stayed = ("failed", "unreachable")
+        left = [one for one in machines if not any(results[one.host].get(word) for word in stayed)]
+        if self._options["only"] == "vpn":
+            self._revoke_profiles(left)
+            return {}
         pooled = [one for one in of_sources(left, POOLS) if results[one.host].get("changed")]
         if kept := [one for one in of_sources(left, POOLS) if one not in pooled]:
             self._warn_of_kept(kept)
@@ -301,7 +310,8 @@ class ActionModule(VpnModules):
         except ModuleFailed as failed:
             failures.append(failed)  # the rest is cleaned up all the same
         try:
-            self._revoke_profiles(left)
+            if not self._options["only"]:
+                self._revoke_profiles(left)
         except ModuleFailed as failed:
             failures.append(failed)
         self._run_blobs(of_sources(left, "blob"), {}, state="absent")

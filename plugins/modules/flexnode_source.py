@@ -35,9 +35,9 @@ options:
         blob. Machines that follow them leave.
       - V(renewed) renews the token and the configuration URL of each flexNodeConfig.
       - V(gateway) creates or changes the VPN gateways of machines with C(azure.vpn.autoProvision),
-        V(no_gateway) deletes them.
+        V(no_gateway) deletes them. V(revoked) revokes VPN certificates, without any machine.
     type: str
-    choices: [present, joined, left, absent, renewed, gateway, no_gateway]
+    choices: [present, joined, left, absent, renewed, gateway, no_gateway, revoked]
     default: present
   purpose:
     description:
@@ -81,6 +81,17 @@ options:
       - The playbook that is running, if it acts only on machines that were named on the command line
         (C(--limit) or C(-e flexnode_hosts)). Without such a name the task fails and shows the line to type.
     type: str
+  only:
+    description:
+      - A part of what O(state=joined) and O(state=left) do. V(vpn) revokes VPN certificates, V(azure) does
+        all the rest. Without it, both are done.
+    type: str
+    choices: [azure, vpn]
+  revoke:
+    description:
+      - With O(state=revoked), a list of Node names whose VPN certificates are revoked, or V(true) for those
+        of the hosts of the play. A name without any certificate is an error, after all others are revoked.
+    type: raw
 extends_documentation_fragment:
   - aks.flexnode.attributes
   - aks.flexnode.azure

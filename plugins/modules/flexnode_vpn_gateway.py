@@ -28,15 +28,15 @@ options:
   state:
     description:
       - V(present) creates or changes the gateway, issues the certificates of O(machines), and revokes those
-        of O(confirmed) and O(gone).
+        of O(confirmed), O(gone) and O(left).
       - V(absent) deletes what this collection created (its tag C(aks-flexnode) says so). Of a gateway of
-        another owner only our root certificate is removed.
+        another owner only the root certificate of this collection is removed.
     type: str
     choices: [present, absent]
     default: present
   sku:
     description:
-      - Size of the gateway. V(Basic) has no OpenVPN.
+      - SKU of the gateway. V(Basic) has no OpenVPN.
     type: str
     default: VpnGw2AZ
   address_pool:
@@ -52,8 +52,8 @@ options:
     default: ""
   zones:
     description:
-      - Availability zones of the public IP address. Without it, V(1), V(2) and V(3) if the size ends with
-        C(AZ), else none. A region without zones needs an empty list and a size without C(AZ).
+      - Availability zones of the public IP address. Without it, V(1), V(2) and V(3) if the SKU ends with
+        C(AZ), else none. A region without zones needs an empty list and a SKU without C(AZ).
     type: list
     elements: str
   other_cidrs:
@@ -83,7 +83,14 @@ options:
     default: []
   gone:
     description:
-      - Nodes that left. All of their certificates are revoked.
+      - Nodes whose certificates are all revoked, such as that of a machine that was stolen. A name without
+        any certificate in the record is an error, and then nothing is revoked.
+    type: list
+    elements: str
+    default: []
+  left:
+    description:
+      - The same as O(gone) for machines that left their cluster. A name without any certificate is ignored.
     type: list
     elements: str
     default: []
@@ -175,7 +182,7 @@ gateway:
   description: The gateway. Empty after O(state=absent).
   returned: success
   type: dict
-  sample: {id: /subscriptions/.../virtualNetworkGateways/flexnode-vpn, sku: VpnGw2AZ, made_by_us: true}
+  sample: {name: flexnode-vpn, sku: VpnGw2AZ, created_by_collection: true}
 machines:
   description: What was done for each of O(machines).
   returned: success

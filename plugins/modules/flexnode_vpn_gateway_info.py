@@ -51,7 +51,7 @@ gateway:
       type: str
       sample: /subscriptions/.../virtualNetworks/plant
     sku:
-      description: Its size.
+      description: Its SKU.
       type: str
       sample: VpnGw2AZ
     address_pool:
@@ -73,7 +73,7 @@ gateway:
       description: What Azure says about the last change.
       type: str
       sample: Succeeded
-    made_by_us:
+    created_by_collection:
       description: Whether this collection created it.
       type: bool
       sample: true

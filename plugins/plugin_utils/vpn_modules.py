@@ -6,23 +6,33 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from ansible.utils.display import Display
 
+from ansible_collections.aks.flexnode.plugins.module_utils.controller.azure.vpn.clients import unknown_nodes
+from ansible_collections.aks.flexnode.plugins.module_utils.controller.azure.vpn.record import valid_nodes
 from ansible_collections.aks.flexnode.plugins.module_utils.controller.inventory.checks import Finding
 from ansible_collections.aks.flexnode.plugins.module_utils.controller.inventory.errors import NoTargets
 from ansible_collections.aks.flexnode.plugins.module_utils.controller.inventory.machines import Machine
+from ansible_collections.aks.flexnode.plugins.module_utils.controller.inventory.reading import outside_run
 from ansible_collections.aks.flexnode.plugins.module_utils.controller.inventory.vpn import (
     DIRECTORY,
     Site,
     client_name,
+    has_place,
+    is_provisioned,
+    named_nodes,
+    names_of,
     sites,
     vpn_findings,
     with_profile,
 )
+from ansible_collections.aks.flexnode.plugins.module_utils.node.errors import ConfigInvalid
 from ansible_collections.aks.flexnode.plugins.plugin_utils.on_controller import Result
+from ansible_collections.aks.flexnode.plugins.plugin_utils.play import PlayVariables
 from ansible_collections.aks.flexnode.plugins.plugin_utils.pool_modules import PoolModules
 from ansible_collections.aks.flexnode.plugins.plugin_utils.progress import shown_progress
 
@@ -34,6 +44,7 @@ class VpnModules(PoolModules):
     """What is asked for the machines of a run that reach their cluster through a VPN."""
 
     _vpn: Result
+    _play: PlayVariables
 
     def _vpn_findings(self, machines: Iterable[Machine]) -> list[Finding]:
         return list(vpn_findings(machines, ephemeral=any(name in os.environ for name in OF_JOBS)))
@@ -49,11 +60,11 @@ class VpnModules(PoolModules):
         for site in sites(machines):
             names = [client_name(one) for one in site.machines]
             renew = [client_name(one) for one in site.machines if one.vpn_renew]
-            rows = self._run_vpn(site, machines=names, renew=renew)["machines"]
-            by_name = {row["name"]: row for row in rows}
+            answer = self._run_vpn(site, machines=names, renew=renew)
+            by_name = {row["name"]: row for row in answer["machines"]}
             for one in site.machines:
                 row = by_name[client_name(one)]
-                found[one.host] = with_profile(one, row["profile"])
+                found[one.host] = with_profile(one, row["profile"], answer["gateway"])
                 if row["replaced"]:
                     self._vpn["replaced"][one.host] = row["thumbprint"]
                 if self._task.check_mode and row["action"] != "unchanged":
@@ -85,8 +96,72 @@ class VpnModules(PoolModules):
         self._each_vpn(machines, "confirmed", uses_it)
 
     def _revoke_profiles(self, machines: Iterable[Machine]) -> None:
-        """After machines have left: nobody connects with their certificates any more."""
-        self._each_vpn(machines, "gone", lambda _machine: True)
+        """After machines have left: nobody connects with their certificates any more.
+
+        What counts is the record, not only the document: that may have changed since the certificate was
+        issued.
+        """
+        leaving = list(machines)
+        names = self._names(leaving)
+        chosen = [one for one in leaving if is_provisioned(one) or self._is_recorded(one, names[one.host])]
+        for one in chosen:
+            if not has_place(one):
+                what = f"valid VPN certificates of {one.host} were not revoked: its cluster is not known"
+                Display().warning(f"{what}; set flexnode_cluster_id and run this again")
+        for site, answer in self._left(chosen, names):
+            known = {one["node"] for one in answer["certificates"]}
+            for one in site.machines if answer["gateway"] else ():
+                if is_provisioned(one) and not known & set(names[one.host]):
+                    what = f"the record has no VPN certificate of Node {' or '.join(names[one.host])}"
+                    Display().warning(f"{one.host}: {what}, so none was revoked")
+
+    def _left(self, machines: list[Machine], names: Mapping[str, list[str]]) -> list[tuple[Site, Result]]:
+        return [
+            (site, self._run_vpn(site, left=[name for one in site.machines for name in names[one.host]]))
+            for site in sites(machines, has_place)
+        ]
+
+    def _revoke_named(self, machines: list[Machine]) -> Result:
+        """Revoke certificates without their machines, which may be lost: those of the Nodes that were named,
+        else of the machines of this run. Names that are not known are an error, after all others."""
+        if asked := named_nodes(self._options["revoke"]):
+            answers = [
+                self._run_vpn(site, left=asked) for site in self._kept_sites(machines, state="revoked")
+            ]
+            wanted = [[name] for name in asked]
+        else:
+            names = self._names(machines)
+            answers = [answer for _site, answer in self._left(machines, names)]
+            wanted = [names[one.host] for one in machines]
+        found = _shown(answers)
+        known = {one["node"] for one in found["certificates"]}
+        missing = [names[0] for names in wanted if not known & set(names)]
+        if problems := unknown_nodes("flexnode_vpn_revoke", missing, known):
+            raise ConfigInvalid(problems, fix="correct the names; the certificates of all others are revoked")
+        return found
+
+    def _names(self, machines: list[Machine]) -> dict[str, list[str]]:
+        """By host, the names of its certificates; never one that is another machine's."""
+        hostvars = self._vars["hostvars"]
+        reported = {
+            one.host: str((hostvars[one.host].get("__node_left") or {}).get("node_name") or "")
+            for one in machines
+        }
+        own = {one.host: client_name(one) for one in machines}
+        if any({host, reported[host]} - {name, ""} for host, name in own.items()):
+            outside = (
+                outside_run(host, self._play) for host in self._vars["groups"]["all"] if host not in own
+            )
+            own |= {one.host: client_name(one) for one in outside if one}
+        return {
+            one.host: names_of(
+                one, reported[one.host], {name for host, name in own.items() if host != one.host}
+            )
+            for one in machines
+        }
+
+    def _is_recorded(self, machine: Machine, names: Iterable[str]) -> bool:
+        return bool((valid_nodes(self._directory(machine), time.time()) or set()) & set(names))
 
     def _make_gateways(self, machines: list[Machine]) -> Result:
         """Make the gateways alone, before there are machines."""
@@ -97,28 +172,39 @@ class VpnModules(PoolModules):
         return self._kept(machines, state="absent", force=any(one.vpn_force for one in machines))
 
     def _kept(self, machines: list[Machine], **more: Any) -> Result:
+        return _shown([self._run_vpn(site, **more) for site in self._kept_sites(machines, **more)])
+
+    def _kept_sites(self, machines: list[Machine], state: str = "present", **_more: Any) -> list[Site]:
+        """The gateways of these machines; what exists is found by its record too, if no document wants it."""
         found = sites(machines)
+        if not found and state != "present":
+
+            def recorded(one: Machine) -> bool:
+                return has_place(one) and valid_nodes(self._directory(one), time.time()) is not None
+
+            found = sites(machines, recorded)
         if not found:
             raise NoTargets(
                 "this needs machines with azure.vpn.enabled and azure.vpn.autoProvision",
-                why=f"none of the {len(machines)} machines has both",
+                why=f"none of the {len(machines)} machines has both"
+                + ("" if state == "present" else ", and there is no record of VPN certificates"),
                 fix="set them in flexnode_config",
             )
-        answers = [self._run_vpn(site, **more) for site in found]
-        return {
-            "gateways": [answer["gateway"] for answer in answers if answer["gateway"]],
-            "certificates": [one for answer in answers for one in answer["certificates"]],
-        }
+        return found
 
     def _each_vpn(self, machines: Iterable[Machine], option: str, chosen: Callable[[Machine], bool]) -> None:
         for site in sites(machines):
             if names := [client_name(one) for one in site.machines if chosen(one)]:
                 self._run_vpn(site, **{option: names})
 
+    def _directory(self, machine: Machine) -> str:
+        """Where the records are."""
+        beside = self._vars["hostvars"][machine.host].get("inventory_dir") or os.getcwd()
+        return str(machine.vpn.get("directory") or os.path.join(beside, DIRECTORY))
+
     def _run_vpn(self, site: Site, **more: Any) -> Result:
         """One call per gateway, and lines about its progress."""
-        beside = self._vars["hostvars"][site.machines[0].host].get("inventory_dir") or os.getcwd()
-        directory = os.path.join(beside, DIRECTORY)
+        directory = self._directory(site.machines[0])
         with shown_progress(Display().display) as path:
             answer = self._run(
                 MODULE, {**self._login, **site.request(directory, **more), "progress_file": path}
@@ -126,3 +212,11 @@ class VpnModules(PoolModules):
         for note in answer.get("notes") or ():
             Display().warning(note)
         return answer
+
+
+def _shown(answers: list[Result]) -> Result:
+    """What role vpn_gateway shows."""
+    return {
+        "gateways": [answer["gateway"] for answer in answers if answer["gateway"]],
+        "certificates": [one for answer in answers for one in answer["certificates"]],
+    }

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.test_playbooks import CLUSTER, NAMED, Stage, stage
+from tests.unit.test_playbooks import CLUSTER, FAILS_ON_B, NAMED, Stage, stage
 
 __all__ = ["stage"]
 PASSPHRASE = "Pl4nted-vpn-passphrase"
@@ -77,6 +77,16 @@ def test_all_machines_are_one_call_and_each_gets_its_profile(vpn: Stage) -> None
     for one in joins(vpn):
         assert document(one)["azure"]["vpn"]["profile"] == PROFILE
     assert "Pl4nted" not in vpn.output
+
+
+def test_the_machines_of_another_owner_s_gateway_know_its_addresses(vpn: Stage) -> None:
+    """Else their checks would compare a range that nobody uses."""
+    given = answer("a", "b")
+    given["gateway"] |= {"created_by_collection": False, "address_pool": ["10.9.0.0/24"]}
+    vpn.answer(flexnode_vpn_gateway=given)
+    vpn.play("aks.flexnode.bootstrap", hosts("a", "b"))
+    assert vpn.status == 0, vpn.output
+    assert {document(one)["azure"]["vpn"]["p2sGatewayCIDR"] for one in joins(vpn)} == {"10.9.0.0/24"}
 
 
 def test_the_gateway_is_there_before_a_token_is_created(vpn: Stage) -> None:
@@ -148,6 +158,17 @@ def test_an_update_confirms_too(vpn: Stage) -> None:
     assert [one.get("confirmed") for one in asked(vpn)] == [None, ["a"]]
 
 
+def test_an_update_in_batches_revokes_once_at_its_end(vpn: Stage) -> None:
+    status = {"phase": "NodeJoined", "node": {"joined": True, "status": "Ready", "certificate": {}}}
+    vpn.answer(
+        flexnode_status_info={"status": {**status, "config": {"version": "1"}}},
+        flexnode_vpn_gateway=answer("a", "b", action="renewed", replaced=True),
+    )
+    vpn.play("aks.flexnode.update", hosts("a", "b"), "-e", "flexnode_serial=1")
+    assert vpn.status == 0, vpn.output
+    assert [one.get("confirmed") for one in asked(vpn)] == [None, None, ["a", "b"]]
+
+
 def test_check_mode_asks_and_then_knows_no_profile(vpn: Stage) -> None:
     vpn.answer(flexnode_vpn_gateway=answer("a", profile=""))
     vpn.play("aks.flexnode.bootstrap", hosts("a"), "--check")
@@ -169,7 +190,135 @@ def test_leaving_revokes_in_one_call_and_keeps_the_gateway(vpn: Stage) -> None:
     vpn.play("aks.flexnode.unbootstrap", hosts("a", "b"), *NAMED)
     assert vpn.status == 0, vpn.output
     (given,) = asked(vpn)
-    assert (given["gone"], given.get("state"), given.get("machines")) == (["a", "b"], None, None)
+    assert (given["left"], given.get("state"), given.get("machines")) == (["a", "b"], None, None)
+    assert "no VPN certificate" not in vpn.output
+
+
+BATCHES = ("-e", "flexnode_hosts=all", "-e", "flexnode_serial=1")
+LEAVES_BUT = FAILS_ON_B.replace('host == "b"', 'host == "c"').replace('"refused"', '""')
+
+
+def leaving(stage: Stage, *names: str) -> dict[str, dict[str, Any]]:
+    """Machines of which c can't leave."""
+    (stage.collection / "plugins/modules/flexnode_reconcile.py").write_text(LEAVES_BUT)
+    return {
+        name: {**one, "ansible_remote_tmp": str(stage.directory / "tmp" / name)}
+        for name, one in hosts(*names).items()
+    }
+
+
+def test_machines_of_all_batches_are_one_change_of_the_gateway(vpn: Stage) -> None:
+    vpn.play("aks.flexnode.unbootstrap", leaving(vpn, "a", "b"), *BATCHES)
+    assert vpn.status == 0, vpn.output
+    assert [one["left"] for one in asked(vpn)] == [["a", "b"]]
+
+
+def test_a_failure_in_a_later_batch_keeps_no_certificate_valid(vpn: Stage) -> None:
+    vpn.play("aks.flexnode.unbootstrap", leaving(vpn, "a", "b", "c", "d"), *BATCHES)
+    assert vpn.status != 0
+    assert [one["left"] for one in asked(vpn)] == [["a", "b"]], vpn.output
+    assert "FLEX-1309: in use" in vpn.output
+    assert "Not attempted: d" in vpn.output
+
+
+def test_a_machine_that_does_not_answer_is_reported_with_what_revokes_its_certificate(vpn: Stage) -> None:
+    fleet = leaving(vpn, "a", "b")
+    fleet["b"] |= {"ansible_connection": "ssh", "ansible_host": "127.0.0.1", "ansible_port": 9}
+    vpn.play("aks.flexnode.unbootstrap", fleet, *NAMED)
+    assert vpn.status != 0
+    assert [one["left"] for one in asked(vpn)] == [["a"]], vpn.output
+    said = " ".join(vpn.output.replace("\\n", " ").split())
+    assert "The machine could not leave the cluster: it did not answer" in said
+    assert "aks.flexnode.vpn_gateway -i INVENTORY -e flexnode_vpn_revoke=b" in said
+    assert "a removed from the cluster" in said
+
+
+def test_a_machine_without_a_certificate_in_the_record_is_told(vpn: Stage) -> None:
+    vpn.answer(flexnode_reconcile={"changed": True, "remains": []}, flexnode_vpn_gateway=answer("a"))
+    vpn.play("aks.flexnode.unbootstrap", {**hosts("a", "b"), "c": {}}, *NAMED, "-e", "flexnode_serial=100%")
+    assert vpn.status == 0, vpn.output
+    assert "b: the record has no VPN certificate of Node b" in vpn.output
+    for host in ("a", "c"):
+        assert f"{host}: the record has no" not in vpn.output
+
+
+def plant_record(stage: Stage, *nodes: str) -> None:
+    """A record beside the inventory; nothing of it is secret here."""
+    clients = [
+        {"node": node, "thumbprint": "AA", "root": "BB", "expires": "2099-01-01T00:00:00+00:00"}
+        for node in nodes
+    ]
+    directory = stage.directory / "flexnode_vpn"
+    directory.mkdir(exist_ok=True)
+    (directory / "flexnode-vpn-12345678.json").write_text(json.dumps({"version": 1, "clients": clients}))
+
+
+OFF = {**VPN, "flexnode_config": {"azure": {"vpn": {"enabled": False}}}}
+
+
+def test_a_certificate_is_revoked_although_the_document_has_no_vpn_any_more(vpn: Stage) -> None:
+    vpn.answer(flexnode_reconcile={"changed": True, "remains": []})
+    vpn.play("aks.flexnode.unbootstrap", {"a": OFF, "b": OFF}, *NAMED)
+    assert asked(vpn) == [], "there is no record, so Azure is not asked"
+    plant_record(vpn, "a")
+    vpn.play("aks.flexnode.unbootstrap", {"a": OFF, "b": OFF}, *NAMED)
+    assert vpn.status == 0, vpn.output
+    (given,) = asked(vpn)
+    assert (given["left"], given["cluster_id"]) == (["a"], CLUSTER)
+
+
+def test_a_machine_that_was_renamed_is_revoked_by_all_of_its_names(vpn: Stage) -> None:
+    vpn.answer(flexnode_reconcile={"changed": True, "remains": [], "node_name": "old"})
+    renamed = hosts("a", flexnode_host_config={"agent": {"nodeName": "new"}})
+    vpn.play("aks.flexnode.unbootstrap", renamed, *NAMED)
+    assert asked(vpn)[-1]["left"] == ["new", "old", "a"]
+    # Another machine has one of these names: its certificate stays.
+    other = hosts("b", flexnode_host_config={"agent": {"nodeName": "old"}})
+    vpn.play("aks.flexnode.unbootstrap", {**renamed, **other}, "--limit", "a")
+    assert asked(vpn)[-1]["left"] == ["new", "a"]
+
+
+def test_the_gateway_is_removed_although_no_document_has_a_vpn_any_more(vpn: Stage) -> None:
+    gone = ("-e", "flexnode_vpn_state=absent")
+    vpn.play("aks.flexnode.vpn_gateway", {"a": OFF}, *gone)
+    assert (vpn.status != 0, asked(vpn)) == (True, [])
+    assert "there is no record of VPN certificates" in vpn.output
+    plant_record(vpn, "edge-9")
+    vpn.play("aks.flexnode.vpn_gateway", {"a": OFF}, *gone)
+    assert vpn.status == 0, vpn.output
+    assert [(one["state"], one["cluster_id"]) for one in asked(vpn)] == [("absent", CLUSTER)]
+    vpn.play("aks.flexnode.vpn_gateway", {"a": OFF})
+    assert vpn.status != 0, "and none is made"
+
+
+@pytest.mark.parametrize("value", ["flexnode_vpn_revoke=b,lost", '{"flexnode_vpn_revoke": ["b", "lost"]}'])
+def test_a_lost_machine_is_revoked_without_it(vpn: Stage, value: str) -> None:
+    vpn.answer(flexnode_vpn_gateway=answer("a", "b", "lost"))
+    vpn.play("aks.flexnode.vpn_gateway", hosts("a", "b"), "-e", value)
+    assert vpn.status == 0, vpn.output
+    assert [(one["left"], one.get("state")) for one in asked(vpn)] == [(["b", "lost"], None)]
+    assert [name for name, _given in vpn.calls] == ["flexnode_vpn_gateway"], "no machine is asked"
+    assert "Revoke VPN certificates" in vpn.output
+
+
+def test_revoking_names_that_are_wrong_is_an_error(vpn: Stage) -> None:
+    vpn.answer(flexnode_vpn_gateway=answer("edge-1", "edge-2"))
+    vpn.play("aks.flexnode.vpn_gateway", hosts("a"), "-e", "flexnode_vpn_revoke=edge-1,egde-2")
+    assert vpn.status != 0
+    assert "flexnode_vpn_revoke is 'egde-2', did you mean edge-2?" in vpn.output
+    assert asked(vpn)[0]["left"] == ["edge-1", "egde-2"], "what is known is revoked all the same"
+
+
+def test_the_machines_of_the_limit_are_revoked_and_never_all_by_accident(vpn: Stage) -> None:
+    revoke = ("-e", "flexnode_vpn_revoke=true")
+    vpn.play("aks.flexnode.vpn_gateway", hosts("a", "b"), *revoke)
+    assert (vpn.status != 0, asked(vpn)) == (True, [])
+    assert "this run would revoke the VPN certificates of 2 machines: a, b" in " ".join(vpn.output.split())
+    vpn.play("aks.flexnode.vpn_gateway", hosts("a", "b"), *revoke, "--limit", "b")
+    assert vpn.status == 0, vpn.output
+    assert [one["left"] for one in asked(vpn)] == [["b"]]
+    vpn.play("aks.flexnode.vpn_gateway", hosts("a", "b"), "-e", "flexnode_vpn_revoke=")
+    assert asked(vpn)[-1].get("left") is None, "a blank answer of a survey asks for nothing"
 
 
 def test_what_was_not_revoked_is_reported_with_what_remains(vpn: Stage) -> None:

@@ -100,7 +100,10 @@ def require_idle(resource: Mapping[str, Any] | None) -> None:
 
 
 def require_match(call: Call, resource: Mapping[str, Any] | None) -> None:
-    """Refuse a write that starts from an older version."""
+    """Refuse a write that starts from an older version, and one that must create what is there."""
+    if call.headers.get("if-none-match") == "*" and resource is not None:
+        message = f"Precondition failed. The resource {resource['id']} exists."
+        raise ArmError(412, "PreconditionFailed", message)
     wanted = call.headers.get("if-match")
     if wanted and (resource is None or wanted != resource["etag"]):
         message = f"Precondition failed. ETag provided in if-match header {wanted} does not match."

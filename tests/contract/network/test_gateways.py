@@ -149,7 +149,7 @@ REFUSED: dict[str, tuple[str, Any]] = {
         "VpnClientRootCertificateDataInvalid",
         body(new_client(new_root("x", NOW), "edge-1", NOW, 1).public_data),
     ),
-    "a size that does not exist": ("InvalidGatewaySkuSpecified", body(sku={"name": "VpnGw9"})),
+    "a SKU that does not exist": ("InvalidGatewaySkuSpecified", body(sku={"name": "VpnGw9"})),
     "an address without zones": ("VmssVpnGatewayPublicIpsMustHaveZonesConfigured", None),
 }
 
@@ -233,3 +233,12 @@ def test_a_write_that_starts_from_an_older_version(ready: Owner) -> None:
     with pytest.raises(HttpResponseError) as caught:
         gateways.begin_create_or_update("testbed", "gateway", body(), headers={"If-Match": first.etag})
     assert caught.value.status_code == 412
+
+
+def test_a_write_that_must_create_what_is_there(ready: Owner) -> None:
+    gateways, only_new = ready.client.virtual_network_gateways, {"If-None-Match": "*"}
+    made = gateways.begin_create_or_update("testbed", "gateway", body(), headers=only_new).result(30)
+    with pytest.raises(HttpResponseError) as caught:
+        gateways.begin_create_or_update("testbed", "gateway", body(), headers=only_new)
+    assert (caught.value.status_code, code(caught.value)) == (412, "PreconditionFailed")
+    assert ready.client.virtual_network_gateways.get("testbed", "gateway").etag == made.etag

@@ -104,7 +104,7 @@ def test_a_run_that_was_cut_off_is_continued(azure: PlainAzure, keeper: Person) 
 def test_a_change_waits_for_another_operation(azure: PlainAzure, keeper: Person) -> None:
     done(keeper, machines=["edge-1"])
     azure.fail(Fault("virtualNetworkGateways", "PUT", times=2, status=409, code="AnotherOperationInProgress"))
-    changed = done(keeper, machines=["edge-1"], gone=["edge-2"], renew=["edge-1"])
+    changed = done(keeper, machines=["edge-1"], left=["edge-2"], renew=["edge-1"])
     assert changed["actions"] == ["renew the VPN certificate of edge-1 (asked for)"]
     revoked = done(keeper, confirmed=["edge-1"])
     assert "client certificate to revoke: edge-1" in revoked["actions"][0]

@@ -24,10 +24,13 @@ def test_a_gateway_of_another_owner(azure: PlainAzure, keeper: Person, owner: Ow
     found = done(keeper, machines=["edge-1"], sku="VpnGw5AZ", address_pool="172.31.0.0/24")
     assert found["gateway"]["sku"] == "VpnGw2AZ"
     assert found["gateway"]["address_pool"] == ["192.168.100.0/24"]
-    assert found["gateway"]["made_by_us"] is False
+    assert found["gateway"]["created_by_collection"] is False
     assert len(azure.vpn()["rootCertificates"]) == 1
     removed = done(keeper, state="absent", force=True)
-    assert removed["actions"][0] == "remove our root certificate from VPN gateway flexnode-vpn"
+    assert (
+        removed["actions"][0]
+        == "remove the root certificate of this collection from VPN gateway flexnode-vpn"
+    )
     assert azure.vpn()["rootCertificates"] == []
     assert azure.vpn()["gateway"]
     theirs["properties"]["vpnClientConfiguration"]["vpnClientProtocols"] = ["IkeV2"]

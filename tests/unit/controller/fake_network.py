@@ -8,10 +8,11 @@ from __future__ import annotations
 import copy
 import io
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from ansible_collections.aks.flexnode.plugins.module_utils.controller.azure.errors import ChangedMeanwhile
 from ansible_collections.aks.flexnode.plugins.module_utils.controller.azure.vpn.resources import (
     GATEWAYS,
     SUBNET_NAME,
@@ -26,7 +27,9 @@ PROFILE = """client
 remote vpn.example.com 443
 proto tcp
 <ca>
+-----BEGIN CERTIFICATE-----
 server root
+-----END CERTIFICATE-----
 </ca>
 <tls-auth>
 planted static key
@@ -70,6 +73,9 @@ class FakeNetwork:
     guids: int = 0
     updating: int = 0  # so many reads of a gateway still say Updating
     crash_at: str = ""  # a request before which the run ends
+    meanwhile: list[Callable[[], Any]] = field(
+        default_factory=list
+    )  # what happens just before a gateway is put
 
     def add_vnet(self, *subnets: tuple[str, str], space: str = "10.224.0.0/16", **more: Any) -> None:
         known = [{"name": name, "properties": {"addressPrefix": prefix}} for name, prefix in subnets]
@@ -101,9 +107,15 @@ class FakeNetwork:
                     subnet["properties"]["ipConfigurations"] = used
         return found
 
-    def put(self, resource: ResourceId, body: Mapping[str, Any], etag: str = "") -> dict[str, Any]:
+    def put(
+        self, resource: ResourceId, body: Mapping[str, Any], etag: str = "", *, new: bool = False
+    ) -> dict[str, Any]:
         self._note("put", resource.name)
+        if resource.kind == GATEWAYS and self.meanwhile:
+            self.meanwhile.pop(0)()
         there = self.resources.get(str(resource))
+        if new and there:
+            raise ChangedMeanwhile("the resource was changed meanwhile", why="PreconditionFailed")
         assert not etag or (there or {}).get("etag") == etag, "a write from an older version"
         self.guids += 1
         guid = (there or {}).get("properties", {}).get("resourceGuid") or f"guid-{self.guids}"

@@ -34,13 +34,15 @@ class MachinesNotNamed(Stopped, FlexNodeError):
 
     def __init__(self, playbook: str, hosts: Sequence[str], pattern: str = "") -> None:
         """pattern: what was typed, if it only leaves machines out."""
-        of_configs = playbook == "config_delete"
-        act = "delete the configuration of" if of_configs else "remove"
+        act, end = {
+            "config_delete": ("delete the configuration of", ""),
+            "vpn_gateway": ("revoke the VPN certificates of", ""),
+        }.get(playbook, ("remove", " from the cluster"))
         some = ", ".join(hosts[:5]) + (", ..." if len(hosts) > 5 else "")
         why = f"{pattern} only leaves machines out: with it" if pattern else "Without one of them"
         super().__init__(
             f"{playbook} needs --limit or flexnode_hosts. {why} this run would {act} "
-            f"{counted(len(hosts), 'machine')}{'' if of_configs else ' from the cluster'}: {some}",
+            f"{counted(len(hosts), 'machine')}{end}: {some}",
             # HOST, not the name of a machine: that would be pasted and run.
             fix=f"ansible-playbook -i INVENTORY aks.flexnode.{playbook} --limit HOST "
             "(several: --limit HOST1,HOST2; in AWX: the Limit of the job template), "

@@ -81,7 +81,7 @@ def read_inventory(
             chosen = "flexnode_config_source" in variables
             inventory.findings += check_source(machine, chosen=chosen)
     if joins:
-        outside = (_outside(host, hostvars) for host in others if host not in of_hosts)
+        outside = (outside_run(host, hostvars) for host in others if host not in of_hosts)
         inventory.findings += check_fleet(inventory.machines, (machine for machine in outside if machine))
     return inventory
 
@@ -91,7 +91,7 @@ def ours(variables: Mapping[str, Any]) -> dict[str, Any]:
     return {name: variables[name] for name in variables if name.startswith(PREFIX)}
 
 
-def _outside(host: str, hostvars: Hostvars) -> Machine | None:
+def outside_run(host: str, hostvars: Hostvars) -> Machine | None:
     """A machine outside this run; one that can't be read is no reason to stop this run."""
     try:
         return machine_of(host, {**ours(hostvars[host]), "flexnode_config_file": ""}, lambda _path: {})

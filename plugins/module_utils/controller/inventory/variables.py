@@ -74,6 +74,7 @@ VARIABLES: Mapping[str, Variable] = {
     "flexnode_vpn_refresh_profile": Variable("bool"),
     "flexnode_vpn_renew": Variable("bool"),
     "flexnode_vpn_resource_group": Variable(),
+    "flexnode_vpn_revoke": Variable("raw"),
     "flexnode_vpn_state": Variable(choices=("present", "absent")),
     "flexnode_vpn_timeout": Variable("int"),
     "flexnode_vpn_vnet_id": Variable(),

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -14,10 +14,13 @@ from ...node.config.document import merge
 from ...node.secret import REDACTED
 from .checks import Finding
 from .machines import Machine
+from .secrets import OTHER_SECRETS
+from .variables import VPN_OPTIONS
 
 Json = Mapping[str, Any]
 OF_PLACE = ("vnet_id", "gateway_id", "name", "resource_group")
 DIRECTORY = "flexnode_vpn"  # beside the inventory
+HIDDEN = (*OTHER_SECRETS, "flexnode_vpn_ca_certificate")  # secrets, and what is too long for a table
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +33,7 @@ class Site:
 
     def request(self, directory: str, **more: Any) -> dict[str, Any]:
         """The options of flexnode_vpn_gateway."""
-        others = [*(self.options.get("other_cidrs") or ()), *self._pod_ranges()]
+        others = list(dict.fromkeys(text for one in self.machines for text in _others(one)))
         found = {
             "cluster_id": self.cluster_id or None,
             "directory": directory,
@@ -41,8 +44,10 @@ class Site:
         }
         return {name: value for name, value in found.items() if value is not None}
 
-    def _pod_ranges(self) -> list[str]:
-        return list(dict.fromkeys(one.pod_cidr for one in self.machines if one.pod_cidr))
+
+def _others(machine: Machine) -> list[str]:
+    """The networks of a machine that the addresses of clients must not overlap."""
+    return [*(machine.vpn.get("other_cidrs") or ()), *filter(None, [machine.pod_cidr])]
 
 
 def is_provisioned(machine: Machine) -> bool:
@@ -56,11 +61,34 @@ def client_name(machine: Machine) -> str:
     return machine.node or machine.host
 
 
-def sites(machines: Iterable[Machine]) -> list[Site]:
+def names_of(machine: Machine, reported: str = "", taken: Container[str] = ()) -> list[str]:
+    """All names under which a machine may have got a certificate: it may have been renamed since.
+
+    reported: the name that the machine itself says. taken: names of other machines, whose certificates stay.
+    """
+    own = client_name(machine)
+    others = (name for name in (reported, machine.host) if name not in taken)
+    return list(dict.fromkeys(name for name in (own, *others) if name))
+
+
+def named_nodes(value: Any) -> list[str]:
+    """The names in flexnode_vpn_revoke, a list or a text with commas; none for true: the hosts of the run."""
+    if value is True or str(value).lower() in ("true", "yes"):
+        return []
+    parts = value if isinstance(value, (list, tuple)) else str(value).split(",")
+    return list(dict.fromkeys(name for part in parts if (name := str(part).strip())))
+
+
+def has_place(machine: Machine) -> bool:
+    """Whether it is known where its gateway is."""
+    return bool(machine.cluster_id or machine.vpn.get("vnet_id"))
+
+
+def sites(machines: Iterable[Machine], chosen: Callable[[Machine], bool] = is_provisioned) -> list[Site]:
     """The gateways of a run: machines of one cluster and one place share theirs."""
     found: dict[str, list[Machine]] = {}
     for machine in machines:
-        if is_provisioned(machine):
+        if chosen(machine):
             place = {name: machine.vpn.get(name) for name in OF_PLACE}
             found.setdefault(json.dumps([machine.cluster_id.lower(), place]), []).append(machine)
     return [Site(group[0].cluster_id, group[0].vpn, group) for group in found.values()]
@@ -102,7 +130,8 @@ def vpn_findings(machines: Iterable[Machine], *, ephemeral: bool) -> Iterator[Fi
             what = "azure.vpn.profile and azure.vpn.autoProvision are both set"
             yield Finding(given, what, "remove one of them")
         for name, values in _contradictions(site.machines):
-            what = f"machines of one VPN gateway have different {name}: {', '.join(values)}"
+            shown = "values are not shown" if name in HIDDEN else ", ".join(values)
+            what = f"machines of one VPN gateway have different {name}: {shown}"
             yield Finding(hosts, what, "set it once for all machines of the cluster")
 
 
@@ -111,12 +140,27 @@ def _contradictions(machines: Sequence[Machine]) -> Iterator[tuple[str, list[str
         values = list(dict.fromkeys(str(vpn_of(one.document).get(key) or "the default") for one in machines))
         if len(values) > 1:
             yield f"azure.vpn.{key}", values
-    directories = list(dict.fromkeys(str(one.vpn.get("directory") or "the default") for one in machines))
-    if len(directories) > 1:
-        yield "flexnode_vpn_directory", directories
+    for variable, option in VPN_OPTIONS.items():
+        if option in OF_PLACE or option == "other_cidrs":  # another gateway, or a list that is merged
+            continue
+        values = list(dict.fromkeys(_text(one.vpn.get(option)) for one in machines))
+        if len(values) > 1:
+            yield variable, values
 
 
-def with_profile(machine: Machine, profile: str) -> Machine:
-    """The machine with its profile, a secret of its document; without one, what it has stays."""
-    part = {"azure": {"vpn": {"profile": profile or REDACTED}}}
-    return replace(machine, document=merge(machine.document, part))
+def _text(value: Any) -> str:
+    """A value to compare: -e makes texts of numbers and switches."""
+    if value in (None, ""):
+        return "the default"
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def with_profile(machine: Machine, profile: str, gateway: Json) -> Machine:
+    """The machine with its profile, a secret of its document; without one, what it has stays.
+
+    The addresses of clients of another owner's gateway are not what the document says: the machine's checks
+    need the real ones.
+    """
+    pool = [] if gateway.get("created_by_collection") else gateway.get("address_pool") or []
+    part = {"profile": profile or REDACTED, **({"p2sGatewayCIDR": pool[0]} if pool else {})}
+    return replace(machine, document=merge(machine.document, {"azure": {"vpn": part}}))

@@ -17,6 +17,7 @@ from ansible_collections.aks.flexnode.plugins.module_utils.controller.inventory.
 from ansible_collections.aks.flexnode.plugins.module_utils.controller.inventory.vpn import (
     client_name,
     is_provisioned,
+    names_of,
     sites,
     vpn_findings,
     with_profile,
@@ -127,20 +128,61 @@ def test_contradictions_between_machines_of_one_gateway() -> None:
         "machines of one VPN gateway have different azure.vpn.gatewaySKU: the default, VpnGw1AZ"
     ]
     assert "flexnode_vpn_directory" in found(machine("a"), machine("b", flexnode_vpn_directory="/x"))[0]
+    assert found(
+        machine("a", flexnode_vpn_certificate_days="30", flexnode_vpn_zones=["1"]),
+        machine("b", flexnode_vpn_certificate_days=30, flexnode_vpn_zones=["2"], flexnode_vpn_new_root=True),
+    ) == [
+        "machines of one VPN gateway have different flexnode_vpn_zones: ['1'], ['2']",
+        "machines of one VPN gateway have different flexnode_vpn_new_root: the default, true",
+    ]
+
+
+@pytest.mark.parametrize("variable", ["passphrase", "ca_key", "ca_certificate"])
+def test_a_contradiction_between_secrets_shows_none(variable: str) -> None:
+    name = f"flexnode_vpn_{variable}"
+    (what,) = found(machine("a", **{name: "Pl4nted-one-secret"}), machine("b", **{name: "Pl4nted-another"}))
+    assert what == f"machines of one VPN gateway have different {name}: values are not shown"
+
+
+def test_networks_that_machines_name_are_merged() -> None:
+    (site,) = sites(
+        [
+            machine("a", flexnode_vpn_other_cidrs=["10.0.0.0/8"]),
+            machine("b", flexnode_vpn_other_cidrs=["172.20.0.0/16", "10.0.0.0/8"]),
+        ]
+    )
+    assert site.request("/d")["other_cidrs"] == ["10.0.0.0/8", "172.20.0.0/16"]
+    assert found(*site.machines) == []
 
 
 def test_a_profile_becomes_a_secret_of_the_document() -> None:
     one = machine("a", {**VPN, "gatewaySKU": "VpnGw3AZ"})
-    vpn = with_profile(one, "client").document["azure"]["vpn"]
+    ours = {"created_by_collection": True, "address_pool": ["192.168.100.0/24"]}
+    vpn = with_profile(one, "client", ours).document["azure"]["vpn"]
     assert vpn == {**VPN, "gatewaySKU": "VpnGw3AZ", "profile": "client"}
-    assert with_profile(one, "").document["azure"]["vpn"]["profile"] == REDACTED
+    assert with_profile(one, "", ours).document["azure"]["vpn"]["profile"] == REDACTED
     assert "profile" not in one.document["azure"]["vpn"]
+
+
+def test_the_addresses_of_another_owner_s_gateway_are_those_of_the_document() -> None:
+    theirs = {"created_by_collection": False, "address_pool": ["10.9.0.0/24", "10.10.0.0/24"]}
+    for given in (VPN, {**VPN, "p2sGatewayCIDR": "172.31.0.0/24"}):
+        vpn = with_profile(machine("a", given), "client", theirs).document["azure"]["vpn"]
+        assert vpn["p2sGatewayCIDR"] == "10.9.0.0/24"
 
 
 def test_a_certificate_has_the_name_of_its_node() -> None:
     assert client_name(machine("a")) == "a"
     named = machine("a", flexnode_host_config={"agent": {"nodeName": "edge-1"}})
     assert client_name(named) == "edge-1"
+
+
+def test_a_renamed_machine_has_several_names_and_never_another_s() -> None:
+    named = machine("a", flexnode_host_config={"agent": {"nodeName": "edge-1"}})
+    assert names_of(named) == ["edge-1", "a"]
+    assert names_of(named, "old") == ["edge-1", "old", "a"]
+    assert names_of(named, "old", {"old", "a"}) == ["edge-1"]
+    assert names_of(machine("a"), "a") == ["a"]
 
 
 @pytest.mark.parametrize(("value", "expected"), [(True, True), ("true", True), ("false", False), ("", False)])

@@ -13,7 +13,7 @@ from typing import Any
 
 from ....node.machine.clock import Clock
 from ..arm import Json, explaining, refusal_of
-from ..errors import AzureRefuses, AzureUnavailable, PermissionMissing
+from ..errors import AzureRefuses, AzureUnavailable, ChangedMeanwhile, PermissionMissing
 from ..login import Login
 from .resources import GATEWAYS, SUBNET_NAME, ResourceId
 
@@ -25,7 +25,8 @@ except ImportError:
     NETWORK_ERROR = traceback.format_exc()
 
 # What Azure answers while another operation runs on a resource, or on one that it needs.
-BUSY = ("AnotherOperationInProgress", "ReferencedResourceNotProvisioned", "RetryableError")
+ANOTHER = "AnotherOperationInProgress"
+BUSY = (ANOTHER, "ReferencedResourceNotProvisioned", "RetryableError")
 ABSENT = ("ResourceNotFound", "NotFound", "ResourceGroupNotFound")
 TELL = 60.0  # seconds between two lines about an operation
 Tell = Callable[[str], None]
@@ -74,9 +75,15 @@ class Network:
             return []
         return [text for space in found if space for text in space.address_prefixes or ()]
 
-    def put(self, resource: ResourceId, body: Mapping[str, Any], etag: str = "") -> Json:
-        """Create or replace a resource, and wait until it is there."""
+    def put(
+        self, resource: ResourceId, body: Mapping[str, Any], etag: str = "", *, new: bool = False
+    ) -> Json:
+        """Create or replace a resource, and wait until it is there.
+
+        A new one must not be there yet: ChangedMeanwhile says that somebody else makes it.
+        """
         calls = self._calls(resource)
+        headers = {"If-None-Match": "*"} if new else {"If-Match": etag} if etag else {}
 
         def begin() -> Any:
             return calls.begin_create_or_update(
@@ -84,11 +91,11 @@ class Network:
                 resource.name,
                 _body(body),
                 content_type="application/json",
-                headers={"If-Match": etag} if etag else {},
+                headers=headers,
                 cls=_wire,
             )
 
-        found: Json = self._finished("PUT", str(resource), begin, resource.name)
+        found: Json = self._finished("PUT", str(resource), begin, resource.name, new=new)
         return found
 
     def delete(self, resource: ResourceId) -> None:
@@ -150,14 +157,22 @@ class Network:
         }[resource.kind]
         return getattr(self._client, name)
 
-    def _finished(self, method: str, path: str, begin: Callable[[], Any], name: str) -> Any:
-        """Begin an operation and wait for its end; again where another one runs on the same resource."""
+    def _finished(
+        self, method: str, path: str, begin: Callable[[], Any], name: str, *, new: bool = False
+    ) -> Any:
+        """Begin an operation and wait for its end; again where another one runs on the same resource.
+
+        Of a new resource such an operation may be somebody else's, who makes it too: that is not overwritten.
+        """
         deadline = self._clock.monotonic() + self._seconds
         while True:
             try:
                 with explaining(self._login, method, path):
                     return self._waited(method, path, begin(), name, deadline)
             except AzureRefuses as error:
+                if new and ANOTHER in error.why:
+                    what = f"another operation in Azure makes or changes {name}"
+                    raise ChangedMeanwhile(what, where=f"{method} {path}", why=error.why) from error
                 if not any(code in error.why for code in BUSY) or self._clock.monotonic() >= deadline:
                     raise
             self._tell(f"{name}: another operation runs in Azure; waiting for it")

@@ -23,7 +23,9 @@ class Network(Protocol):
 
     def get(self, resource: ResourceId) -> Json | None: ...
 
-    def put(self, resource: ResourceId, body: Mapping[str, Any], etag: str = "") -> Json: ...
+    def put(
+        self, resource: ResourceId, body: Mapping[str, Any], etag: str = "", *, new: bool = False
+    ) -> Json: ...
 
     def delete(self, resource: ResourceId) -> None: ...
 
@@ -43,7 +45,8 @@ class Request:
     machines: Sequence[str] = ()
     renew: Sequence[str] = ()
     confirmed: Sequence[str] = ()
-    gone: Sequence[str] = ()
+    gone: Sequence[str] = ()  # each must be in the record
+    left: Sequence[str] = ()  # the same for names that may never have had a certificate
     days: int = 365
     new_root: bool = False
     refresh_profile: bool = False
@@ -52,7 +55,12 @@ class Request:
     @property
     def only_certificates(self) -> bool:
         """Whether nothing is made: certificates of machines that joined or left are revoked."""
-        return bool(self.confirmed or self.gone) and not self.machines
+        return bool(self.confirmed or self.leaving) and not self.machines
+
+    @property
+    def leaving(self) -> list[str]:
+        """The machines whose certificates are all revoked."""
+        return [*self.gone, *self.left]
 
 
 @dataclass(slots=True)

@@ -8,17 +8,24 @@ Decides on a record in memory; nothing is written here.
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ....node.machine.clock import moment
+from ....node.errors import ConfigInvalid, Problem
+from ....node.machine.clock import iso, moment
 from .certificates import Pair, new_client, new_root
 from .errors import RecordUnusable
 from .plan import PREFIX, Trust, revoked_of, roots_of
 from .record import ACTIVE, REPLACED, REVOKED, Client, Record
 
 DAY = 86400.0
+MOST_NAMES = 10  # in an error
+NEW_ROOT = (
+    "run this once for all machines with flexnode_vpn_new_root: true, or with a new root certificate of your "
+    "own (flexnode_vpn_ca_certificate, flexnode_vpn_ca_key)"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,11 +55,12 @@ def with_root(
     """The record with the root that signs from now on, and what changed about it, in words.
 
     A gateway that has our root without a record of it stops this: each run of an execution environment that
-    forgets its files would issue everything anew, and nobody could revoke what came before.
+    forgets its files would issue everything anew, and nobody could revoke what came before. The same for a
+    gateway that another controller made while this one was about to.
     """
     known = record or Record(gateway_id)
-    ours = [name for name in roots_of(gateway).values() if name.startswith(PREFIX)]
-    if record is None and ours and not replace:
+    ours = [print_ for print_, name in roots_of(gateway).items() if name.startswith(PREFIX)]
+    if ours and not replace and not any(print_ in known.roots for print_ in ours):
         raise RecordUnusable(
             "the gateway trusts a root certificate of this collection, but there is no record of it here",
             where=path,
@@ -89,6 +97,12 @@ def issued(
     asked = set(renew)
     found: list[Issue] = []
     for node in nodes:
+        if root.expires <= now:
+            raise RecordUnusable(
+                f"root certificate {root.thumbprint[:8].lower()} has expired",
+                why=f"it ended on {iso(root.expires)[:10]}, and all client certificates with it",
+                fix=NEW_ROOT,
+            )
         client = record.active(node)
         reason = _why_new(record, client, root, now, days, asked=node in asked)
         if client is not None and not reason:
@@ -125,6 +139,26 @@ def _why_new(record: Record, client: Client | None, root: Pair, now: float, days
     return ""
 
 
+def require_known(record: Record, nodes: Iterable[str], path: str) -> None:
+    """Refuse names without any certificate: one that was mistyped would stay valid, and nobody would know."""
+    if problems := unknown_nodes("gone", nodes, {one.node for one in record.clients}):
+        raise ConfigInvalid(problems, where=path, fix="correct the names; nothing was revoked")
+
+
+def unknown_nodes(option: str, nodes: Iterable[str], recorded: Iterable[str]) -> list[Problem]:
+    """Names of an option that have no certificate, each with those that may have been meant."""
+    known, problems = sorted(recorded), []
+    for node in (node for node in nodes if node not in known):
+        near = difflib.get_close_matches(node, known, n=3)
+        some = ", ".join(near or known[:MOST_NAMES]) + (", ..." if not near and known[MOST_NAMES:] else "")
+        accepted = (
+            f"the name of a Node with a VPN certificate: {some}" if some else "nothing: it has no names"
+        )
+        hint = f"did you mean {near[0]}?" if near else "the record has no certificate of it"
+        problems.append(Problem(option, repr(node), accepted, hint))
+    return problems
+
+
 def to_revoke(record: Record, confirmed: Iterable[str], gone: Iterable[str], now: float) -> dict[str, str]:
     """Certificates to refuse from now on, by thumbprint: replaced ones of machines that use their new one,
     and all of machines that left."""
@@ -137,14 +171,20 @@ def to_revoke(record: Record, confirmed: Iterable[str], gone: Iterable[str], now
     }
 
 
-def settle(record: Record, confirmed: Sequence[str], gone: Sequence[str], now: float) -> bool:
+def settle(
+    record: Record,
+    confirmed: Sequence[str],
+    gone: Sequence[str],
+    now: float,
+    gateway: Mapping[str, Any] | None,
+) -> bool:
     """Note that the gateway refuses these certificates now; whether that changed the record."""
     changed = False
     for one in record.clients:
         left = one.node in gone and one.state in (ACTIVE, REPLACED)
         if left or (one.node in confirmed and one.state == REPLACED):
             one.state, changed = REVOKED, True
-    record.forget_expired(now)
+    record.forget_expired(now, revoked_of(gateway))
     used = {record.root, *(one.root for one in record.clients if one.state != REVOKED)}
     record.roots = {name: pem for name, pem in record.roots.items() if name in used}
     return changed
@@ -173,6 +213,17 @@ def warnings_of(record: Record, gateway: Mapping[str, Any] | None, nodes: Iterab
         f"the VPN certificate of {node} was revoked in Azure; a new one is issued with renew: [{node}] "
         "(flexnode_vpn_renew: true for this host)"
         for node in found
+    ]
+
+
+def about_end(root: Pair, now: float, days: int) -> list[str]:
+    """A root certificate that ends before a new client certificate would."""
+    if root.expires - now >= days * DAY:
+        return []
+    ends = "expired" if root.expires <= now else "ends"
+    return [
+        f"root certificate {root.thumbprint[:8].lower()} of the VPN {ends} on {iso(root.expires)[:10]}, and "
+        f"no client certificate is valid longer: {NEW_ROOT}"
     ]
 
 

@@ -12,6 +12,7 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 from ....node.machine.clock import Clock
+from ..errors import ChangedMeanwhile
 from . import clients as certificates
 from . import plan, profile
 from .api import TELL, late
@@ -49,17 +50,29 @@ class Gateways:
 
     def present(self, place: Place, request: Request) -> Done:
         """Make or change what differs, and get a profile for each machine."""
+        deadline, done = self._clock.monotonic() + self._seconds, Done()
         with self._locked():
-            gateway = self._settled(place.gateway)
-            if request.only_certificates:
-                # Nothing else is looked at: neither a range nor a protocol may keep one from being revoked.
-                return self._keep(place, request, gateway, "", False) if self._trusts_us(gateway) else Done()
-            ours = gateway is None or plan.is_ours(gateway)
-            if gateway is not None:
-                plan.require_usable(gateway, ours=ours)
-            self._require_apart(place, gateway, request.wanted, ours)
-            prefix = self._subnet_prefix(place, request) if gateway is None else ""
-            return self._keep(place, request, gateway, prefix, ours)
+            while True:
+                gateway = self._settled(place.gateway)
+                try:
+                    return self._kept(place, request, gateway, done)
+                except ChangedMeanwhile:
+                    # Only one that is made is looked at again: somebody else may have made it first.
+                    if gateway is not None or self._clock.monotonic() >= deadline:
+                        raise
+                self._tell(f"{place.gateway.name}: somebody else makes it too; looking at it again")
+                self._clock.sleep(self._pause)
+
+    def _kept(self, place: Place, request: Request, gateway: Json | None, done: Done) -> Done:
+        if request.only_certificates:
+            # Nothing else is looked at: neither a range nor a protocol may keep one from being revoked.
+            return self._keep(place, request, gateway, "", False, done) if self._trusts_us(gateway) else done
+        ours = gateway is None or plan.is_ours(gateway)
+        if gateway is not None:
+            plan.require_usable(gateway, ours=ours)
+        self._require_apart(place, gateway, request.wanted, ours)
+        prefix = self._subnet_prefix(place, request) if gateway is None else ""
+        return self._keep(place, request, gateway, prefix, ours, done)
 
     def _trusts_us(self, gateway: Json | None) -> bool:
         """Whether anybody could connect with a certificate of ours."""
@@ -67,28 +80,36 @@ class Gateways:
         return gateway is not None and (ours or self._store.read(secrets=False) is not None)
 
     def _keep(
-        self, place: Place, request: Request, gateway: Json | None, prefix: str, changes_settings: bool
+        self,
+        place: Place,
+        request: Request,
+        gateway: Json | None,
+        prefix: str,
+        changes_settings: bool,
+        done: Done,
     ) -> Done:
-        now, done = self._clock.now(), Done()
+        now = self._clock.now()
         self._store.require_passphrase()
+        # A run with a new root also revokes, when machines have joined: that must not make another one.
+        new_root = request.new_root and not request.only_certificates
         # With a lost passphrase the list of certificates is still of use: what it names is replaced.
-        record = self._store.read(secrets=not (request.new_root and request.given_root is None))
-        lost = record is None
+        record = self._store.read(secrets=not (new_root and request.given_root is None))
         record, about_root = certificates.with_root(
             record,
             gateway,
             str(place.gateway),
             request.given_root,
             now,
-            replace=request.new_root,
+            replace=new_root,
             path=self._store.path,
         )
+        certificates.require_known(record, request.gone, self._store.path)
         root = request.given_root or record.pair(record.root)
         done.issues = certificates.issued(record, root, request.machines, request.renew, now, request.days)
-        revoking = certificates.to_revoke(record, request.confirmed, request.gone, now)
-        trust = certificates.trust_of(record, revoking, now, only_these=lost and request.new_root)
+        revoking = certificates.to_revoke(record, request.confirmed, request.leaving, now)
+        trust = certificates.trust_of(record, revoking, now, only_these=new_root)
         new = [issue for issue in done.issues if issue.action != "unchanged"]
-        done.actions = [*about_root, *(issue.sentence() for issue in new)]
+        done.actions += [*about_root, *(issue.sentence() for issue in new)]
         if not self._check and done.actions:
             self._store.write(record)  # before the gateway knows of it: a key must never be lost
         before = plan.shown(gateway)
@@ -104,11 +125,14 @@ class Gateways:
             else:
                 gateway = body
         done.warnings = certificates.warnings_of(record, gateway, request.machines)
+        if not request.only_certificates:
+            done.warnings += certificates.about_end(root, now, request.days)
         if not self._check:
-            changed = certificates.settle(record, request.confirmed, request.gone, now)
+            changed = certificates.settle(record, request.confirmed, request.leaving, now, gateway)
             self._profiles(place, request, gateway, record, done)
             if changed or done.actions:
                 self._store.write(record)
+        done.actions = list(dict.fromkeys(done.actions))  # a creation that began again told it twice
         done.gateway = described(place, gateway)
         done.clients = certificates.listed(record, now)
         done.diff = _diff(place.gateway.name, before, plan.shown(gateway), new)
@@ -119,7 +143,7 @@ class Gateways:
         address = self._network.get(place.address)
         if address is not None and not plan.is_ours(address):
             raise GatewayUnusable(
-                "there is a public IP address of another owner where ours belongs",
+                "another owner has a public IP address with the name that this gateway's address would get",
                 where=str(place.address),
                 fix="name the gateway otherwise (flexnode_vpn_gateway_name)",
             )
@@ -143,7 +167,7 @@ class Gateways:
         if prefix:
             self._network.put_subnet(place.vnet, prefix)
         self._tell(f"{place.gateway.name}: creating the VPN gateway, which takes 30 to 45 minutes")
-        self._network.put(place.gateway, body)
+        self._network.put(place.gateway, body, new=True)
         return self._settled(place.gateway) or body
 
     def _profiles(
@@ -155,6 +179,9 @@ class Gateways:
         stamp = _stamp(gateway)
         if not record.template or record.profile_of != stamp or request.refresh_profile:
             template = profile.template_in(self._fetch(self._network.profile_url(place.gateway)))
+            profile.require_readable(
+                template, record.pair(done.issues[0].client.thumbprint), str(place.gateway)
+            )
             if template != record.template:
                 done.actions.append(f"fetch the client profile of VPN gateway {place.gateway.name}")
             record.template, record.profile_of = template, stamp
@@ -167,7 +194,7 @@ class Gateways:
     # --- absent --------------------------------------------------------------------------------------------
 
     def absent(self, place: Place, *, force: bool) -> Done:
-        """Remove what this collection made. Of another owner's gateway only our certificates are removed."""
+        """Remove what this collection made: of another owner's gateway only its certificates."""
         with self._locked():
             gateway, done = self._settled(place.gateway), Done()
             self._require_unused(place, gateway, force)
@@ -204,12 +231,14 @@ class Gateways:
                 self._network.delete(place.address)
 
     def _withdraw(self, place: Place, gateway: Json, done: Done) -> None:
-        """Take our root certificates out of a gateway that someone else made."""
+        """Take root certificates of this collection out of a gateway that someone else made."""
         nothing = plan.Trust(roots={}, only_these=True)
         names = plan.surplus_roots(gateway, nothing)
         if not names:
             return
-        done.actions.append(f"remove our root certificate from VPN gateway {place.gateway.name}")
+        done.actions.append(
+            f"remove the root certificate of this collection from VPN gateway {place.gateway.name}"
+        )
         if not self._check:
             body = plan.changed_body(gateway, Wanted("", ""), nothing, ours=False)
             self._network.put(place.gateway, body, str(gateway.get("etag") or ""))

@@ -112,7 +112,7 @@ def gateway_body(
 
 
 def changed_body(gateway: Mapping[str, Any], wanted: Wanted, trust: Trust, *, ours: bool) -> Json:
-    """The gateway as it has to be. Of another owner's only our certificates change."""
+    """The gateway as it has to be. Of another owner's only certificates of this collection change."""
     body: Json = copy.deepcopy(dict(gateway))
     known = body.setdefault("properties", {})
     clients = known["vpnClientConfiguration"] = dict(known.get("vpnClientConfiguration") or {})
@@ -157,7 +157,7 @@ def _differences(gateway: Mapping[str, Any], wanted: Wanted, trust: Trust, ours:
     if ours:
         sku = str((properties(gateway).get("sku") or {}).get("name") or "")
         if sku.lower() != wanted.sku.lower():
-            yield f"size {sku} -> {wanted.sku}"
+            yield f"SKU {sku} -> {wanted.sku}"
         pool = pool_of(gateway)
         if pool != [wanted.pool]:
             yield f"client addresses {', '.join(pool) or 'none'} -> {wanted.pool}"
@@ -183,7 +183,7 @@ def unusable(gateway: Mapping[str, Any]) -> Iterator[str]:
     if PROTOCOL not in protocols:
         yield f"clients use {', '.join(protocols) or 'no protocol'}, not {PROTOCOL}"
     if AUTHENTICATION not in kinds:
-        yield f"clients sign in with {', '.join(kinds)}, not with certificates"
+        yield f"clients authenticate with {', '.join(kinds)}, not with certificates"
 
 
 def require_usable(gateway: Mapping[str, Any], *, ours: bool) -> None:
@@ -193,9 +193,9 @@ def require_usable(gateway: Mapping[str, Any], *, ours: bool) -> None:
     sku = str((known.get("sku") or {}).get("name") or "")
     if kind.lower() != "vpn" or vpn.lower() != "routebased" or sku.lower() == "basic":
         raise GatewayUnusable(
-            f"the gateway is of type {kind}, {vpn}, size {sku}",
+            f"the gateway is of type {kind}, {vpn}, SKU {sku}",
             where=where,
-            why="OpenVPN needs a route-based VPN gateway, and not of size Basic",
+            why="OpenVPN needs a route-based VPN gateway, and not SKU Basic",
             fix="name another gateway or VNet (flexnode_vpn_gateway_id, flexnode_vpn_vnet_id)",
         )
     if ours:
@@ -204,11 +204,11 @@ def require_usable(gateway: Mapping[str, Any], *, ours: bool) -> None:
     reasons += [] if pool_of(gateway) else ["it has no addresses for clients"]
     if reasons:
         raise GatewayUnusable(
-            "the VNet has a gateway of another owner that does not take our clients",
+            "the VNet has a gateway of another owner that the machines can't use as it is",
             where=where,
             why="; ".join(reasons),
-            fix="set its point-to-site configuration to OpenVPN, certificates and an address pool, or tag it "
-            f"{MADE}={MADE_BY} so that this collection may change it",
+            # Its tag is never offered: it would give a run the right to rewrite and to delete this gateway.
+            fix="set its point-to-site configuration to OpenVPN, certificates and an address pool",
         )
 
 
@@ -228,7 +228,7 @@ def roots_of(gateway: Mapping[str, Any] | None) -> dict[str, str]:
 
 
 def surplus_roots(gateway: Mapping[str, Any], trust: Trust) -> set[str]:
-    """The names of our root certificates that no machine needs."""
+    """The names of root certificates of this collection that no machine needs."""
     return {
         name
         for print_, name in roots_of(gateway).items()
@@ -255,7 +255,7 @@ def shown(gateway: Mapping[str, Any] | None) -> Json:
         "root_certificates": sorted(one for one in roots_of(gateway) if one),
         "revoked_certificates": sorted(revoked_of(gateway)),
         "provisioning_state": known.get("provisioningState"),
-        "made_by_us": is_ours(gateway),
+        "created_by_collection": is_ours(gateway),
     }
 
 

@@ -11,6 +11,7 @@ import traceback
 import zipfile
 from urllib.parse import urlsplit
 
+from ....node.config.types.openvpn import profile_problems
 from .certificates import Pair
 from .errors import ProfileUnusable
 
@@ -85,7 +86,9 @@ def template_in(archive: bytes) -> str:
         text = data.decode("utf-8-sig").replace("\r\n", "\n")
     except UnicodeDecodeError as error:
         raise ProfileUnusable("the profile is no text", why=str(error.reason)) from error
-    return checked(text)
+    # Azure's profile may name a log file, which machines refuse: they have the journal. It becomes a comment,
+    # so that lines keep their numbers.
+    return checked(re.sub(r"(?m)^(?=log(-append)?\s)", "#", text))
 
 
 def checked(text: str) -> str:
@@ -109,6 +112,18 @@ def checked(text: str) -> str:
 def filled(template: str, pair: Pair) -> str:
     """The profile of one machine; it is a secret."""
     return template.replace(CERTIFICATE, pair.certificate.strip()).replace(KEY, pair.key.strip())
+
+
+def require_readable(template: str, pair: Pair, gateway: str) -> None:
+    """Refuse, before any machine gets it, a profile that machines would refuse. No line of it is shown."""
+    if problems := profile_problems(filled(template, pair)):
+        raise ProfileUnusable(
+            "machines would refuse the profile that Azure generated",
+            where=gateway,
+            why="; ".join(problems),
+            fix="look at the point-to-site configuration of the gateway; az network vnet-gateway vpn-client "
+            "generate shows the same profile",
+        )
 
 
 def shown(url: str) -> str:

@@ -13,12 +13,13 @@ from __future__ import annotations
 import base64
 import contextlib
 import fcntl
+import glob
 import hashlib
 import json
 import os
 import tempfile
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Set
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -88,9 +89,17 @@ class Record:
         self.keys[client.thumbprint] = pair.key
         return client
 
-    def forget_expired(self, now: float) -> None:
-        """Drop what nobody accepts any more, and the keys of what is refused."""
-        self.clients = [one for one in self.clients if one.state == ACTIVE or not one.expired(now)]
+    def forget_expired(self, now: float, listed: Set[str]) -> None:
+        """Drop what nobody accepts any more, and the keys of what is refused.
+
+        What the gateway still lists as revoked stays until a change took it from there: only what the record
+        knows is removed from that list.
+        """
+        self.clients = [
+            one
+            for one in self.clients
+            if one.state == ACTIVE or not one.expired(now) or one.thumbprint in listed
+        ]
         kept = {self.root, *(one.thumbprint for one in self.clients if one.state != REVOKED)}
         self.keys = {name: key for name, key in self.keys.items() if name in kept}
 
@@ -99,6 +108,23 @@ def path_of(directory: str, gateway: ResourceId) -> str:
     """The file of a gateway: names of gateways repeat, ids do not."""
     digest = hashlib.sha256(str(gateway).lower().encode()).hexdigest()[:8]
     return os.path.join(os.path.expanduser(directory), f"{gateway.name.lower()}-{digest}.json")
+
+
+def valid_nodes(directory: str, now: float) -> set[str] | None:
+    """The Nodes with valid certificates in any record of a directory; None: there is no record.
+
+    A record that can't be read counts as one without Nodes: the module that needs it says what is wrong.
+    """
+    found: set[str] | None = None
+    for path in glob.glob(os.path.join(glob.escape(os.path.expanduser(directory)), "*.json")):
+        found = found if found is not None else set()
+        try:
+            with open(path, encoding="utf-8") as file:
+                clients = [Client(**one) for one in json.load(file)["clients"]]
+            found |= {one.node for one in clients if one.state != REVOKED and not one.expired(now)}
+        except (OSError, ValueError, KeyError, TypeError):
+            continue
+    return found
 
 
 class Store:

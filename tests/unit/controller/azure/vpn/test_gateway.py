@@ -17,6 +17,7 @@ from ansible_collections.aks.flexnode.plugins.module_utils.controller.azure.vpn.
 from ansible_collections.aks.flexnode.plugins.module_utils.controller.azure.vpn.errors import (
     ClientsActive,
     GatewayUnusable,
+    ProfileUnusable,
     RangesOverlap,
     RecordUnusable,
 )
@@ -29,6 +30,7 @@ from ansible_collections.aks.flexnode.plugins.module_utils.controller.azure.vpn.
     Place,
     found_place,
 )
+from ansible_collections.aks.flexnode.plugins.module_utils.node.errors import ConfigInvalid
 from tests.unit.controller.fake_network import GATEWAY, VNET, Crash, FakeClock, FakeNetwork
 
 PASSPHRASE = "Pl4nted-vpn-passphrase"
@@ -150,6 +152,40 @@ def test_an_operation_of_an_earlier_run_is_waited_for(me: Controller) -> None:
     assert "run this again" in caught.value.fix
 
 
+def test_of_two_controllers_that_make_it_at_once_the_second_overwrites_nothing(
+    me: Controller, tmp_path: Path
+) -> None:
+    other = Controller(tmp_path / "other")
+    other.network = me.network
+    me.network.meanwhile.append(lambda: other.present("edge-1"))
+    with pytest.raises(RecordUnusable, match="no record of it"):
+        me.present("edge-2")
+    theirs = other.store.read()
+    assert theirs is not None
+    (root,) = me.network.clients["vpnClientRootCertificates"]
+    assert root["name"] == f"aks-flexnode-{theirs.root[:8].lower()}"
+    assert other.present("edge-1").actions == []
+
+
+def test_an_answer_that_was_lost_does_not_make_a_gateway_foreign(me: Controller) -> None:
+    """The SDK repeats a request whose answer was lost, and meets what the first one made."""
+    put = me.network.put
+
+    def repeated(*arguments: Any, **more: Any) -> Any:
+        put(*arguments, **more)
+        return put(*arguments, **more)
+
+    me.network.put = repeated  # type: ignore[method-assign]
+    done = me.present("edge-1")
+    assert done.profiles
+    assert [line.partition(" (")[0] for line in done.actions[-2:]] == [
+        "create VPN gateway flexnode-vpn",
+        "fetch the client profile of VPN gateway flexnode-vpn",
+    ]
+    me.network.put = put  # type: ignore[method-assign]
+    assert me.present("edge-1").actions == []
+
+
 def test_ranges_are_compared_before_anything_is_made(me: Controller) -> None:
     with pytest.raises(RangesOverlap):
         me.present("edge-1", others=("192.168.0.0/16",))
@@ -188,6 +224,18 @@ def test_a_certificate_is_renewed_in_time_and_the_old_one_revoked_after_it(me: C
     me.clock.time += 120 * DAY
     me.present(gone=["edge-1"])
     assert me.revoked() == [new]
+
+
+def test_the_entry_of_an_expired_certificate_goes_with_the_next_change_however_late(me: Controller) -> None:
+    first = prints(me.present("edge-1"))["edge-1"]
+    me.present(gone=["edge-1"])
+    me.clock.time += 400 * DAY
+    last = prints(me.present("edge-2"))["edge-2"]
+    assert (me.network.changes(), me.revoked()) == ([], [first]), "no change of the gateway for this alone"
+    me.present(gone=["edge-2"])
+    assert me.revoked() == [last]
+    me.present("edge-3")
+    assert [one["node"] for one in me.present("edge-3").clients] == ["edge-2", "edge-3"]
 
 
 def test_a_revocation_that_was_cut_off_is_noted_later(me: Controller) -> None:
@@ -232,10 +280,10 @@ def test_settings_are_changed_in_one_write(me: Controller) -> None:
     me.present("edge-1")
     done = me.present("edge-1", sku="VpnGw3AZ", pool="172.31.0.0/24")
     assert me.network.changes() == ["put flexnode-vpn"]
-    assert "size VpnGw2AZ -> VpnGw3AZ" in done.actions[0]
+    assert "SKU VpnGw2AZ -> VpnGw3AZ" in done.actions[0]
     assert (done.diff["before"]["sku"], done.diff["after"]["sku"]) == ("VpnGw2AZ", "VpnGw3AZ")
     # Machines that leave do not change it: their inventory may be an old one.
-    assert me.present(gone=["edge-9"], sku="VpnGw5AZ").actions == []
+    assert me.present(left=["edge-9"], sku="VpnGw5AZ").actions == []
 
 
 def test_a_gateway_that_was_made_anew_gets_a_new_profile(me: Controller) -> None:
@@ -246,6 +294,18 @@ def test_a_gateway_that_was_made_anew_gets_a_new_profile(me: Controller) -> None
     assert me.network.changes() == ["profile flexnode-vpn"]
     assert "remote new.example.com" in done.profiles["edge-1"]
     assert me.present("edge-1", refresh_profile=True).actions == []
+
+
+def test_a_profile_that_machines_would_refuse_is_found_before_they_get_it(me: Controller) -> None:
+    usual = me.network.profile
+    me.network.profile = usual.replace("proto tcp", "proto tcp\nup /tmp/planted.sh")
+    with pytest.raises(ProfileUnusable) as caught:
+        me.present("edge-1")
+    assert (caught.value.where, "line 4: up is refused" in caught.value.why) == (str(GATEWAY), True)
+    assert "planted" not in str(caught.value)
+    assert "PRIVATE" not in str(caught.value)
+    me.network.profile = usual
+    assert "PRIVATE" in me.present("edge-1").profiles["edge-1"]
 
 
 def test_without_the_record_nothing_is_issued(me: Controller) -> None:
@@ -270,6 +330,19 @@ def test_a_lost_passphrase_costs_new_certificates(me: Controller) -> None:
     assert len(me.network.clients["vpnClientRootCertificates"]) == 1
 
 
+def test_revoking_in_the_run_that_made_a_new_root_makes_no_other(me: Controller) -> None:
+    old = prints(me.present("edge-1"))["edge-1"]
+    me.present("edge-1", new_root=True)
+    made = me.store.read()
+    done = me.present(confirmed=["edge-1"], new_root=True)
+    found = me.store.read()
+    assert made is not None
+    assert found is not None
+    assert (found.root, me.revoked()) == (made.root, [old])
+    assert [line for line in done.actions if "create root" in line] == []
+    assert me.present("edge-1").actions == []
+
+
 def test_a_given_root_signs_and_is_not_stored(me: Controller) -> None:
     root = new_root("given", me.clock.now())
     me.present("edge-1", given_root=root)
@@ -280,6 +353,24 @@ def test_a_given_root_signs_and_is_not_stored(me: Controller) -> None:
     with pytest.raises(RecordUnusable, match="key of the root"):
         me.present("edge-2")
     assert me.present("edge-2", given_root=root).actions
+
+
+def test_a_root_certificate_that_ends_is_told_in_time_and_then_stops_the_run(me: Controller) -> None:
+    assert me.present("edge-1").warnings == []
+    me.clock.time += 3300 * DAY
+    (warning,) = me.present("edge-1").warnings
+    root = me.store.read()
+    assert root is not None
+    assert f"root certificate {root.root[:8].lower()} of the VPN ends on 2036-" in warning
+    assert "flexnode_vpn_new_root: true" in warning
+    me.clock.time += 400 * DAY
+    for nodes in (["edge-1"], ["edge-2"]):
+        with pytest.raises(RecordUnusable, match="has expired") as caught:
+            me.present(*nodes)
+        assert "flexnode_vpn_new_root: true" in caught.value.fix
+    assert "expired on" in me.present().warnings[0]
+    me.present(gone=["edge-1"])
+    assert me.present("edge-1", new_root=True).warnings == []
 
 
 def test_a_gateway_that_machines_use_is_not_deleted(me: Controller) -> None:
@@ -305,6 +396,20 @@ def test_an_address_of_another_owner_is_not_taken(me: Controller) -> None:
     me.network.put(GATEWAY.beside(ADDRESSES, "flexnode-vpn-ip"), {"properties": {}})
     with pytest.raises(GatewayUnusable, match="another owner"):
         me.present("edge-1")
+
+
+def test_a_mistyped_name_is_an_error_and_nothing_is_revoked(me: Controller) -> None:
+    me.present("edge-1", "edge-2", "west")
+    with pytest.raises(ConfigInvalid) as caught:
+        me.present(gone=["edge-1", "egde-2", "x9"])
+    assert (me.network.changes(), me.revoked()) == ([], [])
+    first, second = map(str, caught.value.problems)
+    assert "did you mean edge-2?" in first
+    assert "edge-1, edge-2, west" in second
+    done = me.present(left=["edge-1", "egde-2"])
+    assert len(me.revoked()) == 1
+    assert "to revoke: edge-1" in done.actions[0]
+    assert me.present(gone=["edge-1"]).actions == [], "it is known, and revoked"
 
 
 def test_without_a_gateway_there_is_nothing_to_revoke(me: Controller) -> None:

@@ -67,7 +67,7 @@ def test_a_new_gateway_is_as_it_has_to_be() -> None:
 @pytest.mark.parametrize(
     ("wanted", "trust", "reason"),
     [
-        (Wanted("VpnGw3AZ", WANTED.pool), TRUST, "size VpnGw2AZ -> VpnGw3AZ"),
+        (Wanted("VpnGw3AZ", WANTED.pool), TRUST, "SKU VpnGw2AZ -> VpnGw3AZ"),
         (Wanted(WANTED.sku, "172.16.0.0/24"), TRUST, "client addresses 192.168.100.0/24 -> 172.16.0.0/24"),
         (WANTED, Trust({PRINT: ROOT, thumbprint("eA=="): "eA=="}), "is missing"),
         (WANTED, Trust({}, unused_roots=frozenset([PRINT])), "1 root certificate no longer used"),
@@ -119,6 +119,7 @@ def test_a_gateway_of_another_owner_is_used_only_if_it_needs_no_change() -> None
         require_usable(there, ours=False)
     assert "IkeV2" in caught.value.why
     assert "no addresses" in caught.value.why
+    assert MADE not in caught.value.fix, "with the tag the next run would rewrite it, and absent delete it"
     require_usable(there, ours=True)
 
 

@@ -15,6 +15,7 @@ import pytest
 from ansible_collections.aks.flexnode.plugins.module_utils.controller.azure.vpn import profile
 from ansible_collections.aks.flexnode.plugins.module_utils.controller.azure.vpn.certificates import Pair
 from ansible_collections.aks.flexnode.plugins.module_utils.controller.azure.vpn.errors import ProfileUnusable
+from ansible_collections.aks.flexnode.plugins.module_utils.node.config.types.openvpn import profile_problems
 from tests.unit.controller.fake_network import PROFILE, FakeNetwork
 from tests.unit.node.servers import Answer, Pki, Request, serving
 
@@ -35,6 +36,14 @@ def test_a_profile_is_read_and_filled() -> None:
     filled = profile.filled(text, Pair("CERTIFICATE\n", "KEY\n"))
     assert "<cert>\nCERTIFICATE\n</cert>\n<key>\nKEY\n</key>" in filled
     assert "$" not in filled
+
+
+def test_the_log_file_of_azure_s_profile_becomes_a_comment() -> None:
+    found = profile.template_in(
+        archive(**{MEMBER: PROFILE.replace("proto tcp", "proto tcp\nlog openvpn.log")})
+    )
+    assert found == PROFILE.replace("proto tcp", "proto tcp\n#log openvpn.log")
+    assert profile_problems(found) == profile_problems(PROFILE)
 
 
 @pytest.mark.parametrize(

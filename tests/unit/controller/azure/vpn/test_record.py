@@ -21,6 +21,7 @@ from ansible_collections.aks.flexnode.plugins.module_utils.controller.azure.vpn.
     Record,
     Store,
     path_of,
+    valid_nodes,
 )
 from tests.unit.controller.fake_network import GATEWAY, FakeClock
 
@@ -51,6 +52,15 @@ def test_what_is_written_is_read_again(tmp_path: Path, filled: Record) -> None:
     assert public is not None
     assert (public.clients, public.keys, public.template) == (filled.clients, {}, "")
     assert store(tmp_path, "").read(secrets=False) == public
+
+
+def test_the_nodes_of_a_directory_are_known_without_its_passphrase(tmp_path: Path, filled: Record) -> None:
+    directory = str(tmp_path / "vpn")
+    assert valid_nodes(directory, NOW) is None
+    store(tmp_path).write(filled)
+    (tmp_path / "vpn/other.json").write_text("{")
+    assert valid_nodes(directory, NOW) == {"edge-1"}
+    assert valid_nodes(directory, NOW + 31 * 86400) == set()
 
 
 def test_no_secret_is_in_the_file_and_only_its_owner_reads_it(tmp_path: Path, filled: Record) -> None:
