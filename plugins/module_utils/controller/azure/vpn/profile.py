@@ -86,9 +86,7 @@ def template_in(archive: bytes) -> str:
         text = data.decode("utf-8-sig").replace("\r\n", "\n")
     except UnicodeDecodeError as error:
         raise ProfileUnusable("the profile is no text", why=str(error.reason)) from error
-    # Azure's profile may name a log file, which machines refuse: they have the journal. It becomes a comment,
-    # so that lines keep their numbers.
-    return checked(re.sub(r"(?m)^(?=log(-append)?\s)", "#", text))
+    return checked(text)
 
 
 def checked(text: str) -> str:
