@@ -11,7 +11,7 @@ from typing import Any
 
 from ..dataclass import dataclass
 from ..engine.records.state import Phase
-from ..errors import NodeNotReady, UnitFailed
+from ..errors import FlexNodeError, NodeNotReady, UnitFailed
 from ..procedures.vpn.errors import VpnDown
 from .monitoring import BLOCKED, FAILING
 from .pull import NO_PULL, wrong_with
@@ -80,6 +80,17 @@ def verdict_of(status: Mapping[str, Any]) -> Verdict:
     pull = wrong_with(status.get("pull", NO_PULL))
     only_pull = pull is not None and status["reason"] == pull[0]
     return Verdict.UNKNOWN if (only_the_source or only_pull) and status["node"]["ready"] else Verdict.WRONG
+
+
+def fix_of(status: Mapping[str, Any]) -> str:
+    """What to do about the reason; empty: nothing, or its message says it."""
+    refused = status["config"].get("refused")
+    if refused and status["reason"] == refused["code"]:
+        return "correct the configuration, then run bootstrap or update; the next run that works ends this"
+    classes = [FlexNodeError]
+    for one in classes:
+        classes += one.__subclasses__()
+    return next((one.remedy for one in classes if one.code == status["reason"]), "")
 
 
 def _phase(phase: str) -> Reason:

@@ -551,6 +551,7 @@ def test_an_update_that_does_not_work_is_rolled_back_and_blocked(joined: Followe
     assert "polling  Blocked  version 18, FLEX-1502 since" in words
     assert "reason   FLEX-1502  the last configuration was rolled back at " in words
     assert "; the node runs the previous one. The error was: Node edge-1 is not Ready" in words
+    assert "fix      correct the configuration, then run bootstrap or update" in words
     bearable = True
     joined.blob.publish({"upgrade": {"gateSeconds": 11}})
     assert joined.poll() == 0
