@@ -172,7 +172,8 @@ class Network:
             except AzureRefuses as error:
                 if new and ANOTHER in error.why:
                     what = f"another operation in Azure makes or changes {name}"
-                    raise ChangedMeanwhile(what, where=f"{method} {path}", why=error.why) from error
+                    # Without a cause of its own: why has it, and pylint takes this one for no exception.
+                    raise ChangedMeanwhile(what, where=f"{method} {path}", why=error.why) from None
                 if not any(code in error.why for code in BUSY) or self._clock.monotonic() >= deadline:
                     raise
             self._tell(f"{name}: another operation runs in Azure; waiting for it")
