@@ -108,7 +108,7 @@ def test_five_machines_in_batches_of_two_and_one_is_bad(fleet: Fleet) -> None:
     output = fleet.update(serial=2)
     assert fleet.updated == ["a", "b", "c", "d"], fleet.stage.output
     assert fleet.table == {
-        "HOST": ["NODE", "RESULT", "VERSION", "RUNTIME"],
+        "HOST": ["NODE", "RESULT", "KUBELET", "RUNTIME"],
         "a": ["a", "updated (maxPods)", "1.34.5", "containerd 2.3.4"],
         "b": ["b", "updated (maxPods)", "1.34.5", "containerd 2.3.4"],
         "c": ["c", "updated (maxPods)", "1.34.5", "containerd 2.3.4"],
