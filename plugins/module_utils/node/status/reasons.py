@@ -123,7 +123,7 @@ def _wrong(status: Mapping[str, Any], state: Mapping[str, Any], failure: Reason 
         yield Reason(NodeNotReady.code, node.get("message") or NOT_READY[node["status"]])
     if refused := status["config"].get("refused"):
         what = "rolled back" if refused["rolledBack"] else "refused"
-        text = f"the last configuration was {what} at {refused['since']}; the node runs the previous one"
+        text = f"the last configuration was {what}; the node runs the previous one"
         yield Reason(refused["code"], f"{text}. The error was: {refused['message']}")
     if following["status"] == BLOCKED and following.get("code"):
         yield Reason(following["code"], f"the configuration is not applied: {following['message']}")
