@@ -165,7 +165,12 @@ def tasks(here: Private) -> list[list[str]]:
 
 
 def test_a_tunnel_that_is_cut_for_two_minutes(site: Site) -> None:
-    here, pods = site.private, updating.containers(site.private.bed, "faraway")
+    survives_a_cut(site.private)
+
+
+def survives_a_cut(here: Private) -> None:
+    """Two minutes without a gateway: the same processes, and Ready again after it."""
+    pods = updating.containers(here.bed, "faraway")
     running, services = tasks(here), fleet.main_pids(here.machine)
     here.gateway.cut()
     try:
@@ -214,7 +219,11 @@ def test_another_address_of_the_gateways_pool_reaches_the_node(site: Site) -> No
 
 
 def test_a_reboot(site: Site) -> None:
-    here = site.private
+    survives_a_reboot(site.private)
+
+
+def survives_a_reboot(here: Private) -> None:
+    """Ready after a boot, by a kubelet of that boot, at the address of the tunnel."""
     here.machine.reboot()
     fleet.eventually("the tunnel after a boot", here.is_connected, 60)
     fleet.eventually("Node Ready", lambda: updating.freshly_ready(here.bed, here.machine), 120)
@@ -336,6 +345,39 @@ class TestAutoProvision:
         fleet.eventually("the tunnel again", here.is_connected, 60)
         fleet.eventually("Node Ready", here.is_ready, 60)
         assert updating.containers(here.bed, "faraway") == pods
+
+    def test_a_tunnel_that_is_cut_for_two_minutes(self, made: Provisioned) -> None:
+        survives_a_cut(made.site)
+
+    def test_a_gateway_that_is_away_during_an_update(self, made: Provisioned) -> None:
+        here, node = made.site, {"maxPods": 42}
+        here.gateway.cut()
+        try:
+            code, message = updating.failure(made.play("gateway away", "update", node=node), NAME)
+        finally:
+            here.gateway.mend()
+        assert (code, "the change stays in place" in message) == ("FLEX-1504", True), message
+        fleet.eventually("the tunnel again", here.is_connected, 90)
+        fleet.succeeded(made.play("gateway back", "update", node=node))
+        assert fleet.node(here.bed, NAME)["status"]["capacity"]["pods"] == "42"
+
+    def test_a_wrong_profile_is_rolled_back(self, made: Provisioned) -> None:
+        """Azure generates one that leads to a place where nobody is."""
+        here, refresh = made.site, ("-e", json.dumps({"flexnode_vpn_refresh_profile": True}))
+        server, before = here.gateway.server, here.machine.run(["sha256sum", PROFILE]).stdout
+        here.bed.azure.set_vpn_server(**{**server, "host": here.bed.site.plan.node(250)})
+        try:
+            code, message = updating.failure(made.play("wrong profile", "update", *refresh), NAME)
+        finally:
+            here.bed.azure.set_vpn_server(**server)
+        assert (code, "FLEX-1532" in message) == ("FLEX-1535", True), message
+        assert here.machine.run(["sha256sum", PROFILE]).stdout == before
+        assert here.is_ready()
+        fleet.succeeded(made.play("right profile", "update", *refresh))
+        assert here.status()["reason"] == "NodeJoined"
+
+    def test_a_reboot(self, made: Provisioned) -> None:
+        survives_a_reboot(made.site)
 
     def test_uninstall_revokes_the_certificate_and_keeps_the_gateway(self, made: Provisioned) -> None:
         here, gateway = made.site, made.site.gateway
