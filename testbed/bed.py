@@ -10,6 +10,7 @@ import shutil
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,9 @@ from testbed.images import recipes, rootfs
 from testbed.layout import network, plan, site, ssh, versions
 from testbed.layout.site import Site
 from testbed.machine import Machine
+from testbed.machine.container import ContainerMachine
+from testbed.machine.qemu import Hardware
+from testbed.machine.vm import VirtualMachine
 from testbed.mirror import Mirror
 from testbed.services import blob
 from testbed.services.blob import Blob
@@ -161,34 +165,35 @@ class Testbed:
     def status(self) -> dict[str, str]:
         """Every part, and whether it runs."""
         parts = {name: self.site.container(name) for name in SERVICES}
-        parts.update({f"node {machine.name}": machine.container for machine in self.nodes()})
-        return {
-            part: "running" if podman.is_running(podman.inspect(container)) else "not running"
-            for part, container in parts.items()
-        }
+        running = {part: podman.is_running(podman.inspect(container)) for part, container in parts.items()}
+        running.update({f"node {machine.name}": machine.is_running() for machine in self.nodes()})
+        return {part: "running" if runs else "not running" for part, runs in running.items()}
 
     @property
     def gateway(self) -> Gateway:
         """The VPN gateway to the cluster's network, and the site behind it; `gateway.up()` starts them."""
         return Gateway(self.site)
 
-    def node(self, name: str, platform: str = DEFAULT_PLATFORM, *, edge: bool = False) -> Machine:
+    def node(
+        self, name: str, platform: str = DEFAULT_PLATFORM, *, edge: bool = False, vm: Hardware | None = None
+    ) -> Machine:
         """The machine of that name; created if it does not exist, started if it is off.
 
         edge: at a site behind NAT, from which the cluster is reached through its VPN gateway only.
+        vm: a virtual machine with this hardware, and a kernel of its own; None: a container.
         """
         if not NODE_NAME.fullmatch(name):
             raise TestbedError(f"node name {name!r} is not a host name of at most 40 characters")
-        here = self.site
-        rootfs.ensure(recipes.node(platform))
-        with files.lock(here.directory / "nodes.lock"):
-            machine = self._find(name) or self._plan_node(name, platform, edge)
+        with files.lock(self.site.directory / "nodes.lock"):
+            machine = self._find(name) or self._plan_node(name, platform, edge, vm)
             self._write_known_hosts()
-        if machine.platform != platform:
-            raise TestbedError(f"node {name} exists with platform {machine.platform}: remove it first")
+        wanted = (platform, vm or None)
+        if wanted != (machine.platform, machine.hardware if isinstance(machine, VirtualMachine) else None):
+            raise TestbedError(f"node {name} exists as {machine.kind}: remove it first")
+        machine.prepare()
         podman.wait_for_stragglers()
         if not machine.is_running():
-            with step(f"node {name} ({machine.platform}, {machine.ip})"):
+            with step(f"node {name} ({machine.kind}, {machine.ip})"):
                 machine.ensure()
         return machine
 
@@ -267,7 +272,7 @@ class Testbed:
     def _revive(self) -> None:
         for machine in self.nodes():
             if not machine.is_running():
-                rootfs.ensure(recipes.node(machine.platform))
+                machine.prepare()
                 with step(f"node {machine.name}: start"):
                     machine.ensure()
 
@@ -287,29 +292,37 @@ class Testbed:
             return None
         return self._machine(name, **record)
 
-    def _machine(self, name: str, index: int, platform: str, edge: bool = False) -> Machine:
+    def _machine(
+        self, name: str, index: int, platform: str, edge: bool = False, vm: dict[str, Any] | None = None
+    ) -> Machine:
         here, gateway = self.site, self.gateway
-        return Machine(
-            name=name,
-            ip=gateway.edge.node(index) if edge else here.plan.node(index),
-            network=gateway.edge_network if edge else "",
-            router=gateway.router if edge else "",
-            platform=platform,
-            pod_cidr=here.plan.pod_cidr(index),
-            ssh_key=here.directory / "ssh" / "id_ed25519",
-            known_hosts=here.directory / "ssh" / "known_hosts",
-            site=here,
-        )
+        common: dict[str, Any] = {
+            "name": name,
+            "ip": gateway.edge.node(index) if edge else here.plan.node(index),
+            "network": gateway.edge_network if edge else "",
+            "router": gateway.router if edge else "",
+            "platform": platform,
+            "pod_cidr": here.plan.pod_cidr(index),
+            "ssh_key": here.directory / "ssh" / "id_ed25519",
+            "known_hosts": here.directory / "ssh" / "known_hosts",
+            "site": here,
+        }
+        return VirtualMachine(**common, hardware=Hardware(**vm)) if vm else ContainerMachine(**common)
 
-    def _plan_node(self, name: str, platform: str, edge: bool) -> Machine:
+    def _plan_node(self, name: str, platform: str, edge: bool, vm: Hardware | None) -> Machine:
+        if edge and vm:
+            raise TestbedError(f"node {name}: a site behind NAT has no virtual machines yet")
         taken = [
             json.loads(path.read_text(encoding="utf-8"))["index"]
             for path in self._record("*").parent.glob("*.json")
         ]
         index = plan.free_index(taken)
-        record = {"index": index, "platform": platform, **({"edge": True} if edge else {})}
+        record: dict[str, Any] = {"index": index, "platform": platform}
+        record |= {"edge": True} if edge else {}
+        record |= {"vm": asdict(vm)} if vm else {}
+        recipes.node(platform)  # an unknown platform leaves no record
         files.write(self._record(name), json.dumps(record) + "\n")
-        return self._machine(name, index, platform, edge)
+        return self._machine(name, **record)
 
     def _write_known_hosts(self) -> None:
         lines = [ssh.known_host(machine.name, machine.ip, machine.host_key()) for machine in self.nodes()]

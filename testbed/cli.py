@@ -16,7 +16,7 @@ import yaml
 from testbed import doctor
 from testbed.artifacts import store
 from testbed.azure.pools import command as pool_command
-from testbed.basics import podman
+from testbed.basics import paths, podman
 from testbed.basics.errors import OutOfReach, TestbedError
 from testbed.basics.process import environment
 from testbed.basics.progress import say
@@ -25,6 +25,7 @@ from testbed.execution import image as ee
 from testbed.images.recipes import PLATFORMS
 from testbed.layout import versions
 from testbed.machine import Machine
+from testbed.machine.qemu import ARCHITECTURES, Hardware
 from testbed.playbooks import IN_AZURE, SOURCES, complete_inventory
 
 # Commands that become another program; it reads everything that follows.
@@ -48,6 +49,10 @@ def parser() -> argparse.ArgumentParser:
     add = node.add_parser("add", help="create and start machines of these names")
     add.add_argument("names", nargs="+", metavar="NAME")
     add.add_argument("--platform", choices=sorted(PLATFORMS), default=DEFAULT_PLATFORM)
+    add.add_argument("--vm", action="store_true", help="a virtual machine, with a kernel of its own (slow)")
+    add.add_argument("--arch", choices=sorted(ARCHITECTURES), help="architecture of a virtual machine")
+    add.add_argument("--memory", type=int, default=Hardware.memory_mib, metavar="MIB")
+    add.add_argument("--cores", type=int, default=Hardware.cores)
     for verb, text in (
         ("rm", "remove machines with their disks"),
         ("reboot", "shut down cleanly and start again"),
@@ -121,16 +126,25 @@ def _azure(bed: Testbed, name: str, roles: list[str]) -> int:
     return 0
 
 
-def _node(bed: Testbed, verb: str, names: list[str], platform: str) -> int:
-    for name in names:
+def _node(bed: Testbed, arguments: argparse.Namespace) -> int:
+    verb = arguments.verb
+    for name in arguments.names:
         if verb == "add":
-            machine = bed.node(name, platform)
-            say(f"{machine.name:20} {machine.platform:10} {machine.ip:16} pods {machine.pod_cidr}")
+            machine = bed.node(name, arguments.platform, vm=_hardware(arguments))
+            say(f"{machine.name:20} {machine.kind:10} {machine.ip:16} pods {machine.pod_cidr}")
         elif verb == "rm":
             _machine(bed, name).remove()
         else:
             _machine(bed, name).reboot()
     return 0
+
+
+def _hardware(arguments: argparse.Namespace) -> Hardware | None:
+    if arguments.vm:
+        return Hardware(arguments.arch or paths.arch(), arguments.memory, arguments.cores)
+    if arguments.arch not in (None, paths.arch()):
+        raise TestbedError(f"a container can't be {arguments.arch} here: add --vm")
+    return None
 
 
 def _machine(bed: Testbed, name: str) -> Machine:
@@ -209,7 +223,7 @@ def run(arguments: argparse.Namespace, rest: Sequence[str] = ()) -> int:
     elif command == "status":
         return _status(bed)
     elif command == "node":
-        return _node(bed, arguments.verb, arguments.names, getattr(arguments, "platform", DEFAULT_PLATFORM))
+        return _node(bed, arguments)
     elif command == "kubectl":
         return _replace_process([*bed.cluster.kubectl_argv(), *rest])
     elif command == "ssh":

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import shutil
+from collections.abc import Mapping
 from pathlib import Path
 
 from testbed.basics import files, paths
@@ -31,23 +32,31 @@ FILES = {
 }
 
 
-def missing() -> list[str]:
+VM_PROGRAMS = {
+    "amd64": {"qemu-system-x86_64": "qemu-system-x86", "qemu-img": "qemu-utils", "mkfs.ext4": "e2fsprogs"},
+    "arm64": {"qemu-system-aarch64": "qemu-system-arm", "qemu-img": "qemu-utils", "mkfs.ext4": "e2fsprogs"},
+}
+"""What virtual machines of an architecture need; installed when the first one is made."""
+
+
+def missing(programs: Mapping[str, str] = PROGRAMS, wanted_files: Mapping[str, str] = FILES) -> list[str]:
     """The packages to install."""
     path = environment()["PATH"]
-    programs = {package for program, package in PROGRAMS.items() if not shutil.which(program, path=path)}
-    return sorted(programs | {package for file, package in FILES.items() if not Path(file).exists()})
+    absent = {package for program, package in programs.items() if not shutil.which(program, path=path)}
+    return sorted(absent | {package for file, package in wanted_files.items() if not Path(file).exists()})
 
 
-def ensure() -> None:
+def ensure(programs: Mapping[str, str] = PROGRAMS, wanted_files: Mapping[str, str] = FILES) -> None:
     """Install what is missing, without questions; the package index is refreshed if it does not suffice."""
-    if not missing():
+    if not missing(programs, wanted_files):
         return
     if os.geteuid() != 0:
         raise TestbedError(
-            f"packages are missing and this is not root: apt-get install {' '.join(missing())}"
+            "packages are missing and this is not root: "
+            f"apt-get install {' '.join(missing(programs, wanted_files))}"
         )
     with files.lock(paths.cache() / "locks" / "apt"):
-        wanted = missing()
+        wanted = missing(programs, wanted_files)
         if not wanted:
             return
         install = ["apt-get", "install", "--yes", "--no-install-recommends", *wanted]

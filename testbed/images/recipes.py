@@ -30,20 +30,25 @@ NODE_PACKAGES = (
     "util-linux",
 )
 
-# A privileged machine sees the outer machine's terminals and kernel log: it must touch neither.
-# Package timers would make measurements jump.
-MASKED_UNITS = (
+# They would make measurements jump.
+PACKAGE_TIMERS = (
     "apt-daily-upgrade.timer",
     "apt-daily.timer",
-    "console-getty.service",
     "dpkg-db-backup.timer",
     "e2scrub_all.timer",
     "fstrim.timer",
+)
+# A privileged container sees the outer machine's terminals, kernel log and binfmt entries (at its stop it
+# would unregister them all): it must touch none.
+OUTER_UNITS = (
+    "console-getty.service",
     "getty.target",
     "getty@.service",
+    "proc-sys-fs-binfmt_misc.automount",
     "serial-getty@.service",
     "sys-kernel-debug.mount",
     "sys-kernel-tracing.mount",
+    "systemd-binfmt.service",
     "systemd-udevd.service",
     "systemd-udev-trigger.service",
 )
@@ -60,10 +65,19 @@ ReadKMsg=no
 Storage=volatile
 """
 
-NODE_OVERLAY = {
-    **{f"etc/systemd/system/{unit}": Entry("/dev/null") for unit in MASKED_UNITS},
+
+def masked(*units: str) -> dict[str, Entry]:
+    """Units that do not start."""
+    return {f"etc/systemd/system/{unit}": Entry("/dev/null") for unit in units}
+
+
+LOGIN = {
     "etc/ssh/sshd_config.d/testbed.conf": Entry(SSHD.encode()),
     "etc/sudoers.d/testbed": Entry(f"{SSH_USER} ALL=(ALL) NOPASSWD: ALL\n".encode(), 0o440),
+}
+NODE_OVERLAY = {
+    **masked(*PACKAGE_TIMERS, *OUTER_UNITS),
+    **LOGIN,
     "etc/systemd/journald.conf.d/testbed.conf": Entry(JOURNAL.encode()),
 }
 NODE_HOOKS = (
@@ -93,18 +107,72 @@ VPN = Recipe(name="vpn", suite="bookworm", packages=("iproute2", "nftables", "op
 KUBE_PROXY = Recipe(name="kube-proxy", suite="bookworm", packages=("nftables",), variant="extract")
 """What kube-proxy calls, and nothing else."""
 
+# What a machine with a kernel of its own has beside that.
+VM_PACKAGES = ("apparmor", "e2fsprogs", "initramfs-tools", "udev")
+SEED_UNIT = """[Unit]
+Description=What makes this machine itself, from its seed disk: a tar without a file system around it
+DefaultDependencies=no
+Requires=dev-disk-by\\x2did-virtio\\x2dseed.device
+After=dev-disk-by\\x2did-virtio\\x2dseed.device local-fs.target
+Before=network-pre.target systemd-networkd.service ssh.service
+Wants=network-pre.target
+
+[Service]
+Type=oneshot
+RemainAfterExit=yes
+ExecStart=/bin/tar --extract --no-overwrite-dir --directory / --file /dev/disk/by-id/virtio-seed
+"""
+WANTED = "etc/systemd/system/multi-user.target.wants"
+VM_OVERLAY = {
+    **masked(*PACKAGE_TIMERS),
+    **LOGIN,
+    "etc/systemd/journald.conf.d/testbed.conf": Entry(b"[Journal]\nStorage=persistent\n"),
+    "etc/systemd/system/testbed-seed.service": Entry(SEED_UNIT.encode()),
+    f"{WANTED}/testbed-seed.service": Entry("/etc/systemd/system/testbed-seed.service"),
+    f"{WANTED}/systemd-networkd.service": Entry("/lib/systemd/system/systemd-networkd.service"),
+}
+
 
 def node(platform: str) -> Recipe:
-    """The root file system of a node platform."""
-    if platform not in PLATFORMS:
-        raise TestbedError(f"platform {platform!r} is unknown: choose one of {', '.join(PLATFORMS)}")
-    ubuntu = PLATFORMS[platform] in UBUNTU
+    """The root file system of a node platform, for containers."""
     return Recipe(
         name=f"node-{platform}",
-        suite=PLATFORMS[platform],
-        # Every server has apt; Ubuntu does not count it to the smallest possible system.
-        packages=("apt", *NODE_PACKAGES) if ubuntu else NODE_PACKAGES,
+        suite=_suite(platform),
+        packages=_node_packages(platform),
         overlay=NODE_OVERLAY,
         hooks=NODE_HOOKS,
-        keys=UBUNTU_KEYS if ubuntu else None,
+        keys=_keys(platform),
     )
+
+
+def vm(platform: str, arch: str) -> Recipe:
+    """The disk of a node platform for a virtual machine: with a kernel, its modules and an initrd."""
+    kernel = "linux-image-virtual" if _is_ubuntu(platform) else f"linux-image-cloud-{arch}"
+    return Recipe(
+        name=f"vm-{platform}-{arch}",
+        suite=_suite(platform),
+        packages=(*_node_packages(platform), *VM_PACKAGES, kernel),
+        overlay=VM_OVERLAY,
+        hooks=NODE_HOOKS,
+        keys=_keys(platform),
+        arch=arch,
+    )
+
+
+def _suite(platform: str) -> str:
+    if platform not in PLATFORMS:
+        raise TestbedError(f"platform {platform!r} is unknown: choose one of {', '.join(PLATFORMS)}")
+    return PLATFORMS[platform]
+
+
+def _is_ubuntu(platform: str) -> bool:
+    return _suite(platform) in UBUNTU
+
+
+def _node_packages(platform: str) -> tuple[str, ...]:
+    # Every server has apt; Ubuntu does not count it to the smallest possible system.
+    return ("apt", *NODE_PACKAGES) if _is_ubuntu(platform) else NODE_PACKAGES
+
+
+def _keys(platform: str) -> Recipe | None:
+    return UBUNTU_KEYS if _is_ubuntu(platform) else None

@@ -41,11 +41,12 @@ class Recipe:
     """minbase is a system; extract only the files of the packages and of what they need."""
     keys: Recipe | None = None
     """For a suite of Ubuntu: where the keys of its archive come from."""
+    arch: str = field(default_factory=paths.arch)
 
     def digest(self) -> str:
         """Changes whenever the result would."""
         overlay = hashlib.sha256(tar_bytes(self.overlay)).hexdigest()
-        words = [self.suite, self.packages, self.hooks, overlay, paths.arch()]
+        words = [self.suite, self.packages, self.hooks, overlay, self.arch]
         if self.variant != "minbase":
             words.append(self.variant)
         text = json.dumps(words)
@@ -91,6 +92,7 @@ def ensure_tar(recipe: Recipe) -> None:
                     "mmdebstrap",
                     "--quiet",
                     f"--variant={recipe.variant}",
+                    f"--architectures={recipe.arch}",
                     *archive,
                     f"--include={','.join(recipe.packages)}",
                     *(f"--dpkgopt=path-exclude={pattern}" for pattern in LEAVE_OUT),

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import json
-from ipaddress import IPv4Network
+from ipaddress import IPv4Address, IPv4Network
 from typing import Any
 
 from testbed.basics.podman import LABEL, podman
@@ -37,6 +37,19 @@ def _remove_links(bridge: str) -> None:
         run(["ip", "link", "delete", link["ifname"]], check=False)
     if _links("dev", bridge):
         run(["ip", "link", "delete", bridge], check=False)
+
+
+def tap_name(ip: str) -> str:
+    """The outer end of a virtual machine's network card; its name has room for its address only."""
+    return f"tb{int(IPv4Address(ip)):08x}"
+
+
+def ensure_tap(name: str, network: str) -> None:
+    """Connect a virtual machine to a network of containers: then it is one more machine there."""
+    (found,) = json.loads(podman("network", "inspect", network).stdout)
+    if not _links("dev", name):
+        run(["ip", "tuntap", "add", "dev", name, "mode", "tap"])
+    run(["ip", "link", "set", "dev", name, "master", found["network_interface"], "up"])
 
 
 def subnets() -> list[IPv4Network]:

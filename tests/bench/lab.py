@@ -16,13 +16,13 @@ from scripts import build_agent
 from testbed import Testbed
 from testbed.artifacts import store
 from testbed.artifacts.store import Stored
-from testbed.basics import podman
 from testbed.basics.clock import wait_for
 from testbed.basics.errors import TestbedError
 from testbed.basics.process import Completed, run
 from testbed.cluster.api import Api, ApiError
 from testbed.layout import versions
 from testbed.machine import Machine
+from testbed.machine.container import ContainerMachine
 from testbed.playbooks import Play, join_document, play, write_inventory
 
 FLOOR = Path(__file__).with_name("floor.sh")
@@ -84,8 +84,9 @@ class Lab:
 
     def at(self, machine: Machine, *, check: bool = True) -> Callable[..., Completed]:
         """How to run a command at the machine: by entering it, as SSH and podman cost time of their own."""
-        pid = (podman.inspect(machine.container) or {})["State"]["Pid"]
-        enter = ["nsenter", "--target", str(pid), *NAMESPACES, "env", "-i", f"PATH={PATH}"]
+        if not isinstance(machine, ContainerMachine):
+            raise Unwell(f"{machine.name} can't be entered: benches run on containers")
+        enter = ["nsenter", "--target", str(machine.pid), *NAMESPACES, "env", "-i", f"PATH={PATH}"]
         verdict = succeeded if check else (lambda done: done)
         return lambda *argv: verdict(run([*enter, *argv], check=False))
 

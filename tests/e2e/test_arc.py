@@ -22,8 +22,8 @@ import yaml
 from ansible_collections.aks.flexnode.plugins.module_utils.node.procedures.assignments import name_of
 from testbed import Testbed, arc
 from testbed.azure.sign_in.directory import Principal
-from testbed.basics import podman
 from testbed.machine import Machine
+from testbed.machine.container import ContainerMachine
 from testbed.playbooks import Play, play, write_inventory
 from tests.e2e import cloud, fleet, test_secrets
 from tests.e2e.conftest import MachineMaker
@@ -632,9 +632,8 @@ def live(life: Life) -> None:
 
 def connecting(machine: Machine) -> int:
     """The process of `azcmagent connect` in a machine, seen from outside; 0: there is none."""
-    found = podman.inspect(machine.container)
-    assert found
-    space = os.stat(f"/proc/{found['State']['Pid']}/ns/pid").st_ino
+    assert isinstance(machine, ContainerMachine), "only a container's processes are seen from outside"
+    space = os.stat(f"/proc/{machine.pid}/ns/pid").st_ino
     for process in Path("/proc").glob("[0-9]*"):
         try:
             if "programs.azcmagent connect" in content(process / "cmdline") and (

@@ -28,8 +28,8 @@ import pytest
 import yaml
 
 from testbed import Testbed
-from testbed.basics import podman
 from testbed.machine import Machine
+from testbed.machine.container import ContainerMachine
 from testbed.playbooks import Play
 from tests.e2e import cloud, fleet
 from tests.e2e.cloud import Operator
@@ -261,9 +261,8 @@ class Life:
 
 def root(machine: Machine) -> Path:
     """The machine's files, seen from outside."""
-    found = podman.inspect(machine.container)
-    assert found
-    return Path(f"/proc/{found['State']['Pid']}/root")
+    assert isinstance(machine, ContainerMachine), "only a container's files are seen from outside"
+    return Path(f"/proc/{machine.pid}/root")
 
 
 def signature(url: str) -> str:

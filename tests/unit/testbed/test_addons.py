@@ -13,7 +13,7 @@ from testbed.cluster import addons
 from testbed.images.oci import Image, digest
 from testbed.images.packed import packed
 from testbed.layout.plan import DNS_SERVICE_IP, Plan
-from testbed.machine import routes
+from testbed.machine.container import routes
 
 PLAN = Plan(IPv4Network("10.213.7.0/24"))
 OBJECTS = dict(addons.objects("https://10.213.7.2:6443", "registry/kube-proxy:v1", "registry/coredns:1"))

@@ -18,7 +18,7 @@ import yaml
 from testbed import cli, document
 from testbed.layout.plan import Plan
 from testbed.layout.site import Site
-from testbed.machine import Machine
+from testbed.machine.container import ContainerMachine
 from testbed.playbooks import IN_AZURE, SOURCES, complete_inventory
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -76,7 +76,7 @@ class Bed:
     def inventory(self) -> dict[str, Any]:
         here = self.site.directory / "ssh"
         machines = [
-            Machine(
+            ContainerMachine(
                 name=name,
                 ip=f"10.213.7.{20 + index}",
                 platform="debian12",

@@ -24,7 +24,7 @@ from testbed.layout import ssh
 from testbed.layout.pki import Authority
 from testbed.layout.plan import Plan
 from testbed.layout.site import Site
-from testbed.machine import Machine, machine_options
+from testbed.machine.container import ContainerMachine, machine_options
 
 PLAN = Plan(IPv4Network("10.213.7.0/24"))
 
@@ -158,7 +158,7 @@ def test_a_node_recipe_changes_its_image_name() -> None:
 
 
 def test_inventory_checks_host_keys(tmp_path: Path) -> None:
-    machine = Machine(
+    machine = ContainerMachine(
         name="edge-1",
         ip="10.213.7.20",
         platform="debian12",

@@ -18,7 +18,7 @@ from testbed.images import debs, recipes
 from testbed.layout.pki import Authority
 from testbed.layout.plan import Plan
 from testbed.layout.site import Site
-from testbed.machine import Machine
+from testbed.machine.container import ContainerMachine
 from testbed.vpn import server
 from testbed.vpn.gateway import Gateway
 from testbed.vpn.profile import azure_profile
@@ -89,7 +89,7 @@ def test_the_router_hides_the_cluster(gateway: Gateway) -> None:
 
 
 def test_a_machine_of_the_site_has_one_way_out(gateway: Gateway, tmp_path: Path) -> None:
-    machine = Machine(
+    machine = ContainerMachine(
         name="far",
         ip=gateway.edge.node(20),
         platform="debian12",

@@ -1,26 +1,22 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A node machine: a systemd container with its own disk, address, identity and SSH server."""
+"""A node machine that is a systemd container: starts in a second, shares this machine's kernel."""
 
 from __future__ import annotations
 
-import hashlib
-import socket
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from pathlib import Path
 
 from testbed.artifacts.archive import Entry, tar_bytes
 from testbed.basics import podman
-from testbed.basics.clock import wait_for
-from testbed.basics.errors import CommandFailed
+from testbed.basics.errors import TestbedError
 from testbed.basics.podman import Container
 from testbed.basics.process import Completed
 from testbed.host import cgroups
-from testbed.images import recipes
-from testbed.layout import ssh
-from testbed.layout.site import Site
+from testbed.images import recipes, rootfs
+from testbed.machine.machine import Machine
 
-BOOT_SECONDS = 60
 MODULES = Path("/lib/modules")
 ROUTES = "etc/testbed/routes"
 ROUTES_UNIT = f"""[Unit]
@@ -36,58 +32,47 @@ VOLUMES = ("containerd", "kubelet")
 
 
 @dataclass(frozen=True)
-class Machine:
-    """One node machine."""
+class ContainerMachine(Machine):
+    """One node machine in a container."""
 
-    name: str
-    ip: str
-    platform: str
-    pod_cidr: str
-    ssh_key: Path
-    known_hosts: Path
-    ssh_user: str = recipes.SSH_USER
-    network: str = ""
-    """Its podman network; empty: that of the cluster."""
-    router: str = ""
-    """Its way to everything outside of that network."""
-    site: Site = field(repr=False, kw_only=True)
+    boot_seconds = 60
+
+    @property
+    def kind(self) -> str:
+        """Its platform: it has no kernel of its own."""
+        return self.platform
 
     @property
     def container(self) -> str:
         """Its podman name."""
         return self.site.container(f"node-{self.name}")
 
+    @property
+    def pid(self) -> int:
+        """Its first process, as this machine sees it."""
+        found = podman.inspect(self.container)
+        if found is None or not podman.is_running(found):
+            raise TestbedError(f"{self.name} is off")
+        return int(found["State"]["Pid"])
+
     def run(
         self, argv: Sequence[str], *, check: bool = True, input: str | None = None, timeout: float = 120
     ) -> Completed:
-        """Run a program in it as root from outside, without SSH: for observation only."""
+        """Run a program in it as root from outside, without SSH."""
         flags = ["--interactive"] if input is not None else []
         return podman.podman("exec", *flags, self.container, *argv, check=check, input=input, timeout=timeout)
-
-    def ssh(self, *argv: str) -> list[str]:
-        """The command line that reaches it by SSH."""
-        return [*ssh.argv(self.ip, self.ssh_user, self.ssh_key, self.known_hosts), *argv]
 
     def copy_to(self, local: Path | str, remote: str) -> None:
         """Copy a file or directory into it as root."""
         podman.podman("cp", Path(local), f"{self.container}:{remote}")
-
-    def read(self, path: str) -> str:
-        """The text of a file in it."""
-        return self.run(["cat", path]).stdout
 
     def is_running(self) -> bool:
         """Whether it is switched on."""
         return podman.is_running(podman.inspect(self.container))
 
     def stop(self) -> None:
-        """Switch it off at once, as a power cut does."""
+        """End its processes at once; what they had written stays, unlike in a real power cut."""
         podman.podman("stop", "--time", "0", self.container)
-
-    def start(self) -> None:
-        """Switch it on and wait for SSH."""
-        if podman.ensure(self._specification(), keep_contents=True):
-            self.wait()
 
     def reboot(self, grace: int = 20) -> None:
         """Shut it down in order, as far as that is done within grace seconds, and switch it on again."""
@@ -95,52 +80,25 @@ class Machine:
         self.start()
 
     def remove(self) -> None:
-        """Remove it with its disks; the cluster keeps its Node object, as it would for a lost machine."""
+        """Remove it with its disks."""
         podman.wait_for_stragglers()
         podman.remove(self.container)
         for volume in self._volumes():
             podman.podman("volume", "rm", "--force", volume, check=False)
-        for suffix in (".key", ".json"):  # the record goes last: a removal cut short can be taken up again
-            self._record_base.with_suffix(suffix).unlink(missing_ok=True)
+        self._forget()
 
-    def ensure(self) -> bool:
-        """Start it if needed, and wait until it is reachable; return whether something was done."""
-        done = podman.ensure(self._specification(), keep_contents=True)
-        if done:
-            self.wait()
-        return done
+    def prepare(self) -> None:
+        """Import the image of its platform."""
+        rootfs.ensure(recipes.node(self.platform))
 
-    def wait(self) -> None:
-        """Wait until SSH answers and systemd has finished booting."""
-        with podman.explained(self.container):
-            wait_for(f"SSH of {self.name}", self._ssh_answers, BOOT_SECONDS)
-            wait_for(f"end of boot of {self.name}", self._booted, BOOT_SECONDS)
+    def _switch_on(self) -> bool:
+        return podman.ensure(self._specification(), keep_contents=True)
 
-    def host_key(self) -> str:
-        """The public line of its host key, generated the first time."""
-        return ssh.ensure_key(self._record_base.with_suffix(".key"), self.name)
-
-    @property
-    def _record_base(self) -> Path:
-        return self.site.directory / "nodes" / f"{self.name}.x"
+    def _explained(self) -> AbstractContextManager[None]:
+        return podman.explained(self.container)
 
     def _volumes(self) -> list[str]:
         return [f"{self.container}-{name}" for name in VOLUMES]
-
-    def _ssh_answers(self) -> bool:
-        try:
-            with socket.create_connection((self.ip, 22), timeout=1) as connection:
-                connection.settimeout(2)
-                return connection.recv(4) == b"SSH-"
-        except OSError:
-            return False
-
-    def _booted(self) -> bool:
-        try:
-            state = self.run(["systemctl", "is-system-running"], check=False, timeout=10).stdout.strip()
-        except CommandFailed:
-            return False
-        return state in ("running", "degraded")
 
     def _specification(self) -> Container:
         volumes = [f"{volume}:/var/lib/{name}" for volume, name in zip(self._volumes(), VOLUMES, strict=True)]
@@ -160,19 +118,10 @@ class Machine:
         )
 
     def _identity(self) -> dict[str, Entry]:
-        """What makes this machine itself: its id, its host key, who may log in."""
-        machine_id = hashlib.sha256(f"{self.site.name}/{self.name}/{self.ip}".encode()).hexdigest()[:32]
-        public = self.host_key()
-        home = f"home/{self.ssh_user}/.ssh"
-        user_key = ssh.ensure_key(self.ssh_key, f"testbed-{self.site.name}")
-        private = self._record_base.with_suffix(".key").read_bytes()
         return {
-            "etc/machine-id": Entry(f"{machine_id}\n".encode(), 0o444),
-            "etc/ssh/ssh_host_ed25519_key": Entry(private, 0o600),
-            "etc/ssh/ssh_host_ed25519_key.pub": Entry(f"{public}\n".encode()),
-            **routes([("default", self.router)] if self.router else self.site.plan.pod_routes(self.ip)),
-            home: Entry(None, 0o700, recipes.SSH_USER_ID),
-            f"{home}/authorized_keys": Entry(f"{user_key}\n".encode(), 0o600, recipes.SSH_USER_ID),
+            **super()._identity(),
+            **routes(self._routes()),
+            "etc/machine-id": Entry(f"{self._machine_id()}\n".encode(), 0o444),
         }
 
 

@@ -1,0 +1,217 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A node machine that is virtual: a kernel, a disk and a clock of its own, emulated by QEMU."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shlex
+import shutil
+import signal
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from testbed.artifacts.archive import Entry, tar_bytes
+from testbed.basics import files
+from testbed.basics.clock import wait_for
+from testbed.basics.errors import TestbedError, TookTooLong
+from testbed.basics.process import Completed, run
+from testbed.host import packages
+from testbed.images import recipes
+from testbed.images.rootfs import Recipe
+from testbed.layout import network
+from testbed.machine import disk
+from testbed.machine.machine import Machine
+from testbed.machine.qemu import Hardware, Start
+
+LAST_LINES = 25
+HOSTS = "127.0.0.1 localhost\n::1 localhost\n{ip} {name}\n"
+NETWORK = """[Match]
+MACAddress={mac}
+
+[Network]
+Address={ip}/{prefix}
+Gateway={gateway}
+LinkLocalAddressing=no
+IPv6AcceptRA=no
+"""
+ROUTE = """
+[Route]
+Destination={}
+Gateway={}
+"""
+COPY = "base64 --decode | tar --extract --no-overwrite-dir --directory "
+
+
+@dataclass(frozen=True)
+class VirtualMachine(Machine):
+    """One node machine in QEMU."""
+
+    hardware: Hardware = field(kw_only=True)
+
+    boot_seconds = 300
+
+    @property
+    def kind(self) -> str:
+        """Its platform and architecture."""
+        return f"{self.platform} {self.hardware.arch} VM"
+
+    def run(
+        self, argv: Sequence[str], *, check: bool = True, input: str | None = None, timeout: float = 300
+    ) -> Completed:
+        """Run a program in it as root: over SSH, there is no other way in."""
+        command = shlex.join(["sudo", "--non-interactive", "--", *argv])
+        return run(self.ssh(command), check=check, input=input, timeout=timeout)
+
+    def copy_to(self, local: Path | str, remote: str) -> None:
+        """Copy a file or directory into it as root."""
+        source, target = Path(local), Path(remote)
+        pack = ["tar", "--create", "--directory", source.parent, "--transform"]
+        renamed = f"s,^{source.name},{target.name},"
+        packed = run(["sh", "-c", f"{shlex.join(map(str, [*pack, renamed, source.name]))} | base64"]).stdout
+        self.run(["sh", "-c", COPY + shlex.quote(str(target.parent))], input=packed)
+
+    def is_running(self) -> bool:
+        """Whether it is switched on."""
+        return self._pid() is not None
+
+    def stop(self) -> None:
+        """Cut its power: what its programs had not synced is lost."""
+        if pid := self._pid():
+            os.kill(pid, signal.SIGKILL)
+            wait_for(f"end of {self.name}", lambda: self._pid() is None, 30)
+        self._start_plan().pid_file.unlink(missing_ok=True)
+
+    def start(self, clock: str = "utc", kernel_options: tuple[str, ...] = ()) -> None:
+        """Switch it on, with a clock that is wrong if asked for, and wait for SSH."""
+        if self._switch_on(clock, kernel_options):
+            self.wait()
+
+    def reboot(self, grace: int = 120) -> None:
+        """Shut it down in order, as far as that is done within grace seconds, and switch it on again."""
+        self.shut_down(grace)
+        self.start()
+
+    def shut_down(self, grace: int = 120) -> None:
+        """Switch it off in order, as far as that is done within grace seconds."""
+        self.run(["systemctl", "poweroff", "--no-block"], check=False)
+        with contextlib.suppress(TookTooLong):
+            wait_for(f"{self.name} is off", lambda: self._pid() is None, grace)
+        self.stop()
+
+    def snapshot(self, name: str) -> None:
+        """Keep its disks as they are under a name; it must be off."""
+        self._must_be_off()
+        kept = self.directory / "snapshots" / name
+        shutil.rmtree(kept, ignore_errors=True)
+        kept.mkdir(parents=True)
+        for file in self._disk_files():
+            run(["cp", "--sparse=always", "--reflink=auto", file, kept / file.name], timeout=300)
+
+    def restore(self, name: str) -> None:
+        """Put its disks back to what they were; it must be off."""
+        self._must_be_off()
+        for file in self._disk_files():
+            kept = self.directory / "snapshots" / name / file.name
+            run(["cp", "--sparse=always", "--reflink=auto", kept, file], timeout=300)
+
+    def remove(self) -> None:
+        """Remove it with its disks."""
+        self.stop()
+        run(["ip", "link", "delete", self._start_plan().tap], check=False)
+        shutil.rmtree(self.directory, ignore_errors=True)
+        self._forget()
+
+    def prepare(self) -> None:
+        """Install QEMU and make the disk of its platform."""
+        packages.ensure(packages.VM_PROGRAMS[self.hardware.arch], {})
+        disk.ensure_base(self._recipe)
+
+    @property
+    def directory(self) -> Path:
+        """Its disks and the log of its console."""
+        return self.site.directory / "vms" / self.name
+
+    @property
+    def console(self) -> str:
+        """What its kernel and systemd said since the last start."""
+        return self._start_plan().console.read_text(encoding="utf-8", errors="replace")
+
+    @property
+    def _recipe(self) -> Recipe:
+        return recipes.vm(self.platform, self.hardware.arch)
+
+    def _switch_on(self, clock: str = "utc", kernel_options: tuple[str, ...] = ()) -> bool:
+        if self.is_running():
+            return False
+        planned = replace(self._start_plan(), clock=clock, kernel_options=kernel_options)
+        self._ensure_disks()
+        files.write(self.directory / "seed.tar", tar_bytes(self._identity()), 0o600)
+        network.ensure_tap(planned.tap, self.network or self.site.network)
+        run(planned.argv(), finishes=True)
+        return True
+
+    def _ensure_disks(self) -> None:
+        self.directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+        if not (self.directory / "root.qcow2").is_file():
+            disk.overlay(disk.base(self._recipe).root, self.directory / "root.qcow2")
+        for name, size in self.hardware.disks.items():
+            if not (self.directory / f"{name}.qcow2").is_file():
+                disk.empty(self.directory / f"{name}.qcow2", size)
+
+    def _disk_files(self) -> list[Path]:
+        return [self.directory / f"{name}.qcow2" for name in ("root", *self.hardware.disks)]
+
+    def _must_be_off(self) -> None:
+        if self.is_running():
+            raise TestbedError(f"{self.name} is on: stop it before its disks are copied")
+
+    def _start_plan(self) -> Start:
+        base = disk.base(self._recipe)
+        return Start(
+            name=self.site.container(f"node-{self.name}"),
+            hardware=self.hardware,
+            kernel=base.kernel,
+            initrd=base.initrd,
+            directory=self.directory,
+            tap=network.tap_name(self.ip),
+            mac=self.site.plan.mac(self.ip),
+            machine_id=self._machine_id(),
+            hostname=self.name,
+        )
+
+    def _identity(self) -> dict[str, Entry]:
+        plan = self.site.plan
+        addresses = {
+            "mac": plan.mac(self.ip),
+            "ip": self.ip,
+            "prefix": plan.subnet.prefixlen,
+            "gateway": plan.gateway,
+        }
+        routes = "".join(ROUTE.format(*way) for way in self._routes())
+        return {
+            **super()._identity(),
+            "etc/hosts": Entry(HOSTS.format(ip=self.ip, name=self.name).encode()),
+            "etc/resolv.conf": Entry(Path("/etc/resolv.conf").read_bytes()),
+            "etc/systemd/network/testbed.network": Entry((NETWORK.format(**addresses) + routes).encode()),
+        }
+
+    def _pid(self) -> int | None:
+        """Its process; None where the id belongs to another program by now."""
+        plan = self._start_plan()
+        try:
+            pid = int(plan.pid_file.read_text(encoding="utf-8"))
+            words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+        except (OSError, ValueError):
+            return None
+        return pid if plan.name.encode() in words else None
+
+    @contextmanager
+    def _explained(self) -> Iterator[None]:
+        try:
+            yield
+        except TookTooLong as error:
+            last = "\n".join(self.console.splitlines()[-LAST_LINES:])
+            raise TestbedError(f"{error}; the end of its console:\n{last}") from error
