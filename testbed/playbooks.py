@@ -117,6 +117,7 @@ def play(
     environment: Mapping[str, str] | None = None,
     directory: Path = ROOT,
     named: bool = True,
+    seconds: float = LIMIT_SECONDS,
 ) -> Play:
     """Run a playbook of the checkout by its short name, or an installed one by its full name.
 
@@ -145,9 +146,9 @@ def play(
             text=True,
             cwd=directory,
             env=settings,
-            timeout=LIMIT_SECONDS,
+            timeout=seconds,
             check=False,
         )
-        seconds = time.monotonic() - start
+        took = time.monotonic() - start
         events = [json.loads(line) for line in record.read_text(encoding="utf-8").splitlines()]
-    return Play(done.returncode, done.stdout + done.stderr, seconds, events)
+    return Play(done.returncode, done.stdout + done.stderr, took, events)

@@ -108,7 +108,7 @@ KUBE_PROXY = Recipe(name="kube-proxy", suite="bookworm", packages=("nftables",),
 """What kube-proxy calls, and nothing else."""
 
 # What a machine with a kernel of its own has beside that.
-VM_PACKAGES = ("apparmor", "e2fsprogs", "initramfs-tools", "udev")
+VM_PACKAGES = ("apparmor", "e2fsprogs", "initramfs-tools", "nftables", "udev")
 SEED_UNIT = """[Unit]
 Description=What makes this machine itself, from its seed disk: a tar without a file system around it
 DefaultDependencies=no

@@ -16,7 +16,7 @@ from typing import Any
 
 from testbed import Testbed
 from testbed.machine import Machine
-from testbed.playbooks import ROOT, Play
+from testbed.playbooks import LIMIT_SECONDS, ROOT, Play
 from tests.e2e import fleet
 
 CONTAINERD, KUBELET = "containerd.service", "kubelet.service"
@@ -48,6 +48,8 @@ class Group:
     machines: Sequence[Machine]
     document: Document
     inventory: Path
+    seconds: float = LIMIT_SECONDS
+    """That one playbook may take."""
 
     @classmethod
     def joined(cls, bed: Testbed, machines: Sequence[Machine], document: Document, inventory: Path) -> Group:
@@ -72,7 +74,7 @@ class Group:
             flexnode_config=document,
             flexnode_kubeconfig=str(self.bed.cluster.kubeconfig),
         )
-        return fleet.play(playbook, self.inventory, *options)
+        return fleet.play(playbook, self.inventory, *options, seconds=self.seconds)
 
 
 def failure(run: Play, host: str) -> tuple[str, str]:

@@ -158,7 +158,13 @@ class Commands:
         return self.logs.get(unit, "")
 
     def _modprobe(self, *arguments: str) -> str:
-        (self.root / "sys/module" / arguments[-1]).mkdir(parents=True, exist_ok=True)
+        module = self.root / "sys/module" / arguments[-1]
+        module.mkdir(parents=True, exist_ok=True)
+        (module / "refcnt").write_text("0\n")
+        return ""
+
+    def _rmmod(self, module: str) -> str:
+        shutil.rmtree(self.root / "sys/module" / module)
         return ""
 
     def _swapoff(self, *arguments: str) -> str:

@@ -9,7 +9,7 @@ from ..config.model import NodeConfig
 from ..machine.facts import Facts
 from ..machine.layout import CONTAINERD_DIR, PROGRAM_DIR, UNIT_DIR
 from ..resources.base import Resource
-from ..resources.kernel import FstabSwap, KernelModule, SwapOff, Sysctl
+from ..resources.kernel import MODULES_FILE, FstabSwap, KernelModule, SwapOff, Sysctl
 from ..resources.paths import Directory, File, Link
 
 MODULES = ("overlay", "br_netfilter")
@@ -38,7 +38,7 @@ def resources(config: NodeConfig, facts: Facts) -> list[Resource]:
         *(
             Link(f"{UNIT_DIR}/{unit}", "/dev/null") for unit in facts.swap_units
         ),  # masked, so that it does not start at boot
-        File("/etc/modules-load.d/aks-flex-node.conf", HEADER + "".join(f"{name}\n" for name in MODULES)),
+        File(MODULES_FILE, HEADER + "".join(f"{name}\n" for name in MODULES)),
         *(KernelModule(name) for name in MODULES),
         File(
             "/etc/sysctl.d/99-zz-aks-flex-node.conf",  # after 99-sysctl.conf, which is /etc/sysctl.conf

@@ -17,6 +17,10 @@ from .paths import capture_path, path_mark, restore_path
 
 FSTAB = "/etc/fstab"
 FSTAB_NOTE = "# off for Kubernetes (aks-flex-node): "
+MODULES_LOAD = tuple(
+    f"{directory}/modules-load.d" for directory in ("/etc", "/run", "/usr/local/lib", "/usr/lib")
+)
+MODULES_FILE = "/etc/modules-load.d/aks-flex-node.conf"  # ours
 SWAP_LINE = re.compile(r"^\s*[^#\s]\S*\s+\S+\s+swap(\s|$)")
 
 
@@ -75,8 +79,28 @@ class KernelModule:
 
     @classmethod
     def restore(cls, host: Host, name: str, origin: Origin, vault: Vault) -> list[str]:
-        """Leave it loaded, others may use it by now; the next boot does not load it."""
-        return []
+        """Unload it if it was not loaded before and nobody uses it by now; the next boot does not load it."""
+        if origin["is"] != "absent":
+            return []
+        users = module_users(host, name)
+        if users or host.run(["rmmod", name], check=False).status == 0:
+            return users
+        return ["the kernel, which refuses to unload it"]
+
+
+def module_users(host: Host, module: str) -> list[str]:
+    """Who would miss a module; one that is built in can't be unloaded.
+
+    Only bridges show who uses br_netfilter: loaded, it makes the packet filter see what they forward.
+    """
+    count = host.text(f"/sys/module/{module}/refcnt").strip()
+    users = [] if count == "0" else [f"{count or 'all'} users of module {module}"]
+    if module == "br_netfilter":
+        links = host.names("/sys/class/net")
+        users += [f"bridge {link}" for link in links if host.exists(f"/sys/class/net/{link}/bridge")]
+    files = (f"{directory}/{name}" for directory in MODULES_LOAD for name in host.names(directory))
+    users += [file for file in files if file != MODULES_FILE and module in host.text(file).split()]
+    return users
 
 
 def provided(host: Host, module: str) -> bool:

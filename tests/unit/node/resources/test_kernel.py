@@ -23,6 +23,7 @@ from ansible_collections.aks.flexnode.plugins.module_utils.node.errors import (
 from ansible_collections.aks.flexnode.plugins.module_utils.node.resources.base import Resource
 from ansible_collections.aks.flexnode.plugins.module_utils.node.resources.kernel import (
     FSTAB_NOTE,
+    MODULES_FILE,
     FstabSwap,
     KernelModule,
     SwapOff,
@@ -68,14 +69,47 @@ def test_a_module_counts_as_loaded_however_it_came(
     assert (difference(KernelModule(module), machine) is None) == loaded
 
 
-def test_a_module_is_loaded_and_stays_until_the_next_boot(machine: Machine) -> None:
+def test_a_module_is_loaded_and_unloaded(machine: Machine) -> None:
+    """Loaded, br_netfilter changes what the bridges of others forward: it must not outlive the node."""
+    machine.put(MODULES_FILE, "overlay\n")
     assert difference(KernelModule("overlay"), machine) == "load kernel module overlay"
     apply(KernelModule("overlay"), machine)
     assert machine.commands.calls == [("modprobe", "--", "overlay")]
     assert difference(KernelModule("overlay"), machine) is None
     restore_host(machine.host, machine.store)
-    assert machine.commands.times("modprobe") == 1
-    assert machine.path("/sys/module/overlay").exists()
+    assert machine.commands.calls[1:] == [("rmmod", "overlay")]
+    assert not machine.path("/sys/module/overlay").exists()
+
+
+@pytest.mark.parametrize(
+    ("module", "file", "content", "user"),
+    [
+        ("overlay", "/sys/module/overlay/refcnt", "2\n", "2 users of module overlay"),
+        ("br_netfilter", "/sys/class/net/virbr0/bridge/bridge_id", "", "bridge virbr0"),
+        ("overlay", "/usr/lib/modules-load.d/a.conf", "# ours\noverlay\n", "/usr/lib/modules-load.d/a.conf"),
+    ],
+)
+def test_a_module_that_others_use_by_now_stays(
+    machine: Machine, module: str, file: str, content: str, user: str
+) -> None:
+    apply(KernelModule(module), machine)
+    machine.put(file, content)
+    (left,) = restore_host(machine.host, machine.store)
+    assert (left.outcome, left.why.endswith(user)) == ("left", True)
+    assert machine.commands.times("rmmod") == 0
+
+
+def test_a_module_that_was_loaded_before_stays(machine: Machine) -> None:
+    machine.put("/sys/module/overlay/refcnt", "0\n")
+    apply(KernelModule("overlay"), machine)
+    restore_host(machine.host, machine.store)
+    assert machine.commands.times("rmmod") == 0
+
+
+def test_a_module_that_the_kernel_keeps_is_reported(machine: Machine) -> None:
+    apply(KernelModule("overlay"), machine)
+    machine.commands.statuses["rmmod"] = 1
+    assert [one.outcome for one in restore_host(machine.host, machine.store)] == ["left"]
 
 
 def test_a_kernel_without_the_module(machine: Machine) -> None:
