@@ -122,7 +122,8 @@ class Cluster:
             wait_for("a ready API server", self.is_ready, READY_SECONDS)
         # The others end if the API server is not healthy within ten seconds, as on a slow machine.
         for service in self.services():
-            service.ensure(self._site)
+            if not podman.is_running(podman.inspect(self._site.container(service.name))):
+                service.ensure(self._site)
         api = self.api()
         for path, document in rbac.OBJECTS:
             try:
