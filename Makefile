@@ -10,7 +10,7 @@ SETUP  := python3 scripts/setup.py $(if $(PYTHON),--python "$(PYTHON)")
 PYTEST := $(RUN) pytest $(if $(K),-k "$(K)") $(ARGS)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lint sanity unit faults regressions contract e2e smoke molecule bench test demo up down ee catalogue dist lock clean
+.PHONY: help setup lint sanity unit faults regressions contract e2e smoke molecule vm bench test demo up down ee catalogue dist lock clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -45,6 +45,9 @@ contract: $(STAMP) ## Test the emulated Azure through the real Azure SDK and the
 
 molecule: $(STAMP) ## Run the molecule scenarios (S="debian12 debian13" selects)
 	@$(PATH_RUN) molecule/run.py $(S)
+
+vm: $(STAMP) ## See what only a kernel of its own shows, on emulated machines (slow; K=expression selects)
+	@$(PYTEST) tests/vm
 
 bench: $(STAMP) ## Measure joins against the bare floor (N=rounds, 5)
 	@$(RUN) tests.bench $(if $(N),--rounds "$(N)")

@@ -1,0 +1,51 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The testbed of these tests, its virtual machines, and the table of what was seen on them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+import pytest
+
+from testbed import Testbed
+from tests.vm.lab import Lab
+from tests.vm.seen import ROOT, Seen
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Everything here needs the testbed, and QEMU."""
+    for item in items:
+        item.add_marker(pytest.mark.vm)
+
+
+@pytest.fixture(scope="session")
+def bed() -> Iterator[Testbed]:
+    """A running testbed; one that was started for the tests is removed, one that was there stays."""
+    testbed = Testbed(os.environ.get("TESTBED_NAME", "vm"))
+    testbed.up()
+    yield testbed
+    if "TESTBED_NAME" not in os.environ:
+        testbed.down()
+
+
+@pytest.fixture(scope="session")
+def seen() -> Seen:
+    """What was seen on which kind of machine; what another commit did is no matter of the README."""
+    other = os.environ.get("FLEXNODE_VM_COMMIT")
+    return Seen(ROOT / "build" / f"vm-{other}.json") if other else Seen()
+
+
+@pytest.fixture(scope="module")
+def lab(bed: Testbed, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
+    """Makes virtual machines; they are removed when the test module ends."""
+    made = Lab(bed, tmp_path_factory.mktemp("lab"))
+    yield made
+    made.clear()
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """The table."""
+    terminalreporter.write_sep("=", "seen on virtual machines (emulated: times are long)")
+    for line in Seen().table():
+        terminalreporter.write_line(line)

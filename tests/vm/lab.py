@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Virtual machines that join, and what is asked of them from outside."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from testbed import Testbed
+from testbed.machine.qemu import Hardware
+from testbed.machine.vm import VirtualMachine
+from testbed.playbooks import Play
+from tests.e2e import fleet, updating
+from tests.e2e.photograph import photograph
+from tests.e2e.updating import Document, Group
+
+PLAY_SECONDS = 1800
+READY_SECONDS = 600
+# Runs on the machine: what a join changes in a kernel. Packet filter rules are kube-proxy's, not ours: they
+# stay until the next boot.
+KERNEL_CAMERA = """
+import json, os
+def names(path):
+    return sorted(os.listdir(path)) if os.path.isdir(path) else []
+def value(path):
+    try:
+        return open(path).read().strip()
+    except OSError:
+        return None
+bridges = "/proc/sys/net/bridge"
+mounts = [line.split()[1] for line in open("/proc/mounts")]
+print(json.dumps({
+    "modules": [name for name in ("overlay", "br_netfilter") if os.path.isdir("/sys/module/" + name)],
+    "bridge settings": {name: value(bridges + "/" + name) for name in names(bridges)},
+    "links": names("/sys/class/net"),
+    "cgroups": [name for name in names("/sys/fs/cgroup") if name.startswith("kube")],
+    "mounts": sorted(name for name in mounts if "kubelet" in name or "containerd" in name),
+    "network namespaces": names("/run/netns"),
+}))
+"""
+
+
+@dataclass
+class Lab:
+    """Machines of one test module."""
+
+    bed: Testbed
+    directory: Path
+    made: list[VirtualMachine] = field(default_factory=list)
+
+    def machine(self, name: str, platform: str, hardware: Hardware) -> VirtualMachine:
+        """A fresh machine."""
+        for old in self.bed.nodes():
+            if old.name == name:  # left over from a run that was killed
+                old.remove()
+        machine = self.bed.node(name, platform, vm=hardware)
+        assert isinstance(machine, VirtualMachine)
+        self.made.append(machine)
+        return machine
+
+    def group(self, machine: VirtualMachine, document: Document) -> Group:
+        """A machine with an inventory of its own."""
+        inventory = self.directory / f"{machine.name}.yml"
+        return replace(Group(self.bed, [machine], document, inventory), seconds=PLAY_SECONDS)
+
+    def clear(self) -> None:
+        """Remove the machines and their Nodes."""
+        for machine in self.made:
+            machine.remove()
+        if self.made:
+            names = [machine.name for machine in self.made]
+            self.bed.cluster.kubectl("delete", "node", "--ignore-not-found", *names)
+
+
+def machine_of(group: Group) -> VirtualMachine:
+    """Its only machine."""
+    (machine,) = group.machines
+    assert isinstance(machine, VirtualMachine)
+    return machine
+
+
+def photographed(machine: VirtualMachine) -> dict[str, Any]:
+    """The machine as it is now, with its kernel's state."""
+    kernel: dict[str, Any] = json.loads(machine.run(["python3", "-c", KERNEL_CAMERA]).stdout)
+    return {**photograph(machine), **kernel}
+
+
+def is_ready(bed: Testbed, machine: VirtualMachine) -> None:
+    """Wait until the kubelet that runs now says that it is."""
+    fleet.eventually(
+        f"{machine.name} Ready", partial(updating.freshly_ready, bed, machine), seconds=READY_SECONDS
+    )
+
+
+def pod_works(bed: Testbed, machine: VirtualMachine, name: str) -> None:
+    """A pod runs there; its log and a command in it are reached through the API server."""
+    command = ["/bin/sh", "-c", "echo a kernel of its own; exec sleep 86400"]
+    pod = updating.pod(bed, name, machine.name)
+    pod["spec"]["containers"][0]["command"] = command
+    kubectl = bed.cluster.kubectl
+    kubectl("delete", "pod", name, "--ignore-not-found", "--force", "--grace-period=0")
+    kubectl("create", "--filename=-", input=json.dumps(pod))
+    kubectl("wait", "--for=condition=Ready", f"pod/{name}", "--timeout=300s", timeout=330)
+    assert kubectl("logs", name).strip() == "a kernel of its own"
+    kernel = kubectl("exec", name, "--", "cat", "/proc/sys/kernel/osrelease", timeout=60).strip()
+    assert kernel == machine.run(["uname", "-r"]).stdout.strip()
+
+
+def unchanged(run: Play, machine: VirtualMachine) -> None:
+    """A run that had nothing to do."""
+    assert fleet.succeeded(run).changed(machine.name) == 0, run.output

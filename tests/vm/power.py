@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A command during which the power is cut, at a moment that the machine itself notices."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import subprocess
+from dataclasses import dataclass
+
+from testbed.machine.vm import VirtualMachine
+
+SECONDS = 900
+# Runs on the machine: starts the command, and stops it (SIGSTOP) as soon as the moment has come. A power cut
+# leaves what is on the disk then; what is only in memory is lost.
+WATCHER = """
+import json, os, signal, subprocess, sys, time
+moment, argv = json.loads(sys.argv[1]), sys.argv[2:]
+kind, *where = moment
+def text(path):
+    try:
+        return open(path).read()
+    except OSError:
+        return ""
+def come():
+    if kind == "exists":
+        return os.path.lexists(where[0])
+    if kind == "gone":
+        return not os.path.lexists(where[0])
+    if kind == "holds":
+        return where[1] in text(where[0])
+    if kind == "leads to":
+        return where[1] in os.path.realpath(where[0])
+    if kind in ("runs", "runs not"):
+        return runs(where[0]) == (kind == "runs")
+    return False
+def runs(program):
+    for pid in os.listdir("/proc"):
+        try:
+            if os.path.basename(os.readlink("/proc/%s/exe" % pid)) == program:
+                return True
+        except OSError:
+            pass
+    return False
+child = subprocess.Popen(argv, stdout=open("/run/cut.log", "w"), stderr=subprocess.STDOUT)
+while child.poll() is None:
+    if come():
+        os.kill(child.pid, signal.SIGSTOP)
+        print("cut", flush=True)
+        time.sleep(600)
+    time.sleep(0.002)
+print("cut" if kind == "ended" else "missed", child.returncode, flush=True)
+print(text("/run/cut.log"), flush=True)
+time.sleep(600)
+"""
+
+
+@dataclass(frozen=True)
+class Moment:
+    """When the power is cut; `ended`: right after the command."""
+
+    name: str
+    condition: tuple[str, ...]
+
+
+def cut(machine: VirtualMachine, moment: Moment, argv: list[str]) -> None:
+    """Run a command, cut the power at a moment, and switch the machine on again."""
+    program = ["sudo", "-n", "--", "python3", "-c", WATCHER, json.dumps(moment.condition), *argv]
+    with subprocess.Popen(
+        machine.ssh(shlex.join(program)), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True
+    ) as running:
+        try:
+            assert running.stdout
+            said = running.stdout.readline()
+            if not said.startswith("cut"):
+                running.kill()
+                log = machine.run(["cat", "/run/cut.log"], check=False).stdout
+                raise AssertionError(f"{moment.name}: the moment did not come: {said}{log}")
+            machine.stop()
+        finally:
+            running.kill()
+    machine.start()

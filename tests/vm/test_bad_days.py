@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Bad days of a real disk and a real clock: each gives a clear error, and the next run completes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from testbed import Testbed
+from testbed.machine.qemu import Hardware
+from testbed.machine.vm import VirtualMachine
+from tests.e2e import fleet
+from tests.e2e.updating import Group, changed
+from tests.vm.lab import Lab, is_ready, machine_of, unchanged
+
+FILL = "/var/tmp/fill"
+
+
+@pytest.fixture(scope="module")
+def node(bed: Testbed, lab: Lab) -> Group:
+    """A machine that is not joined yet."""
+    return lab.group(lab.machine("unlucky", "debian13", Hardware("amd64")), fleet.join_document(bed))
+
+
+@contextmanager
+def full_disk(machine: VirtualMachine) -> Iterator[None]:
+    """Its root file system has 10 MiB left."""
+    free = int(machine.run(["df", "--output=avail", "--block-size=1M", "/"]).stdout.split()[-1])
+    machine.run(["fallocate", "--length", f"{free - 10}M", FILL])
+    try:
+        yield
+    finally:
+        machine.run(["rm", FILL])
+
+
+def test_a_clock_that_is_years_behind_at_boot(bed: Testbed, node: Group) -> None:
+    """No battery, and no time server reached yet: said before anything is touched; right, it joins."""
+    machine = machine_of(node)
+    machine.shut_down()
+    machine.start(clock="2021-03-04T05:06:07")
+    refused = node.play("bootstrap", node.document)
+    assert refused.status != 0
+    assert "clock" in refused.output, refused.output
+    machine.reboot()
+    fleet.succeeded(node.play("bootstrap", node.document))
+    is_ready(bed, machine)
+
+
+def test_a_node_that_boots_with_a_wrong_clock_comes_back_with_the_right_one(
+    bed: Testbed, node: Group
+) -> None:
+    machine = machine_of(node)
+    machine.shut_down()
+    machine.start(clock="2021-03-04T05:06:07")
+    refused = node.play("update", node.document)
+    assert refused.status != 0
+    assert "clock" in refused.output, refused.output
+    machine.reboot()
+    is_ready(bed, machine)
+    unchanged(node.play("update", node.document), machine)
+
+
+def test_a_full_disk(bed: Testbed, node: Group) -> None:
+    machine = machine_of(node)
+    other = changed(node.document, node={**node.document["node"], "maxPods": 40})
+    with full_disk(machine):
+        run = node.play("update", other)
+        assert "free" in run.output, run.output
+        assert run.status != 0
+        is_ready(bed, machine)
+    fleet.succeeded(node.play("update", other))
+    unchanged(node.play("update", other), machine)
+    fleet.succeeded(node.play("update", node.document))
+
+
+def test_a_root_that_turned_read_only(bed: Testbed, node: Group) -> None:
+    """As ext4 does after an error, provoked in the kernel: said with the way out, and over after a reboot."""
+    machine = machine_of(node)
+    machine.shut_down()
+    machine.start(kernel_options=("rootflags=errors=remount-ro",))
+    machine.run(["sh", "-c", "echo testbed > /sys/fs/ext4/vda/trigger_fs_error"])
+    fleet.eventually("a read-only root", lambda: " ro," in root_line(machine))
+    other = changed(node.document, node={**node.document["node"], "maxPods": 41})
+    refused = node.play("update", other)
+    assert refused.status != 0
+    assert "ead-only" in refused.output, refused.output
+    machine.stop()
+    machine.start()
+    is_ready(bed, machine)
+    fleet.succeeded(node.play("update", other))
+    fleet.succeeded(node.play("unbootstrap", other))
+
+
+def root_line(machine: VirtualMachine) -> str:
+    """How / is mounted."""
+    return next(line for line in machine.read("/proc/mounts").splitlines() if line.split()[1] == "/")

@@ -1,0 +1,251 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The power is cut in every phase of join, update, rollback and uninstall; what was not synced is lost.
+
+After the boot nothing is empty or half-written, the journal can be read, and the next run of the same command
+completes. FLEXNODE_VM_COMMIT=COMMIT runs the program of another commit, to see what it did in the same cases.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from scripts import build_agent
+from testbed import Testbed
+from testbed.layout import versions
+from testbed.machine.qemu import Hardware
+from testbed.machine.vm import VirtualMachine
+from tests.e2e import fleet, updating
+from tests.e2e.photograph import differences
+from tests.e2e.updating import Document, changed, with_versions
+from tests.vm.lab import Lab, is_ready, photographed
+from tests.vm.power import Moment, cut
+from tests.vm.seen import Seen
+
+OLD, NEW, BAD = versions.KUBERNETES_OLD_PATCH, versions.KUBERNETES, versions.KUBELET_EXITS
+COMMIT = os.environ.get("FLEXNODE_VM_COMMIT", "")
+PROGRAM, CONFIG = "/srv/aks-flex-node.pyz", "/srv/config.json"
+STATE, KUBELET, CONTAINERD = "/var/lib/aks-flex-node", "/usr/local/bin/kubelet", "/usr/local/bin/containerd"
+UNITS = "/etc/systemd/system"
+
+JOIN = (
+    Moment("the first origin is recorded", ("exists", f"{STATE}/journal")),
+    Moment("a download has begun", ("exists", f"{STATE}/cache")),
+    Moment("kernel settings are written", ("exists", "/etc/sysctl.d/99-zz-aks-flex-node.conf")),
+    Moment("the kubelet is linked", ("exists", KUBELET)),
+    Moment("containerd runs", ("runs", "containerd")),
+    Moment("the kubelet runs", ("runs", "kubelet")),
+    Moment("the command ended", ("ended",)),
+)
+UPDATE = (
+    Moment("the transaction is open", ("exists", f"{STATE}/transaction.json")),
+    Moment("the kubelet leads to the new version", ("leads to", KUBELET, "{version}")),
+    Moment("the command ended", ("ended",)),
+)
+ROLLBACK = (
+    Moment("the kubelet leads to the bad version", ("leads to", KUBELET, BAD)),
+    Moment("it is rolled back", ("holds", f"{STATE}/transaction.json", "rolling back")),
+    Moment("the command ended", ("ended",)),
+)
+UNINSTALL = (
+    Moment("the kubelet is stopped", ("runs not", "kubelet")),
+    Moment("the kubelet is removed", ("gone", KUBELET)),
+    Moment("the unit of containerd is removed", ("gone", f"{UNITS}/containerd.service")),
+    Moment("the command ended", ("ended",)),
+)
+# Runs on the machine: files of ours that are empty, or JSON that can't be read.
+INSPECTOR = """
+import json, os, sys
+places = json.loads(sys.argv[1])
+def below(place):
+    if os.path.isfile(place):
+        yield place
+    for directory, _names, files in os.walk(place):
+        for name in files:
+            yield os.path.join(directory, name)
+for path in (path for place in places for path in below(place)):
+    if os.path.islink(path) and not os.path.exists(path):
+        print("leads nowhere:", path)
+    if not os.path.isfile(path) or os.path.basename(path).startswith(".") or "/cache/" in path:
+        continue
+    if os.path.getsize(path) == 0:
+        print("empty:", path)
+    elif path.endswith(".json"):
+        try:
+            json.load(open(path))
+        except ValueError as error:
+            print("half-written:", path, error)
+journal = "/var/lib/aks-flex-node/journal"
+if os.path.exists(journal):
+    for line in open(journal, "rb").read().split(b"\\n")[:-1]:
+        try:
+            json.loads(line)["key"]
+        except (ValueError, KeyError) as error:
+            print("journal:", error)
+"""
+OURS = (
+    STATE,
+    "/etc/aks-flex-node",
+    "/etc/containerd",
+    "/etc/cni",
+    "/etc/kubernetes",
+    "/etc/modules-load.d/aks-flex-node.conf",
+    "/etc/sysctl.d/99-zz-aks-flex-node.conf",
+    f"{UNITS}/containerd.service",
+    f"{UNITS}/kubelet.service",
+    "/var/lib/kubelet/config.yaml",
+    "/opt/aks-flex-node",
+    "/usr/local/bin",
+)
+
+
+@dataclass
+class Plugged:
+    """A machine whose power is cut, and what it was before anything was installed."""
+
+    bed: Testbed
+    machine: VirtualMachine
+    before: dict[str, object]
+    document: Document
+
+    def wants(self, version: str) -> None:
+        """Put the configuration with a version on the machine."""
+        document = with_versions(self.bed, self.document, kubernetes=version)
+        if not COMMIT:
+            document = changed(document, upgrade={"allowDowngrade": True})
+        self.machine.run(["tee", CONFIG], input=json.dumps(document))
+        self.machine.run(["sync"])
+
+    def command(self, *words: str) -> list[str]:
+        """The program's command line."""
+        return ["python3", PROGRAM, *words]
+
+    @property
+    def join(self) -> list[str]:
+        """Join, or apply a changed configuration."""
+        return self.command("join", "--config", CONFIG)
+
+    @property
+    def uninstall(self) -> list[str]:
+        """Leave the cluster."""
+        return self.command("unbootstrap")
+
+    def runs(self, argv: list[str]) -> None:
+        """A command that works."""
+        done = self.machine.run(argv, check=False, timeout=900)
+        assert done.returncode == 0, done.stdout + done.stderr
+
+    def is_whole(self) -> None:
+        """Nothing of ours is empty or half-written, and the journal can be read."""
+        found = self.machine.run(["python3", "-c", INSPECTOR, json.dumps(OURS)]).stdout
+        assert found == "", found
+
+    def is_node(self, version: str) -> None:
+        """Ready with a version, and nothing is left to do."""
+        is_ready(self.bed, self.machine)
+        assert updating.running_version(self.machine, updating.KUBELET) == version
+        planned = self.machine.run(self.command("plan", "--config", CONFIG), check=False)
+        assert (planned.returncode, planned.stdout) == (0, "nothing to do\n"), planned.stdout + planned.stderr
+        self.machine.run(["sync"])
+
+    def is_clean(self) -> None:
+        """As before the join."""
+        assert differences(self.before, photographed(self.machine)) == []
+
+    def is_joined_with(self, version: str) -> bool:
+        """Whether that is its state."""
+        if self.machine.run(["test", "-e", KUBELET], check=False).returncode != 0:
+            return False
+        return version in self.machine.run(["readlink", "-f", KUBELET]).stdout
+
+    def start_clean(self) -> None:
+        """From a machine without anything of ours; if a test left it otherwise, from its snapshot."""
+        if not self.machine.is_running() or differences(self.before, photographed(self.machine)):
+            self.machine.stop()
+            self.machine.restore("clean")
+            self.machine.start()
+            self.bed.cluster.kubectl("delete", "node", "--ignore-not-found", self.machine.name)
+
+    def start_joined(self, version: str) -> None:
+        """From a node with a version."""
+        if not (self.machine.is_running() and self.is_joined_with(version)):
+            self.start_clean()
+        self.wants(version)
+        self.runs(self.join)
+        self.is_node(version)
+
+
+@pytest.fixture(scope="module")
+def plugged(bed: Testbed, lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> Plugged:
+    """A machine with the program on it, and a snapshot of its first day."""
+    machine = lab.machine("power", "debian12", Hardware("amd64"))
+    directory = tmp_path_factory.mktemp("program")
+    program = updating.program_of(COMMIT, directory) if COMMIT else build_agent.build(directory)
+    machine.copy_to(Path(program), PROGRAM)
+    document = fleet.join_document(bed)
+    document["cni"]["podCIDR"] = machine.pod_cidr
+    before = photographed(machine)
+    machine.shut_down()
+    machine.snapshot("clean")
+    machine.start()
+    return Plugged(bed, machine, before, document)
+
+
+def _cuts(moments: tuple[Moment, ...]) -> pytest.MarkDecorator:
+    return pytest.mark.parametrize("moment", moments, ids=lambda moment: moment.name)
+
+
+@_cuts(JOIN)
+def test_join(plugged: Plugged, seen: Seen, moment: Moment) -> None:
+    plugged.start_clean()
+    plugged.wants(OLD)
+    with seen.act(plugged.machine, NEW, f"power cut, join: {moment.name}"):
+        cut(plugged.machine, moment, plugged.join)
+        plugged.is_whole()
+        plugged.runs(plugged.join)
+        plugged.is_node(OLD)
+    plugged.runs(plugged.uninstall)
+
+
+@_cuts(UPDATE)
+def test_update(plugged: Plugged, seen: Seen, moment: Moment) -> None:
+    now, then = (NEW, OLD) if plugged.is_joined_with(NEW) else (OLD, NEW)
+    plugged.start_joined(now)
+    plugged.wants(then)
+    at = Moment(moment.name, tuple(word.format(version=then) for word in moment.condition))
+    with seen.act(plugged.machine, NEW, f"power cut, update: {moment.name}"):
+        cut(plugged.machine, at, plugged.join)
+        plugged.is_whole()
+        plugged.runs(plugged.join)
+        plugged.is_node(then)
+
+
+@_cuts(ROLLBACK)
+def test_rollback(plugged: Plugged, seen: Seen, moment: Moment) -> None:
+    now = NEW if plugged.is_joined_with(NEW) else OLD
+    plugged.start_joined(now)
+    plugged.wants(BAD)
+    with seen.act(plugged.machine, NEW, f"power cut, rollback: {moment.name}"):
+        cut(plugged.machine, moment, plugged.join)
+        plugged.is_whole()
+        refused = plugged.machine.run(plugged.join, check=False, timeout=900)
+        assert "FLEX-1508" in refused.stdout + refused.stderr
+        is_ready(plugged.bed, plugged.machine)
+        assert updating.running_version(plugged.machine, updating.KUBELET) == now
+        plugged.wants(now)
+        plugged.runs(plugged.join)
+        plugged.is_node(now)
+
+
+@_cuts(UNINSTALL)
+def test_uninstall(plugged: Plugged, seen: Seen, moment: Moment) -> None:
+    plugged.start_joined(NEW if plugged.is_joined_with(NEW) else OLD)
+    with seen.act(plugged.machine, NEW, f"power cut, uninstall: {moment.name}"):
+        cut(plugged.machine, moment, plugged.uninstall)
+        plugged.is_whole()
+        plugged.runs(plugged.uninstall)
+        plugged.is_clean()

@@ -1,0 +1,41 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A machine with one core and 1 GiB: it joins, and when its memory is used up the kubelet evicts a pod."""
+
+from __future__ import annotations
+
+import json
+
+from testbed import Testbed
+from testbed.machine.qemu import Hardware
+from tests.e2e import fleet, updating
+from tests.vm.lab import READY_SECONDS, Lab, is_ready, pod_works
+
+GREEDY = "greedy"
+
+
+def test_a_small_machine_joins_and_survives_its_pods(bed: Testbed, lab: Lab) -> None:
+    machine = lab.machine("small", "debian12", Hardware("amd64", memory_mib=1024, cores=1))
+    node = lab.group(machine, fleet.join_document(bed))
+    fleet.succeeded(node.play("bootstrap", node.document))
+    pod_works(bed, machine, "modest")
+
+    pod = updating.pod(bed, GREEDY, machine.name)
+    # A file in memory that grows: the kubelet has time to notice, unlike with one huge allocation.
+    grow = "busybox dd if=/dev/zero of=/fill/$i bs=1M count=16"
+    fill = f"i=0; while {grow}; do i=$((i+1)); sleep 1; done; exec sleep 9999"
+    pod["spec"]["containers"][0] |= {
+        "command": ["/bin/sh", "-c", fill],
+        "volumeMounts": [{"name": "fill", "mountPath": "/fill"}],
+    }
+    pod["spec"]["volumes"] = [{"name": "fill", "emptyDir": {"medium": "Memory"}}]
+    bed.cluster.kubectl("create", "--filename=-", input=json.dumps(pod))
+
+    def evicted() -> bool:
+        found = json.loads(bed.cluster.kubectl("get", "pod", GREEDY, "--output=json"))
+        return bool(found["status"].get("reason") == "Evicted")
+
+    fleet.eventually("an evicted pod", evicted, seconds=READY_SECONDS)
+    is_ready(bed, machine)
+    assert machine.run(["systemctl", "is-active", "kubelet.service"]).stdout.strip() == "active"
+    bed.cluster.kubectl("delete", "pod", GREEDY, "--force", "--grace-period=0")
+    fleet.succeeded(node.play("unbootstrap", node.document))
