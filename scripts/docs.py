@@ -573,7 +573,39 @@ def secrets() -> str:
 
 # --- writing -----------------------------------------------------------------------------------------------
 
+
+def tried() -> str:
+    """What ran on machines with a kernel of their own, and whether all of it passed."""
+    found = json.loads((ROOT / "docs" / "tried.json").read_text(encoding="utf-8"))
+    return rows(
+        (
+            (
+                f"{row['platform']} {row['arch']}",
+                f"{row['kernel']}, cgroup {row['cgroup']}",
+                row["kubernetes"],
+                _acts(row["acts"]),
+                code(row["commit"]),
+            )
+            for _key, row in sorted(found.items())
+        ),
+        head=("virtual machine", "kernel", "kubelet", "seen", "commit"),
+    )
+
+
+def _acts(acts: Mapping[str, float | None]) -> str:
+    cuts = [seconds for act, seconds in acts.items() if act.startswith("power cut")]
+    words = [
+        f"**{act} failed**" if seconds is None else f"{act} ({seconds:.0f} s)"
+        for act, seconds in acts.items()
+        if not act.startswith("power cut")
+    ]
+    if cuts:
+        words.append(f"{len([one for one in cuts if one is not None])} of {len(cuts)} power cuts survived")
+    return ", ".join(words)
+
+
 BLOCKS: Mapping[str, Callable[[], str]] = {
+    "tried": tried,
     "fields": fields,
     "errors": errors,
     "files": files,

@@ -48,6 +48,7 @@ class Seen:
                 "kubernetes": kubernetes,
                 "kernel": kernel,
                 "cgroup": "v2" if v2 == "True" else "v1",
+                "commit": commit(),
                 "acts": {},
             }
         found: dict[str, Any] = self.rows[key]

@@ -33,7 +33,7 @@ STATE, KUBELET, CONTAINERD = "/var/lib/aks-flex-node", "/usr/local/bin/kubelet",
 UNITS = "/etc/systemd/system"
 
 JOIN = (
-    Moment("the first origin is recorded", ("exists", f"{STATE}/journal")),
+    Moment("the first origins are recorded", ("exists", f"{STATE}/journal")),
     Moment("a download has begun", ("exists", f"{STATE}/cache")),
     Moment("kernel settings are written", ("exists", "/etc/sysctl.d/99-zz-aks-flex-node.conf")),
     Moment("the kubelet is linked", ("exists", KUBELET)),

@@ -215,9 +215,11 @@ class Host:
                 sync_names(os.path.dirname(self.path(path)))
 
     def append(self, path: str, content: bytes, *, durable: bool = True) -> None:
-        """Append to a file that only root can read; with `durable`, sync it, a new file with its name."""
+        """Append to a file that only root can read; with `durable`, sync it, and a new one is never empty."""
+        if durable and not os.path.lexists(self.path(path)):
+            self.write(path, content, 0o600)
+            return
         with explained(path):
-            is_new = not os.path.lexists(self.path(path))
             descriptor = os.open(
                 self.path(path), os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW, 0o600
             )
@@ -226,8 +228,6 @@ class Host:
                 file.flush()
                 if durable:
                     os.fsync(descriptor)
-            if is_new and durable:
-                sync_names(os.path.dirname(self.path(path)))
 
     def set_value(self, path: str, value: str) -> None:
         """Write a kernel file such as /proc/sys/..., which can only be written in place."""
