@@ -217,18 +217,20 @@ class Testbed:
         """Serve it no more."""
         self.mirror.unpublish(name)
 
-    def artifact(self, name: str, version: str) -> str:
+    def artifact(self, name: str, version: str, arch: str | None = None) -> str:
         """Put one more artifact on the mirror; return its URL."""
-        store.ensure([(name, version)])
+        store.ensure([(name, version)], arch)
         self.mirror.refresh()
-        return self.mirror.artifact_url(name, version)
+        return self.mirror.artifact_url(name, version, arch)
 
-    def offer(self, software: str, version: str) -> dict[str, dict[str, dict[str, str]]]:
+    def offer(
+        self, software: str, version: str, arch: str | None = None
+    ) -> dict[str, dict[str, dict[str, str]]]:
         """Put a version of kubernetes, containerd, runc, cni or npd on the mirror.
 
         Returns its digests, in the shape of `mirror.catalogue` of a node configuration.
         """
-        items = store.ensure((name, version) for name in versions.SOFTWARE[software])
+        items = store.ensure(((name, version) for name in versions.SOFTWARE[software]), arch)
         self.mirror.refresh()
         return store.catalogue(items)
 

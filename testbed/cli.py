@@ -16,7 +16,7 @@ import yaml
 from testbed import doctor
 from testbed.artifacts import store
 from testbed.azure.pools import command as pool_command
-from testbed.basics import podman
+from testbed.basics import paths, podman
 from testbed.basics.errors import OutOfReach, TestbedError
 from testbed.basics.process import environment
 from testbed.basics.progress import say
@@ -73,6 +73,9 @@ def parser() -> argparse.ArgumentParser:
     artifact = commands.add_parser("artifact", help="put one more version on the mirror")
     artifact.add_argument("artifact", metavar="NAME")
     artifact.add_argument("version", metavar="VERSION")
+    artifact.add_argument(
+        "--arch", choices=sorted(paths.ARCHITECTURES.values()), help="for machines of another architecture"
+    )
     more = commands.add_parser(
         "versions", help="the versions that tests of updates use, and whether they are built"
     )
@@ -230,7 +233,7 @@ def run(arguments: argparse.Namespace, rest: Sequence[str] = ()) -> int:
     elif command == "pool":
         return pool_command.run(bed.azure.pools, arguments)
     elif command == "artifact":
-        say(bed.artifact(arguments.artifact, arguments.version))
+        say(bed.artifact(arguments.artifact, arguments.version, arguments.arch))
     elif command == "versions":
         return _versions(arguments.build)
     elif command == "ee":

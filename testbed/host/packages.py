@@ -21,6 +21,7 @@ PROGRAMS = {
     "ip": "iproute2",
     "ssh": "openssh-client",
     "gcc": "gcc",
+    "pkg-config": "pkg-config",
     "npm": "npm",
 }
 FILES = {
@@ -30,24 +31,35 @@ FILES = {
     "/usr/include/stdio.h": "libc6-dev",
 }
 
+# A C compiler for another architecture and its C library, for those who build for machines of that one.
+CROSS_PROGRAMS = {
+    "amd64": {"x86_64-linux-gnu-gcc": "gcc-x86-64-linux-gnu"},
+    "arm64": {"aarch64-linux-gnu-gcc": "gcc-aarch64-linux-gnu"},
+}
+CROSS_FILES = {
+    "amd64": {"/usr/x86_64-linux-gnu/lib/libc.a": "libc6-dev-amd64-cross"},
+    "arm64": {"/usr/aarch64-linux-gnu/lib/libc.a": "libc6-dev-arm64-cross"},
+}
 
-def missing() -> list[str]:
-    """The packages to install."""
+
+def missing(cross: str | None = None) -> list[str]:
+    """The packages to install; cross: those that builds for that architecture need."""
     path = environment()["PATH"]
-    programs = {package for program, package in PROGRAMS.items() if not shutil.which(program, path=path)}
-    return sorted(programs | {package for file, package in FILES.items() if not Path(file).exists()})
+    programs, there = (CROSS_PROGRAMS[cross], CROSS_FILES[cross]) if cross else (PROGRAMS, FILES)
+    absent = {package for program, package in programs.items() if not shutil.which(program, path=path)}
+    return sorted(absent | {package for file, package in there.items() if not Path(file).exists()})
 
 
-def ensure() -> None:
+def ensure(cross: str | None = None) -> None:
     """Install what is missing, without questions; the package index is refreshed if it does not suffice."""
-    if not missing():
+    if not missing(cross):
         return
     if os.geteuid() != 0:
         raise TestbedError(
-            f"packages are missing and this is not root: apt-get install {' '.join(missing())}"
+            f"packages are missing and this is not root: apt-get install {' '.join(missing(cross))}"
         )
     with files.lock(paths.cache() / "locks" / "apt"):
-        wanted = missing()
+        wanted = missing(cross)
         if not wanted:
             return
         install = ["apt-get", "install", "--yes", "--no-install-recommends", *wanted]

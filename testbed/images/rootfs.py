@@ -41,11 +41,13 @@ class Recipe:
     """minbase is a system; extract only the files of the packages and of what they need."""
     keys: Recipe | None = None
     """For a suite of Ubuntu: where the keys of its archive come from."""
+    arch: str = ""
+    """Empty: this machine's own. Nothing of another one runs here: of that, only files can be extracted."""
 
     def digest(self) -> str:
         """Changes whenever the result would."""
         overlay = hashlib.sha256(tar_bytes(self.overlay)).hexdigest()
-        words = [self.suite, self.packages, self.hooks, overlay, paths.arch()]
+        words = [self.suite, self.packages, self.hooks, overlay, self.arch or paths.arch()]
         if self.variant != "minbase":
             words.append(self.variant)
         text = json.dumps(words)
@@ -91,6 +93,7 @@ def ensure_tar(recipe: Recipe) -> None:
                     "mmdebstrap",
                     "--quiet",
                     f"--variant={recipe.variant}",
+                    *architecture(recipe),
                     *archive,
                     f"--include={','.join(recipe.packages)}",
                     *(f"--dpkgopt=path-exclude={pattern}" for pattern in LEAVE_OUT),
@@ -101,6 +104,14 @@ def ensure_tar(recipe: Recipe) -> None:
                 timeout=BUILD_SECONDS,
             )
         os.replace(rootfs, recipe.tar)
+
+
+def architecture(recipe: Recipe) -> list[str]:
+    """mmdebstrap's options for packages of another architecture, of which nothing is executed."""
+    if recipe.arch in ("", paths.arch()):
+        return []
+    skip = ["--skip=check/qemu"] if recipe.variant == "extract" else []
+    return [f"--architectures={recipe.arch}", *skip]
 
 
 def ubuntu_archive(recipe: Recipe, directory: Path) -> list[str]:

@@ -81,7 +81,7 @@ def test_a_program_is_packed_under_upstreams_name_whatever_its_package_is_called
     assert (RUNC.built("runc"), CONTAINERD.built("ctr")) == ("runc", "ctr")
 
     def compile_packages(
-        _source: object, _version: str, directory: Path, packages: list[str], *_: str
+        _source: object, _version: str, _arch: str, directory: Path, packages: list[str], *_: str
     ) -> Path:
         (directory / "out").mkdir()
         for package in packages:
@@ -89,7 +89,7 @@ def test_a_program_is_packed_under_upstreams_name_whatever_its_package_is_called
         return directory / "out"
 
     monkeypatch.setattr(builder, "compile_packages", compile_packages)
-    made = builder.build(NPD, "1.36.0", [artifact("npd")], tmp_path)
+    made = builder.build(NPD, "1.36.0", "amd64", [artifact("npd")], tmp_path)
     with tarfile.open(made["npd"]) as packed:
         assert packed.getnames() == ["bin/health-checker", "bin/node-problem-detector"]
 
