@@ -109,7 +109,9 @@ class Testbed:
         for program in (wheels, blob):
             program.ensure()
         if nodes:
-            addon_images.ensure()
+            for arch in here.architectures:
+                store.ensure(versions.NODE_SET, arch)
+                addon_images.ensure(arch)
         with self._lock():
             podman.wait_for_stragglers()
             self._prepare_machine(here)
@@ -234,6 +236,22 @@ class Testbed:
         self.mirror.refresh()
         return store.catalogue(items)
 
+    def serve(self, arch: str) -> None:
+        """Serve binaries and images for machines of one more architecture, from now on.
+
+        Nothing of it is made before it is asked for: the first time takes minutes.
+        """
+        here = self.site
+        if arch in here.architectures:
+            return
+        store.ensure(versions.NODE_SET, arch)
+        addon_images.ensure(arch)
+        with self._lock():
+            architectures = tuple(dict.fromkeys((*here.architectures, arch)))
+            self.mirror.refresh()
+            self.registry.fill(architectures)
+            here.remember("architectures", " ".join(architectures))
+
     def _lock(self) -> AbstractContextManager[None]:
         path = paths.state(self.name).parent / f"{self.name}.lock"
         return files.lock(path, waiting_for=f"another run on testbed {self.name}")
@@ -257,7 +275,7 @@ class Testbed:
             settled = pool.submit(self.cluster.settle)
             if nodes:
                 listening["registry"].result()
-                self.registry.fill()
+                self.registry.fill(here.architectures)
                 settled.result()
                 addons.apply(self.cluster.api(), self.cluster.server, self.registry)
             listening["azure"].result()

@@ -10,7 +10,7 @@ import re
 import tarfile
 import tempfile
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from testbed.artifacts.archive import Entry, tar_bytes
@@ -53,6 +53,10 @@ class Recipe:
         text = json.dumps(words)
         return hashlib.sha256(text.encode()).hexdigest()[:12]
 
+    def of(self, arch: str) -> Recipe:
+        """The same for machines of an architecture."""
+        return replace(self, arch=arch)
+
     @property
     def image(self) -> str:
         """The name in podman's storage."""
@@ -87,7 +91,8 @@ def ensure_tar(recipe: Recipe) -> None:
         rootfs = Path(name) / "rootfs.tar"
         hooks = [f"tar-in {overlay} /", *recipe.hooks]
         archive = ubuntu_archive(recipe, Path(name)) if recipe.keys else []
-        with step(f"root file system {recipe.name} ({recipe.suite})"):
+        what = " ".join(filter(None, (recipe.suite, recipe.arch)))
+        with step(f"root file system {recipe.name} ({what})"):
             run(
                 [
                     "mmdebstrap",

@@ -42,6 +42,12 @@ class Site:
         """A remembered choice, e.g. the signing duration."""
         return str(_read(self.directory / "settings.json").get(key, default))
 
+    @property
+    def architectures(self) -> tuple[str, ...]:
+        """Those of its machines: this machine's own first, then what was added."""
+        own = paths.arch()
+        return (own, *(arch for arch in self.setting("architectures", "").split() if arch != own))
+
     def remember(self, key: str, value: str) -> None:
         """Keep a choice for later runs."""
         path = self.directory / "settings.json"

@@ -26,6 +26,13 @@ DEFAULT_SET: tuple[tuple[str, str], ...] = (
     ("coredns", COREDNS),
 )
 
+NODE_SET: tuple[tuple[str, str], ...] = tuple(
+    (name, version)
+    for name, version in DEFAULT_SET
+    if name not in CONTROL_PLANE and (name, version) != ("containerd", CONTAINERD_OLD)
+)
+"""What nodes of another architecture than the control plane's need, with the add-ons that run on them."""
+
 # Sections of a node configuration -> the artifacts that their version selects.
 SOFTWARE: dict[str, tuple[str, ...]] = {
     "kubernetes": KUBERNETES_NODE,

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 from testbed.basics import files
@@ -12,6 +13,14 @@ from testbed.services.service import Service
 
 PORT = 5000
 INSIDE = "/srv/registry"
+
+IMAGES: tuple[Callable[[str], oci.Pushable], ...] = (
+    workload.pause,
+    workload.workload,
+    addons.kube_proxy,
+    addons.coredns,
+)
+"""Each for an architecture."""
 
 CONFIG = f"""version: 0.1
 log: {{level: warn}}
@@ -72,8 +81,12 @@ class Registry:
             mounts=((self._directory, INSIDE, True),),
         )
 
-    def fill(self) -> None:
-        """Push the images that are missing."""
-        makers = (workload.pause, workload.workload, addons.kube_proxy, addons.coredns)
-        with ThreadPoolExecutor(max_workers=len(makers)) as pool:
-            list(pool.map(lambda make: oci.push(make(), self.host, self._site.authority.pair.cert), makers))
+    def fill(self, architectures: Sequence[str]) -> None:
+        """Push the images that are missing; a tag serves machines of all these architectures."""
+        ca_file = self._site.authority.pair.cert
+
+        def push(make: Callable[[str], oci.Pushable]) -> None:
+            oci.push([make(arch) for arch in architectures], self.host, ca_file)
+
+        with ThreadPoolExecutor(max_workers=len(IMAGES)) as pool:
+            list(pool.map(push, IMAGES))
