@@ -92,26 +92,30 @@ class Testbed:
         """The CA of mirror, registry and Azure."""
         return self.site.authority.pem
 
-    def up(self, signing_duration: str | None = None, *, nodes: bool = True) -> None:
+    def up(
+        self, signing_duration: str | None = None, kubernetes: str | None = None, *, nodes: bool = True
+    ) -> None:
         """Start everything that does not run, also what has stopped.
 
+        kubernetes: the version of the control plane, for a testbed that is not up yet.
         Without nodes: only the control plane and Azure, not what machines need to become nodes.
         """
         if os.geteuid() != 0:
             raise TestbedError("the testbed runs machines and networks: run it as root")
         packages.ensure()
-        here = site.create(self.name, network.subnets())
+        here = site.create(self.name, network.subnets(), kubernetes)
         if signing_duration:
             here.remember("signing_duration", signing_duration)
-        store.ensure(versions.DEFAULT_SET if nodes else versions.CONTROL_PLANE_SET)
+        line = here.kubernetes
+        store.ensure(versions.default_set(line) if nodes else versions.control_plane_set(line))
         for recipe in (recipes.SERVICES, recipes.BLOB):
             rootfs.ensure(recipe)
         for program in (wheels, blob):
             program.ensure()
         if nodes:
             for arch in here.architectures:
-                store.ensure(versions.NODE_SET, arch)
-                addon_images.ensure(arch)
+                store.ensure(versions.node_set(line), arch)
+                addon_images.ensure(line, arch)
         with self._lock():
             podman.wait_for_stragglers()
             self._prepare_machine(here)
@@ -244,8 +248,8 @@ class Testbed:
         here = self.site
         if arch in here.architectures:
             return
-        store.ensure(versions.NODE_SET, arch)
-        addon_images.ensure(arch)
+        store.ensure(versions.node_set(here.kubernetes), arch)
+        addon_images.ensure(here.kubernetes, arch)
         with self._lock():
             architectures = tuple(dict.fromkeys((*here.architectures, arch)))
             self.mirror.refresh()

@@ -40,6 +40,11 @@ def parser() -> argparse.ArgumentParser:
     commands = top.add_subparsers(dest="command", required=True, metavar="COMMAND")
     up = commands.add_parser("up", help="start everything that does not run")
     up.add_argument("--signing-duration", help="lifetime of kubelet certificates, e.g. 1h or 5m")
+    up.add_argument(
+        "--kubernetes",
+        metavar="VERSION",
+        help=f"of the control plane of a new testbed (default: {versions.KUBERNETES})",
+    )
     commands.add_parser("down", help="remove everything but the cache")
     commands.add_parser("status", help="what runs, and at which URLs")
     node = commands.add_parser("node", help="node machines").add_subparsers(
@@ -206,7 +211,7 @@ def run(arguments: argparse.Namespace, rest: Sequence[str] = ()) -> int:
     bed = Testbed(arguments.name)
     command = arguments.command
     if command == "up":
-        bed.up(arguments.signing_duration)
+        bed.up(arguments.signing_duration, arguments.kubernetes)
     elif command == "down":
         bed.down()
     elif command == "status":

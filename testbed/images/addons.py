@@ -16,29 +16,34 @@ from testbed.images.packed import Packed, packed
 from testbed.images.rootfs import Recipe
 from testbed.layout import versions
 
-KUBE_PROXY = ("kube-proxy", f"v{versions.KUBERNETES}")
 COREDNS = ("coredns", versions.COREDNS)
 LEFT_OUT = ("usr/share/", "lib/systemd/", "var/", "dev/", "etc/nftables.conf")
 """What no program needs to run."""
 
 
-def ensure(arch: str) -> None:
+def ensure(kubernetes: str, arch: str) -> None:
     """Pack both if needed."""
-    kube_proxy(arch)
+    kube_proxy(kubernetes, arch)
     coredns(arch)
 
 
-def kube_proxy(arch: str) -> Packed:
+def kube_proxy_name(kubernetes: str) -> tuple[str, str]:
+    """Repository and tag of kube-proxy's image."""
+    return "kube-proxy", f"v{kubernetes}"
+
+
+def kube_proxy(kubernetes: str, arch: str) -> Packed:
     """kube-proxy and nft, by which it makes Services work."""
-    program = _stored("kube-proxy", versions.KUBERNETES, arch)
+    name = kube_proxy_name(kubernetes)
+    program = _stored("kube-proxy", kubernetes, arch)
     tools = recipes.KUBE_PROXY.of(arch)
 
     def make() -> Image:
         rootfs.ensure_tar(tools)
         layer = _with_tools(Entry(program.file.read_bytes(), 0o755), tools)
-        return Image(*KUBE_PROXY, layer, entrypoint=("/usr/local/bin/kube-proxy",), arch=arch)
+        return Image(*name, layer, entrypoint=("/usr/local/bin/kube-proxy",), arch=arch)
 
-    return packed(*KUBE_PROXY, arch, (program.sha256, tools.digest()), make)
+    return packed(*name, arch, (program.sha256, tools.digest()), make)
 
 
 def coredns(arch: str) -> Packed:
