@@ -234,11 +234,15 @@ class Testbed:
     ) -> dict[str, dict[str, dict[str, str]]]:
         """Put a version of kubernetes, containerd, runc, cni or npd on the mirror.
 
-        Returns its digests, in the shape of `mirror.catalogue` of a node configuration.
+        Returns its digests, in the shape of `mirror.catalogue` of a node configuration: also those of other
+        architectures that the mirror has, which a document for several kinds of machines must not lose.
         """
-        items = store.ensure(((name, version) for name in versions.SOFTWARE[software]), arch)
+        names = versions.SOFTWARE[software]
+        store.ensure(((name, version) for name in names), arch)
         self.mirror.refresh()
-        return store.catalogue(items)
+        return store.catalogue(
+            item for item in store.stored() if item.name in names and item.version == version
+        )
 
     def serve(self, arch: str) -> None:
         """Serve binaries and images for machines of one more architecture, from now on.

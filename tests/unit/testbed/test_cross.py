@@ -9,13 +9,14 @@ from pathlib import Path
 
 import pytest
 
+from testbed import Testbed
 from testbed.artifacts import builder, cross, store
 from testbed.artifacts.recipes import CNI_PLUGINS, KUBERNETES, RUNC, Source, artifact
 from testbed.basics import files, paths
 from testbed.basics.errors import TestbedError
 from testbed.host import packages
 from testbed.images import rootfs
-from testbed.layout import versions
+from testbed.layout import site, versions
 from testbed.layout.plan import Plan
 from testbed.layout.site import Site
 from testbed.mirror import Mirror
@@ -72,6 +73,15 @@ def test_the_mirror_serves_every_architecture_and_its_catalogue_names_them(
         }
     assert mirror.catalogue["runc"] == {versions.RUNC: digests}
     assert mirror.catalogue["kubelet"][versions.KUBERNETES].keys() == {paths.arch()}
+
+
+def test_what_is_offered_for_one_architecture_keeps_the_digests_of_the_other(
+    digests: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    site.create("unit", [])
+    for arch in (None, OTHER):
+        assert Testbed("unit").offer("runc", versions.RUNC, arch) == {"runc": {versions.RUNC: digests}}
 
 
 @pytest.mark.parametrize(("source", "cgo"), [(KUBERNETES, "0"), (CNI_PLUGINS, "0"), (RUNC, "1")])
