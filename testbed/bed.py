@@ -96,24 +96,30 @@ class Testbed:
         """The CA of mirror, registry and Azure."""
         return self.site.authority.pem
 
-    def up(self, signing_duration: str | None = None, *, nodes: bool = True) -> None:
+    def up(
+        self, signing_duration: str | None = None, kubernetes: str | None = None, *, nodes: bool = True
+    ) -> None:
         """Start everything that does not run, also what has stopped.
 
+        kubernetes: the version of the control plane, for a testbed that is not up yet.
         Without nodes: only the control plane and Azure, not what machines need to become nodes.
         """
         if os.geteuid() != 0:
             raise TestbedError("the testbed runs machines and networks: run it as root")
-        packages.ensure()
-        here = site.create(self.name, network.subnets())
+        packages.TESTBED.ensure()
+        here = site.create(self.name, network.subnets(), kubernetes)
         if signing_duration:
             here.remember("signing_duration", signing_duration)
-        store.ensure(versions.DEFAULT_SET if nodes else versions.CONTROL_PLANE_SET)
+        line = here.kubernetes
+        store.ensure(versions.default_set(line) if nodes else versions.control_plane_set(line))
         for recipe in (recipes.SERVICES, recipes.BLOB):
             rootfs.ensure(recipe)
         for program in (wheels, blob):
             program.ensure()
         if nodes:
-            addon_images.ensure()
+            for arch in here.architectures:
+                store.ensure(versions.node_set(line), arch)
+                addon_images.ensure(line, arch)
         with self._lock():
             podman.wait_for_stragglers()
             self._prepare_machine(here)
@@ -191,6 +197,8 @@ class Testbed:
         if wanted != (machine.platform, machine.hardware if isinstance(machine, VirtualMachine) else None):
             raise TestbedError(f"node {name} exists as {machine.kind}: remove it first")
         machine.prepare()
+        if vm:
+            self.serve(vm.arch)
         podman.wait_for_stragglers()
         if not machine.is_running():
             with step(f"node {name} ({machine.kind}, {machine.ip})"):
@@ -222,20 +230,37 @@ class Testbed:
         """Serve it no more."""
         self.mirror.unpublish(name)
 
-    def artifact(self, name: str, version: str) -> str:
+    def artifact(self, name: str, version: str, arch: str | None = None) -> str:
         """Put one more artifact on the mirror; return its URL."""
-        store.ensure([(name, version)])
+        store.ensure([(name, version)], arch)
         self.mirror.refresh()
-        return self.mirror.artifact_url(name, version)
+        return self.mirror.artifact_url(name, version, arch)
 
     def offer(self, software: str, version: str) -> dict[str, dict[str, dict[str, str]]]:
-        """Put a version of kubernetes, containerd, runc, cni or npd on the mirror.
+        """Put a version of kubernetes, containerd, runc, cni or npd on the mirror, for all its machines.
 
         Returns its digests, in the shape of `mirror.catalogue` of a node configuration.
         """
-        items = store.ensure((name, version) for name in versions.SOFTWARE[software])
+        wanted = [(name, version) for name in versions.SOFTWARE[software]]
+        items = [item for arch in self.site.architectures for item in store.ensure(wanted, arch)]
         self.mirror.refresh()
         return store.catalogue(items)
+
+    def serve(self, arch: str) -> None:
+        """Serve binaries and images for machines of one more architecture, from now on.
+
+        Nothing of it is made before it is asked for: the first time takes minutes.
+        """
+        here = self.site
+        if arch in here.architectures:
+            return
+        store.ensure(versions.node_set(here.kubernetes), arch)
+        addon_images.ensure(here.kubernetes, arch)
+        with self._lock():
+            architectures = tuple(dict.fromkeys((*here.architectures, arch)))
+            self.mirror.refresh()
+            self.registry.fill(architectures)
+            here.remember("architectures", " ".join(architectures))
 
     def _lock(self) -> AbstractContextManager[None]:
         path = paths.state(self.name).parent / f"{self.name}.lock"
@@ -260,7 +285,7 @@ class Testbed:
             settled = pool.submit(self.cluster.settle)
             if nodes:
                 listening["registry"].result()
-                self.registry.fill()
+                self.registry.fill(here.architectures)
                 settled.result()
                 addons.apply(self.cluster.api(), self.cluster.server, self.registry)
             listening["azure"].result()

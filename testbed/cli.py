@@ -41,6 +41,11 @@ def parser() -> argparse.ArgumentParser:
     commands = top.add_subparsers(dest="command", required=True, metavar="COMMAND")
     up = commands.add_parser("up", help="start everything that does not run")
     up.add_argument("--signing-duration", help="lifetime of kubelet certificates, e.g. 1h or 5m")
+    up.add_argument(
+        "--kubernetes",
+        metavar="VERSION",
+        help=f"of the control plane of a new testbed (default: {versions.KUBERNETES})",
+    )
     commands.add_parser("down", help="remove everything but the cache")
     commands.add_parser("status", help="what runs, and at which URLs")
     node = commands.add_parser("node", help="node machines").add_subparsers(
@@ -78,6 +83,9 @@ def parser() -> argparse.ArgumentParser:
     artifact = commands.add_parser("artifact", help="put one more version on the mirror")
     artifact.add_argument("artifact", metavar="NAME")
     artifact.add_argument("version", metavar="VERSION")
+    artifact.add_argument(
+        "--arch", choices=sorted(paths.ARCHITECTURES.values()), help="for machines of another architecture"
+    )
     more = commands.add_parser(
         "versions", help="the versions that tests of updates use, and whether they are built"
     )
@@ -217,7 +225,7 @@ def run(arguments: argparse.Namespace, rest: Sequence[str] = ()) -> int:
     bed = Testbed(arguments.name)
     command = arguments.command
     if command == "up":
-        bed.up(arguments.signing_duration)
+        bed.up(arguments.signing_duration, arguments.kubernetes)
     elif command == "down":
         bed.down()
     elif command == "status":
@@ -244,7 +252,7 @@ def run(arguments: argparse.Namespace, rest: Sequence[str] = ()) -> int:
     elif command == "pool":
         return pool_command.run(bed.azure.pools, arguments)
     elif command == "artifact":
-        say(bed.artifact(arguments.artifact, arguments.version))
+        say(bed.artifact(arguments.artifact, arguments.version, arguments.arch))
     elif command == "versions":
         return _versions(arguments.build)
     elif command == "ee":

@@ -46,16 +46,16 @@ def findings() -> Iterator[Finding]:
         yield Finding(False, str(error), "use an amd64 or arm64 machine")
     debian = shutil.which("apt-get") is not None
     yield Finding(debian, "Debian or Ubuntu (apt-get)", "use a Debian or Ubuntu machine")
-    missing = packages.missing()
+    missing = packages.TESTBED.missing()
     yield Finding(True, f"packages to install: {' '.join(missing)}" if missing else "all packages are there")
     yield Finding(True, f"control groups: {'v2' if cgroups.is_v2() else 'v1 (hybrid)'}")
     memory = _memory_gib()
     yield Finding(memory >= MEMORY_GIB, f"memory {memory:.0f} GiB", f"give it {MEMORY_GIB} GiB or more")
-    cached = sum(1 for name, version in versions.DEFAULT_SET if store.find(name, version))
-    yield Finding(True, f"{cached} of {len(versions.DEFAULT_SET)} default artifacts in {paths.cache()}")
+    cached = sum(1 for name, version in versions.default_set() if store.find(name, version))
+    yield Finding(True, f"{cached} of {len(versions.default_set())} default artifacts in {paths.cache()}")
     existing = next(path for path in (paths.cache(), *paths.cache().parents) if path.exists())
     free = shutil.disk_usage(existing).free / 2**30
-    enough = free >= FREE_GIB or cached == len(versions.DEFAULT_SET)
+    enough = free >= FREE_GIB or cached == len(versions.default_set())
     yield Finding(enough, f"{free:.0f} GiB free at {existing}", f"free {FREE_GIB} GiB")
     yield Finding(True, _go())
     reach = (

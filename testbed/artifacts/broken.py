@@ -17,7 +17,7 @@ from pathlib import Path
 
 from testbed.artifacts import archive, builder
 from testbed.artifacts.recipes import KUBERNETES, Artifact
-from testbed.basics import files, paths
+from testbed.basics import files
 from testbed.basics.errors import TestbedError
 from testbed.layout import versions
 
@@ -58,17 +58,18 @@ def revision() -> str:
     return hashlib.sha256(repr((texts, sorted(BROKEN.items()))).encode()).hexdigest()[:12]
 
 
-def make(artifact: Artifact, version: str, real: Path, target: Path) -> Path:
+def make(artifact: Artifact, version: str, arch: str, real: Path, target: Path) -> Path:
     """The file of one artifact of a broken version, in a directory; `real` is that of the real version."""
     broken = BROKEN[artifact.source.name, version]
-    file = target / artifact.path(version, paths.arch()).rsplit("/", 1)[1]
+    file = target / artifact.path(version, arch).rsplit("/", 1)[1]
     if broken.binary not in artifact.programs:
         os.link(real, file)
     elif artifact.member is None:
-        os.replace(_binary(broken, version, target), file)
+        os.replace(_binary(broken, version, arch, target), file)
     else:
         with tempfile.TemporaryDirectory(dir=target, prefix=".parts-") as name:
-            parts = unpacked(real, artifact, Path(name)) | {broken.binary: _binary(broken, version, target)}
+            parts = unpacked(real, artifact, Path(name))
+            parts[broken.binary] = _binary(broken, version, arch, target)
             archive.tar_gz(file, {artifact.member.format(part): path for part, path in parts.items()})
     return file
 
@@ -87,9 +88,9 @@ def unpacked(tarball: Path, artifact: Artifact, target: Path) -> dict[str, Path]
     return found
 
 
-def _binary(broken: Broken, version: str, target: Path) -> Path:
+def _binary(broken: Broken, version: str, arch: str, target: Path) -> Path:
     if broken.fault:
-        return _compiled(broken, version, target)
+        return _compiled(broken, version, arch, target)
     file = target / f".{broken.binary}"
     files.write(file, script(broken.binary, version), 0o755)
     return file
@@ -100,13 +101,19 @@ def script(binary: str, version: str) -> str:
     return (SOURCES / f"{binary}.sh").read_text(encoding="utf-8").replace("@VERSION@", version)
 
 
-def _compiled(broken: Broken, version: str, target: Path) -> Path:
+def _compiled(broken: Broken, version: str, arch: str, target: Path) -> Path:
     with tempfile.TemporaryDirectory(dir=target, prefix=".build-") as name:
         directory = Path(name)
         files.write(directory / broken.binary / "main.go", (SOURCES / f"{broken.binary}.go").read_bytes())
         flags = f"{KUBERNETES.ldflags(version)} -X main.fault={broken.fault}"
         output = builder.compile_packages(
-            KUBERNETES, broken.like, directory, [f"./{broken.binary}"], flags, f"{broken.binary} {version}"
+            KUBERNETES,
+            broken.like,
+            arch,
+            directory,
+            [f"./{broken.binary}"],
+            flags,
+            f"{broken.binary} {version}",
         )
         file = target / f".{broken.binary}"
         os.replace(output / broken.binary, file)

@@ -8,7 +8,7 @@ import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 
-from testbed.artifacts import archive, gomod, toolchain
+from testbed.artifacts import archive, cross, gomod, toolchain
 from testbed.artifacts.recipes import Artifact, Source
 from testbed.basics import paths
 from testbed.basics.process import run
@@ -17,30 +17,41 @@ from testbed.basics.progress import step
 BUILD_SECONDS = 3600
 
 
-def build(source: Source, version: str, artifacts: Iterable[Artifact], target: Path) -> dict[str, Path]:
+def build(
+    source: Source, version: str, arch: str, artifacts: Iterable[Artifact], target: Path
+) -> dict[str, Path]:
     """Build artifacts of one source in one go into a directory; return name -> file."""
     wanted = list(artifacts)
     programs = [program for artifact in wanted for program in artifact.programs]
     packages = [source.package(program, version) for program in programs]
     with tempfile.TemporaryDirectory(dir=target, prefix=".build-") as name:
-        output = compile_packages(
-            source, version, Path(name), packages, source.ldflags(version), f"{', '.join(programs)} {version}"
-        )
-        return {artifact.name: _pack(artifact, version, output, target) for artifact in wanted}
+        what = f"{', '.join(programs)} {version}"
+        output = compile_packages(source, version, arch, Path(name), packages, source.ldflags(version), what)
+        return {artifact.name: _pack(artifact, version, arch, output, target) for artifact in wanted}
 
 
 def compile_packages(
-    source: Source, version: str, directory: Path, packages: Iterable[str], ldflags: str, what: str
+    source: Source,
+    version: str,
+    arch: str,
+    directory: Path,
+    packages: Iterable[str],
+    ldflags: str,
+    what: str,
 ) -> Path:
     """Compile packages with the modules of one version in a directory; return where the programs are."""
     go = toolchain.find_go()
     env = {
         "CGO_ENABLED": "1" if source.cgo else "0",
-        "GOARCH": paths.arch(),
+        "GOARCH": arch,
         "GOFLAGS": "-buildvcs=false",
         "GOOS": "linux",
         "GOWORK": "off",
     }
+    if arch != paths.arch():
+        what += f" for {arch}"
+        if source.cgo:
+            env |= cross.prepare(arch, directory / "libraries")
     with step(f"modules of {source.name} {version}"):
         gomod.prepare(source, version, directory, go, env)
     output = directory / "out"
@@ -53,8 +64,8 @@ def compile_packages(
     return output
 
 
-def _pack(artifact: Artifact, version: str, output: Path, target: Path) -> Path:
-    file = target / artifact.path(version, paths.arch()).rsplit("/", 1)[1]
+def _pack(artifact: Artifact, version: str, arch: str, output: Path, target: Path) -> Path:
+    file = target / artifact.path(version, arch).rsplit("/", 1)[1]
     if artifact.member is None:
         os.replace(output / artifact.source.built(artifact.programs[0]), file)
     else:

@@ -5,13 +5,20 @@ from __future__ import annotations
 
 from typing import Any
 
+from testbed.layout import versions
 from testbed.layout.identifiers import AKS_SERVER
 
+STABLE = (1, 34)
+"""The first line that knows the stable form; older ones know the same fields as a beta."""
 
-def document(origin: str, tenant_id: str, ca_pem: str) -> dict[str, Any]:
-    """The API server's configuration."""
+
+def document(
+    origin: str, tenant_id: str, ca_pem: str, kubernetes: str = versions.KUBERNETES
+) -> dict[str, Any]:
+    """The API server's configuration, in a form that this version of it reads."""
+    form = "v1" if versions.line(kubernetes) >= STABLE else "v1beta1"
     return {
-        "apiVersion": "apiserver.config.k8s.io/v1",
+        "apiVersion": f"apiserver.config.k8s.io/{form}",
         "kind": "AuthenticationConfiguration",
         "jwt": _entra(origin, tenant_id, ca_pem),
     }

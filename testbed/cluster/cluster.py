@@ -16,7 +16,7 @@ from testbed.basics.process import run
 from testbed.cluster import components, rbac, token
 from testbed.cluster.api import Api, ApiError
 from testbed.cluster.credentials import Credentials
-from testbed.layout import plan, versions
+from testbed.layout import plan
 from testbed.layout.site import Site
 from testbed.services.service import Service
 
@@ -28,7 +28,6 @@ REVIEWS = "/apis/{kind}.k8s.io/v1/{name}"
 class Cluster:
     """The control plane of one testbed."""
 
-    version = versions.KUBERNETES
     service_cidr = str(plan.SERVICE_CIDR)
     pod_cidr = str(plan.POD_CIDR)
     dns_service_ip = plan.DNS_SERVICE_IP
@@ -36,6 +35,11 @@ class Cluster:
     def __init__(self, site: Site) -> None:
         self._site = site
         self._credentials = Credentials(site)
+
+    @property
+    def version(self) -> str:
+        """The version of the control plane."""
+        return self._site.kubernetes
 
     @property
     def server(self) -> str:

@@ -106,5 +106,5 @@ class Credentials:
         files.write(self.directory / "ca.crt", site.authority.pem)
         # It trusts the emulated Entra, which may come later: the API server asks for its keys by and by.
         azure = f"https://{site.plan.service('azure')}"
-        trust = authentication.document(azure, TENANT_ID, site.authority.pem)
+        trust = authentication.document(azure, TENANT_ID, site.authority.pem, site.kubernetes)
         files.write(self.directory / "authentication.json", json.dumps(trust, indent=1) + "\n")

@@ -68,7 +68,7 @@ def name() -> str:
 
 def ensure() -> str:
     """Build the image if it does not exist; return its name."""
-    packages.ensure()
+    packages.TESTBED.ensure()
     image = name()
     with files.lock(paths.cache() / "locks" / "image-execution-environment"):
         if podman("image", "exists", image, check=False).returncode != 0:

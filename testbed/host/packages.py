@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from testbed.basics import files, paths
@@ -13,55 +14,82 @@ from testbed.basics.errors import TestbedError
 from testbed.basics.process import environment, run
 from testbed.basics.progress import step
 
-PROGRAMS = {
-    "podman": "podman",
-    "runc": "runc",
-    "conmon": "conmon",
-    "mmdebstrap": "mmdebstrap",
-    "iptables": "iptables",
-    "ip": "iproute2",
-    "ssh": "openssh-client",
-    "gcc": "gcc",
-    "npm": "npm",
-}
-FILES = {
-    "/usr/lib/podman/netavark": "netavark",
-    "/usr/share/keyrings/debian-archive-keyring.gpg": "debian-archive-keyring",
-    "/usr/include/seccomp.h": "libseccomp-dev",
-    "/usr/include/stdio.h": "libc6-dev",
-}
 
+@dataclass(frozen=True)
+class Needs:
+    """Programs and files that something needs, and the packages that have them."""
 
-VM_PROGRAMS = {
-    "amd64": {"qemu-system-x86_64": "qemu-system-x86", "qemu-img": "qemu-utils", "mkfs.ext4": "e2fsprogs"},
-    "arm64": {"qemu-system-aarch64": "qemu-system-arm", "qemu-img": "qemu-utils", "mkfs.ext4": "e2fsprogs"},
-}
-"""What virtual machines of an architecture need; installed when the first one is made."""
+    programs: Mapping[str, str]
+    files: Mapping[str, str] = field(default_factory=dict)
 
+    def missing(self) -> list[str]:
+        """The packages to install."""
+        path = environment()["PATH"]
+        absent = {package for name, package in self.programs.items() if not shutil.which(name, path=path)}
+        return sorted(absent | {package for file, package in self.files.items() if not Path(file).exists()})
 
-def missing(programs: Mapping[str, str] = PROGRAMS, wanted_files: Mapping[str, str] = FILES) -> list[str]:
-    """The packages to install."""
-    path = environment()["PATH"]
-    absent = {package for program, package in programs.items() if not shutil.which(program, path=path)}
-    return sorted(absent | {package for file, package in wanted_files.items() if not Path(file).exists()})
-
-
-def ensure(programs: Mapping[str, str] = PROGRAMS, wanted_files: Mapping[str, str] = FILES) -> None:
-    """Install what is missing, without questions; the package index is refreshed if it does not suffice."""
-    if not missing(programs, wanted_files):
-        return
-    if os.geteuid() != 0:
-        raise TestbedError(
-            "packages are missing and this is not root: "
-            f"apt-get install {' '.join(missing(programs, wanted_files))}"
-        )
-    with files.lock(paths.cache() / "locks" / "apt"):
-        wanted = missing(programs, wanted_files)
-        if not wanted:
+    def ensure(self) -> None:
+        """Install what is missing, without questions; refresh the package index if it does not suffice."""
+        if not self.missing():
             return
-        install = ["apt-get", "install", "--yes", "--no-install-recommends", *wanted]
-        env = {"DEBIAN_FRONTEND": "noninteractive"}
-        with step(f"apt-get install {' '.join(wanted)}"):
-            if run(install, env=env, check=False, timeout=900).returncode != 0:
-                run(["apt-get", "update"], env=env, timeout=600)
-                run(install, env=env, timeout=900)
+        if os.geteuid() != 0:
+            raise TestbedError(
+                f"packages are missing and this is not root: apt-get install {' '.join(self.missing())}"
+            )
+        with files.lock(paths.cache() / "locks" / "apt"):
+            wanted = self.missing()
+            if not wanted:
+                return
+            install = ["apt-get", "install", "--yes", "--no-install-recommends", *wanted]
+            env = {"DEBIAN_FRONTEND": "noninteractive"}
+            with step(f"apt-get install {' '.join(wanted)}"):
+                if run(install, env=env, check=False, timeout=900).returncode != 0:
+                    run(["apt-get", "update"], env=env, timeout=600)
+                    run(install, env=env, timeout=900)
+
+
+TESTBED = Needs(
+    {
+        "podman": "podman",
+        "runc": "runc",
+        "conmon": "conmon",
+        "mmdebstrap": "mmdebstrap",
+        "iptables": "iptables",
+        "ip": "iproute2",
+        "ssh": "openssh-client",
+        "gcc": "gcc",
+        "npm": "npm",
+    },
+    {
+        "/usr/lib/podman/netavark": "netavark",
+        "/usr/share/keyrings/debian-archive-keyring.gpg": "debian-archive-keyring",
+        "/usr/include/seccomp.h": "libseccomp-dev",
+        "/usr/include/stdio.h": "libc6-dev",
+    },
+)
+
+CROSS = {
+    "amd64": Needs(
+        {"x86_64-linux-gnu-gcc": "gcc-x86-64-linux-gnu"},
+        {"/usr/x86_64-linux-gnu/lib/libc.a": "libc6-dev-amd64-cross"},
+    ),
+    "arm64": Needs(
+        {"aarch64-linux-gnu-gcc": "gcc-aarch64-linux-gnu"},
+        {"/usr/aarch64-linux-gnu/lib/libc.a": "libc6-dev-arm64-cross"},
+    ),
+}
+"""A C compiler for another architecture and its C library, for those who build for machines of that one."""
+
+DISKS = {"qemu-img": "qemu-utils", "mkfs.ext4": "e2fsprogs"}
+VIRTUAL = {
+    "amd64": Needs({"qemu-system-x86_64": "qemu-system-x86", **DISKS}),
+    "arm64": Needs({"qemu-system-aarch64": "qemu-system-arm", **DISKS}),
+}
+"""Virtual machines of an architecture."""
+
+BINFMT = {"update-binfmts": "binfmt-support", "arch-test": "arch-test"}
+FOREIGN = {
+    "amd64": Needs({"qemu-x86_64-static": "qemu-user-static", **BINFMT}),
+    "arm64": Needs({"qemu-aarch64-static": "qemu-user-static", **BINFMT}),
+}
+"""Programs of another architecture run here: they configure the packages of its root file systems."""

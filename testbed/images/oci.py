@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""One-layer OCI images and how they get into a registry."""
+"""One-layer OCI images, for one architecture each, and how they get into a registry under one tag."""
 
 from __future__ import annotations
 
 import gzip
 import hashlib
 import json
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Protocol
@@ -18,6 +18,7 @@ from testbed.basics import paths
 from testbed.basics.errors import TestbedError
 
 MANIFEST = "application/vnd.oci.image.manifest.v1+json"
+INDEX = "application/vnd.oci.image.index.v1+json"
 CONFIG = "application/vnd.oci.image.config.v1+json"
 LAYER = "application/vnd.oci.image.layer.v1.tar+gzip"
 SECONDS = 30
@@ -37,6 +38,9 @@ class Pushable(Protocol):
     @property
     def tag(self) -> str: ...
 
+    @property
+    def arch(self) -> str: ...
+
     def manifest(self) -> bytes: ...
 
     def blobs(self) -> Iterable[bytes]: ...
@@ -52,6 +56,7 @@ class Image:
     entrypoint: tuple[str, ...]
     command: tuple[str, ...] = ()
     user: str = ""
+    arch: str = field(default_factory=paths.arch)
 
     def config(self) -> bytes:
         """The image configuration."""
@@ -62,7 +67,7 @@ class Image:
             "User": self.user,
         }
         document = {
-            "architecture": paths.arch(),
+            "architecture": self.arch,
             "os": "linux",
             "config": {key: value for key, value in run.items() if value},
             "rootfs": {"type": "layers", "diff_ids": [digest(self.layer)]},
@@ -93,26 +98,58 @@ class Image:
         return json.dumps(document, sort_keys=True).encode()
 
 
-def push(image: Pushable, host: str, ca_file: Path) -> bool:
-    """Push an image if needed; return whether it was missing."""
-    base = f"https://{host}/v2/{image.repository}"
+def index(images: Iterable[Pushable]) -> bytes:
+    """What a tag names where it has an image for each of several architectures: a machine takes its own."""
+    manifests = [
+        {
+            "mediaType": MANIFEST,
+            "digest": digest(manifest := image.manifest()),
+            "size": len(manifest),
+            "platform": {"architecture": image.arch, "os": "linux"},
+        }
+        for image in sorted(images, key=lambda image: image.arch)
+    ]
+    document = {"schemaVersion": 2, "mediaType": INDEX, "manifests": manifests}
+    return json.dumps(document, sort_keys=True).encode()
+
+
+def push(images: Sequence[Pushable], host: str, ca_file: Path) -> bool:
+    """Push what a tag needs, one image for each architecture; return whether anything was missing."""
+    repository, tag = images[0].repository, images[0].tag
+    base = f"https://{host}/v2/{repository}"
     with requests.Session() as session:
         session.verify = str(ca_file)
         session.trust_env = False  # the machine's own CA bundle does not have the testbed's CA
-        manifest = image.manifest()
-        known = session.head(f"{base}/manifests/{image.tag}", headers={"Accept": MANIFEST}, timeout=SECONDS)
-        if known.headers.get("Docker-Content-Digest") == digest(manifest):
+        if len(images) == 1:
+            return _push_image(session, base, images[0], tag)
+        named = index(images)
+        if _has(session, base, tag, named):
             return False
-        for blob in image.blobs():
-            _push_blob(session, base, blob)
-        answer = session.put(
-            f"{base}/manifests/{image.tag}",
-            data=manifest,
-            headers={"Content-Type": MANIFEST},
-            timeout=SECONDS,
-        )
-        _check(answer)
+        for image in images:
+            _push_image(session, base, image, digest(image.manifest()))
+        _put(session, base, tag, named, INDEX)
     return True
+
+
+def _push_image(session: requests.Session, base: str, image: Pushable, reference: str) -> bool:
+    manifest = image.manifest()
+    if _has(session, base, reference, manifest):
+        return False
+    for blob in image.blobs():
+        _push_blob(session, base, blob)
+    _put(session, base, reference, manifest, MANIFEST)
+    return True
+
+
+def _has(session: requests.Session, base: str, reference: str, manifest: bytes) -> bool:
+    accepted = {"Accept": f"{MANIFEST}, {INDEX}"}
+    known = session.head(f"{base}/manifests/{reference}", headers=accepted, timeout=SECONDS)
+    return known.headers.get("Docker-Content-Digest") == digest(manifest)
+
+
+def _put(session: requests.Session, base: str, reference: str, manifest: bytes, kind: str) -> None:
+    headers = {"Content-Type": kind}
+    _check(session.put(f"{base}/manifests/{reference}", data=manifest, headers=headers, timeout=SECONDS))
 
 
 def _push_blob(session: requests.Session, base: str, blob: bytes) -> None:

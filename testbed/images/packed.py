@@ -25,6 +25,7 @@ class Packed:
 
     repository: str
     tag: str
+    arch: str
     directory: Path
 
     def manifest(self) -> bytes:
@@ -37,17 +38,17 @@ class Packed:
             yield (self.directory / name).read_bytes()
 
 
-def packed(repository: str, tag: str, made_of: Sequence[str], make: Callable[[], Image]) -> Packed:
+def packed(repository: str, tag: str, arch: str, made_of: Sequence[str], make: Callable[[], Image]) -> Packed:
     """An image from the cache; packed if its parts were never packed."""
-    text = json.dumps([repository, tag, *made_of, paths.arch()])
+    text = json.dumps([repository, tag, *made_of, arch])
     key = hashlib.sha256(text.encode()).hexdigest()[:12]
     directory = paths.cache() / "images" / f"{repository}-{key}"
     if not directory.is_dir():
-        with files.lock(paths.cache() / "locks" / f"image-{repository}"):
+        with files.lock(paths.cache() / "locks" / f"image-{repository}-{arch}"):
             if not directory.is_dir():
-                with step(f"image {repository}:{tag}"):
+                with step(f"image {repository}:{tag} ({arch})"):
                     _store(make(), directory)
-    return Packed(repository, tag, directory)
+    return Packed(repository, tag, arch, directory)
 
 
 def _store(image: Image, directory: Path) -> None:

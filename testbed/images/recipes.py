@@ -104,6 +104,9 @@ BLOB = Recipe(name="blob", suite="bookworm", packages=("ca-certificates", "nodej
 VPN = Recipe(name="vpn", suite="bookworm", packages=("iproute2", "nftables", "openvpn"))
 """The gateway of a private cluster, and the router of a site."""
 
+BUSYBOX = Recipe(name="busybox", suite="bookworm", packages=("busybox-static",), variant="extract")
+"""What the workload image consists of."""
+
 KUBE_PROXY = Recipe(name="kube-proxy", suite="bookworm", packages=("nftables",), variant="extract")
 """What kube-proxy calls, and nothing else."""
 

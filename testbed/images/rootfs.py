@@ -10,7 +10,7 @@ import re
 import tarfile
 import tempfile
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from testbed.artifacts.archive import Entry, tar_bytes
@@ -19,6 +19,7 @@ from testbed.basics.errors import CommandFailed, OutOfReach, TestbedError
 from testbed.basics.podman import podman
 from testbed.basics.process import run
 from testbed.basics.progress import step
+from testbed.host import foreign
 
 REPOSITORY = "localhost/aks-flexnode-testbed"
 BUILD_SECONDS = 1200
@@ -41,16 +42,21 @@ class Recipe:
     """minbase is a system; extract only the files of the packages and of what they need."""
     keys: Recipe | None = None
     """For a suite of Ubuntu: where the keys of its archive come from."""
-    arch: str = field(default_factory=paths.arch)
+    arch: str = ""
+    """Empty: this machine's own."""
 
     def digest(self) -> str:
         """Changes whenever the result would."""
         overlay = hashlib.sha256(tar_bytes(self.overlay)).hexdigest()
-        words = [self.suite, self.packages, self.hooks, overlay, self.arch]
+        words = [self.suite, self.packages, self.hooks, overlay, self.arch or paths.arch()]
         if self.variant != "minbase":
             words.append(self.variant)
         text = json.dumps(words)
         return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+    def of(self, arch: str) -> Recipe:
+        """The same for machines of an architecture."""
+        return replace(self, arch=arch)
 
     @property
     def image(self) -> str:
@@ -80,19 +86,22 @@ def ensure_tar(recipe: Recipe) -> None:
     if recipe.tar.is_file():
         return
     recipe.tar.parent.mkdir(parents=True, exist_ok=True)
+    if recipe.arch and recipe.variant != "extract":
+        foreign.ensure(recipe.arch)
     with tempfile.TemporaryDirectory(dir=recipe.tar.parent, prefix=".new-") as name:
         overlay = Path(name) / "overlay.tar"
         overlay.write_bytes(tar_bytes(recipe.overlay))
         rootfs = Path(name) / "rootfs.tar"
         hooks = [f"tar-in {overlay} /", *recipe.hooks]
         archive = ubuntu_archive(recipe, Path(name)) if recipe.keys else []
-        with step(f"root file system {recipe.name} ({recipe.suite})"):
+        what = " ".join(filter(None, (recipe.suite, recipe.arch)))
+        with step(f"root file system {recipe.name} ({what})"):
             run(
                 [
                     "mmdebstrap",
                     "--quiet",
                     f"--variant={recipe.variant}",
-                    f"--architectures={recipe.arch}",
+                    *architecture(recipe),
                     *archive,
                     f"--include={','.join(recipe.packages)}",
                     *(f"--dpkgopt=path-exclude={pattern}" for pattern in LEAVE_OUT),
@@ -103,6 +112,14 @@ def ensure_tar(recipe: Recipe) -> None:
                 timeout=BUILD_SECONDS,
             )
         os.replace(rootfs, recipe.tar)
+
+
+def architecture(recipe: Recipe) -> list[str]:
+    """mmdebstrap's options for packages of another architecture; files are extracted without running any."""
+    if recipe.arch in ("", paths.arch()):
+        return []
+    skip = ["--skip=check/qemu"] if recipe.variant == "extract" else []
+    return [f"--architectures={recipe.arch}", *skip]
 
 
 def ubuntu_archive(recipe: Recipe, directory: Path) -> list[str]:

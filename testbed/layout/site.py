@@ -13,6 +13,7 @@ from typing import Any
 
 from testbed.basics import files, paths
 from testbed.basics.errors import TestbedError
+from testbed.layout import versions
 from testbed.layout.pki import Authority
 from testbed.layout.plan import Plan, free_subnet
 
@@ -41,6 +42,17 @@ class Site:
     def setting(self, key: str, default: str) -> str:
         """A remembered choice, e.g. the signing duration."""
         return str(_read(self.directory / "settings.json").get(key, default))
+
+    @property
+    def kubernetes(self) -> str:
+        """The version of its control plane."""
+        return self.setting("kubernetes", versions.KUBERNETES)
+
+    @property
+    def architectures(self) -> tuple[str, ...]:
+        """Those of its machines: this machine's own first, then what was added."""
+        own = paths.arch()
+        return (own, *(arch for arch in self.setting("architectures", "").split() if arch != own))
 
     def remember(self, key: str, value: str) -> None:
         """Keep a choice for later runs."""
@@ -74,13 +86,26 @@ def require(name: str) -> Site:
     raise TestbedError(f"testbed {name} is not up: run 'python -m testbed up'")
 
 
-def create(name: str, taken: Iterable[IPv4Network]) -> Site:
-    """The testbed of that name, with a subnet chosen the first time among those not taken."""
+def create(name: str, taken: Iterable[IPv4Network], kubernetes: str | None = None) -> Site:
+    """The testbed of that name, with a subnet chosen the first time among those not taken.
+
+    kubernetes: the version of its control plane, also chosen the first time: what one version has stored,
+    another may not read.
+    """
+    if kubernetes:
+        versions.line(kubernetes)
     directory = paths.state(name)
     directory.mkdir(parents=True, exist_ok=True, mode=0o700)
     with files.lock(directory.parent / "sites.lock"):
         if site := load(name):
+            if kubernetes and kubernetes != site.kubernetes:
+                raise TestbedError(
+                    f"testbed {name} has a control plane of Kubernetes {site.kubernetes}: "
+                    "run 'python -m testbed down' first, or choose another name"
+                )
             return site
+        if kubernetes:
+            files.write(directory / "settings.json", json.dumps({"kubernetes": kubernetes}, indent=1) + "\n")
         subnet = free_subnet(name, [*taken, *_planned()])
         network = f"{PREFIX}-{name}-{secrets.token_hex(3)}"
         files.write(directory / "site.json", json.dumps({"subnet": str(subnet), "network": network}) + "\n")

@@ -3,6 +3,10 @@
 
 from __future__ import annotations
 
+import re
+
+from testbed.basics.errors import TestbedError
+
 KUBERNETES = "1.34.4"
 CONTAINERD = "2.3.4"
 CONTAINERD_OLD = "1.7.32"
@@ -14,17 +18,60 @@ NPD = "1.36.0"
 CONTROL_PLANE = ("kube-apiserver", "kube-controller-manager", "kube-scheduler")
 KUBERNETES_NODE = ("kubelet", "kubectl", "kubeadm")
 
-CONTROL_PLANE_SET: tuple[tuple[str, str], ...] = tuple(
-    (name, KUBERNETES) for name in (*CONTROL_PLANE, "kubectl")
+Pairs = tuple[tuple[str, str], ...]
+"""(name of an artifact, version)"""
+
+
+def control_plane_set(kubernetes: str = KUBERNETES) -> Pairs:
+    """What a cluster without nodes needs."""
+    return tuple((name, kubernetes) for name in (*CONTROL_PLANE, "kubectl"))
+
+
+def node_set(kubernetes: str = KUBERNETES) -> Pairs:
+    """What nodes need, with the add-ons that run on them."""
+    return (
+        *((name, kubernetes) for name in (*KUBERNETES_NODE, "kube-proxy")),
+        ("runc", RUNC),
+        ("cni-plugins", CNI_PLUGINS),
+        ("containerd", CONTAINERD),
+        ("coredns", COREDNS),
+    )
+
+
+def default_set(kubernetes: str = KUBERNETES) -> Pairs:
+    """What a testbed starts with."""
+    everything = (*control_plane_set(kubernetes), *node_set(kubernetes), ("containerd", CONTAINERD_OLD))
+    return tuple(dict.fromkeys(everything))
+
+
+# Other lines of Kubernetes: control planes for the oldest and for the newest kubelet that nodes can have.
+KUBERNETES_OLDEST = "1.29.6"
+KUBERNETES_OLDEST_SERVER = "1.32.13"
+"""The newest control plane that still takes the oldest kubelet: three minors apart."""
+KUBERNETES_NEWEST = "1.36.3"
+"""Kubelets from 1.35 on refuse control groups v1: nodes of it need a kernel of their own, or a v2 machine."""
+
+LINES: tuple[tuple[str, str], ...] = (
+    (KUBERNETES_OLDEST_SERVER, KUBERNETES_OLDEST),
+    (KUBERNETES_NEWEST, KUBERNETES_NEWEST),
 )
-DEFAULT_SET: tuple[tuple[str, str], ...] = (
-    *((name, KUBERNETES) for name in (*CONTROL_PLANE, *KUBERNETES_NODE, "kube-proxy")),
-    ("runc", RUNC),
-    ("cni-plugins", CNI_PLUGINS),
-    ("containerd", CONTAINERD),
-    ("containerd", CONTAINERD_OLD),
-    ("coredns", COREDNS),
-)
+"""(version of the control plane, version of kubelets)"""
+OLDEST_SERVER = (1, 31)
+"""From this one on, kube-proxy by nftables and structured authentication are there without feature gates."""
+
+
+def line(kubernetes: str) -> tuple[int, int]:
+    """(1, 34) of 1.34.4; an error if it is no version of a control plane that a testbed can have."""
+    if not re.fullmatch(r"1\.\d+\.\d+", kubernetes):
+        raise TestbedError(f"Kubernetes version {kubernetes!r} is not like {KUBERNETES}")
+    found = (1, int(kubernetes.split(".")[1]))
+    if found < OLDEST_SERVER:
+        oldest = ".".join(map(str, OLDEST_SERVER))
+        raise TestbedError(
+            f"Kubernetes {kubernetes} is too old for a control plane here: name {oldest} or newer"
+        )
+    return found
+
 
 # Sections of a node configuration -> the artifacts that their version selects.
 SOFTWARE: dict[str, tuple[str, ...]] = {

@@ -126,7 +126,7 @@ class VirtualMachine(Machine):
 
     def prepare(self) -> None:
         """Install QEMU and make the disk of its platform."""
-        packages.ensure(packages.VM_PROGRAMS[self.hardware.arch], {})
+        packages.VIRTUAL[self.hardware.arch].ensure()
         disk.ensure_base(self._recipe)
 
     @property

@@ -37,14 +37,17 @@ class Mirror:
 
     @property
     def catalogue(self) -> dict[str, dict[str, dict[str, str]]]:
-        """name -> version -> arch -> sha256 of what nodes can download, without what is broken on purpose."""
+        """name -> version -> arch -> sha256 of what nodes can download, without what is broken on purpose.
+
+        For every architecture that the cache has something for.
+        """
         return store.catalogue(
             item for item in store.stored() if artifact(item.name).node and item.origin != "broken"
         )
 
-    def artifact_url(self, name: str, version: str) -> str:
+    def artifact_url(self, name: str, version: str, arch: str | None = None) -> str:
         """Where one artifact is served."""
-        return f"{self.url}/{artifact(name).path(version, paths.arch())}"
+        return f"{self.url}/{artifact(name).path(version, arch or paths.arch())}"
 
     def log(self) -> list[dict[str, Any]]:
         """Every request served so far: time, client, method, path, status, bytes, seconds."""

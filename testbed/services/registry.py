@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 from testbed.basics import files
 from testbed.images import addons, oci, workload
@@ -49,7 +51,7 @@ class Registry:
     @property
     def kube_proxy_image(self) -> str:
         """kube-proxy, with the nft that it calls."""
-        return self._reference(*addons.KUBE_PROXY)
+        return self._reference(*addons.kube_proxy_name(self._site.kubernetes))
 
     @property
     def coredns_image(self) -> str:
@@ -72,8 +74,18 @@ class Registry:
             mounts=((self._directory, INSIDE, True),),
         )
 
-    def fill(self) -> None:
-        """Push the images that are missing."""
-        makers = (workload.pause, workload.workload, addons.kube_proxy, addons.coredns)
-        with ThreadPoolExecutor(max_workers=len(makers)) as pool:
-            list(pool.map(lambda make: oci.push(make(), self.host, self._site.authority.pair.cert), makers))
+    def fill(self, architectures: Sequence[str]) -> None:
+        """Push the images that are missing; a tag serves machines of all these architectures."""
+        ca_file = self._site.authority.pair.cert
+        images: tuple[Callable[[str], oci.Pushable], ...] = (
+            workload.pause,
+            workload.workload,
+            partial(addons.kube_proxy, self._site.kubernetes),
+            addons.coredns,
+        )
+
+        def push(make: Callable[[str], oci.Pushable]) -> None:
+            oci.push([make(arch) for arch in architectures], self.host, ca_file)
+
+        with ThreadPoolExecutor(max_workers=len(images)) as pool:
+            list(pool.map(push, images))

@@ -72,7 +72,7 @@ def site_build(bed: Testbed, directory: Path) -> Path:
     plain = build_agent.build(directory)
     made = directory / "site.pyz"
     rows = (
-        f"{name} {version} {digests['amd64']} -"
+        f"{name} {version} {digests.get('amd64', '-')} {digests.get('arm64', '-')}"
         for name, versions in bed.mirror.catalogue.items()
         for version, digests in versions.items()
     )

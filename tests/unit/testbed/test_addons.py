@@ -56,10 +56,11 @@ def test_image_is_packed_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
         made.append(True)
         return Image("thing", "1", b"layer", entrypoint=("/thing",))
 
-    first = packed("thing", "1", ("abc",), make)
-    assert packed("thing", "1", ("abc",), make) == first
+    first = packed("thing", "1", "amd64", ("abc",), make)
+    assert packed("thing", "1", "amd64", ("abc",), make) == first
     assert len(made) == 1
-    assert packed("thing", "1", ("def",), make) != first
+    assert packed("thing", "1", "amd64", ("def",), make) != first
+    assert packed("thing", "1", "arm64", ("abc",), make).directory != first.directory
     manifest = json.loads(first.manifest())
     config, layer = first.blobs()
     assert manifest["config"]["digest"] == digest(config)

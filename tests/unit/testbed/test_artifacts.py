@@ -81,7 +81,7 @@ def test_a_program_is_packed_under_upstreams_name_whatever_its_package_is_called
     assert (RUNC.built("runc"), CONTAINERD.built("ctr")) == ("runc", "ctr")
 
     def compile_packages(
-        _source: object, _version: str, directory: Path, packages: list[str], *_: str
+        _source: object, _version: str, _arch: str, directory: Path, packages: list[str], *_: str
     ) -> Path:
         (directory / "out").mkdir()
         for package in packages:
@@ -89,7 +89,7 @@ def test_a_program_is_packed_under_upstreams_name_whatever_its_package_is_called
         return directory / "out"
 
     monkeypatch.setattr(builder, "compile_packages", compile_packages)
-    made = builder.build(NPD, "1.36.0", [artifact("npd")], tmp_path)
+    made = builder.build(NPD, "1.36.0", "amd64", [artifact("npd")], tmp_path)
     with tarfile.open(made["npd"]) as packed:
         assert packed.getnames() == ["bin/health-checker", "bin/node-problem-detector"]
 
@@ -117,7 +117,7 @@ def test_versions_that_are_built_are_pinned() -> None:
         if (name, version) not in broken.ARTIFACTS
     ]
     assert len(extra) == 9
-    for name, version in (*versions.DEFAULT_SET, *extra):
+    for name, version in (*versions.default_set(), *extra):
         pins = gomod.PINNED / artifact(name).source.name / version
         assert (pins / "go.mod").is_file()
         assert (pins / "go.sum").is_file()
@@ -125,7 +125,7 @@ def test_versions_that_are_built_are_pinned() -> None:
 
 def test_an_ordinary_testbed_needs_no_extra_version() -> None:
     extra = {(name, version) for part, version, _ in versions.EXTRA for name in versions.SOFTWARE[part]}
-    assert not extra & {*versions.DEFAULT_SET, *versions.CONTROL_PLANE_SET}
+    assert not extra & {*versions.default_set(), *versions.control_plane_set()}
 
 
 def test_a_tarball_depends_on_its_content_only(tmp_path: Path) -> None:

@@ -114,8 +114,15 @@ def test_a_compiled_kubelet_is_stamped_with_its_own_version(
     asked: list[tuple[str, list[str], str]] = []
 
     def compile_packages(
-        source: object, version: str, directory: Path, packages: list[str], ldflags: str, what: str
+        source: object,
+        version: str,
+        arch: str,
+        directory: Path,
+        packages: list[str],
+        ldflags: str,
+        what: str,
     ) -> Path:
+        assert arch == paths.arch()
         assert (directory / "kubelet" / "main.go").is_file()
         files.write(directory / "out" / "kubelet", "compiled", 0o755)
         asked.append((version, packages, ldflags))
