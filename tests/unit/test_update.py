@@ -157,7 +157,7 @@ def test_a_fleet_that_is_fine(fleet: Fleet) -> None:
         "Ready kubelet 1.34.5 containerd 2.3.4 updated (maxPods, labels) in 4.2 s (download 1.2 s," in output
     )
     assert "Ready kubelet 1.34.5 containerd 2.3.4 unchanged" in output
-    assert "Check the inventory and the versions of all machines" in output
+    assert "Check the inventory and get each machine's configuration" in output
 
 
 def test_a_machine_that_is_no_node_is_named_and_left(fleet: Fleet) -> None:
