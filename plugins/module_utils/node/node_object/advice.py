@@ -10,6 +10,10 @@ from ..machine.program import COMMAND
 
 BOOTSTRAP = "run bootstrap again: it creates a new token"
 CREATE = "create a new token with `kubeadm token create` or module aks.flexnode.flexnode_bootstrap_token"
+RENEWED = (
+    " (for a flexNodeConfig: ansible-playbook -i INVENTORY aks.flexnode.config_tokens -e "
+    "flexnode_url_directory=DIRECTORY writes it to a file)"
+)
 # The values of flexnode_config_source; then the options of the command.
 FILE, URL, POOL = "--config", "--config-url", "--pool"
 WAYS = {
@@ -17,12 +21,11 @@ WAYS = {
     "blob": BOOTSTRAP,
     "rp": BOOTSTRAP,
     "machines": BOOTSTRAP,
-    "url": "get a new configuration URL, set it as flexnode_config_url, then run bootstrap again",
+    "url": f"get a new configuration URL{RENEWED}, set it as flexnode_config_url, then run bootstrap again",
     "inline": f"{CREATE}, set it as azure.bootstrapToken.token in the inventory, then run bootstrap again",
     FILE: f"{CREATE}, set it as azure.bootstrapToken.token in the file, then run "
     f"`{COMMAND} join {FILE} FILE` again",
-    URL: f"get a new configuration URL, then run `{COMMAND} join {URL} URL`. For a flexNodeConfig: "
-    "ansible-playbook -i INVENTORY aks.flexnode.config_tokens -e flexnode_url_directory=DIRECTORY writes one",
+    URL: f"get a new configuration URL{RENEWED}, then run `{COMMAND} join {URL} URL`",
     POOL: f"run the same `{COMMAND} join --cluster ID {POOL} NAME` again: it gets a new token",
 }
 # For errors that do not know where the configuration comes from.

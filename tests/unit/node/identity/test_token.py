@@ -262,7 +262,11 @@ def test_the_stored_document_with_something_over_it(site: Site) -> None:
     with pytest.raises(ConfigMissing) as caught:
         store_config(host, Stored(site.machine.store), {})
     assert "reinstalled" in caught.value.why
-    for way in ("ansible-playbook aks.flexnode.config_tokens", "bootstrap", "aks-flex-node join"):
+    for way in (
+        "ansible-playbook -i INVENTORY aks.flexnode.config_tokens",
+        "bootstrap",
+        "aks-flex-node join",
+    ):
         assert way in caught.value.fix
     store_config(host, Inline({"config": site.document, "configVersion": "17"}), {})
     got = store_config(host, Stored(site.machine.store), {"node": {"maxPods": 50, "labels": {"site": None}}})
