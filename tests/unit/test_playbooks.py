@@ -561,7 +561,7 @@ def test_the_result_of_leaving_says_only_what_is_true(
     stage.play("aks.flexnode.unbootstrap", {"edge-1": {}}, "--limit", "edge-1", *arguments)
     assert stage.status == 0, stage.output
     assert sentence in stage.output
-    assert "Check the inventory and read the settings of these machines]" in stage.output
+    assert "Check the inventory and get each machine's configuration]" in stage.output
 
 
 def test_what_can_not_be_deleted_is_told_with_everything_else(stage: Stage) -> None:
@@ -645,7 +645,7 @@ def test_a_template_that_lacks_something_names_its_host(stage: Stage) -> None:
     assert stage.status != 0
     assert stage.calls == []
     said = " ".join(stage.output.replace("\\n", " ").split())
-    assert "b flexnode_config can't be evaluated: 'site' is undefined" in said
+    assert " b: flexnode_config can't be evaluated: 'site' is undefined" in said
 
 
 def test_a_broken_file_is_named_by_line_and_not_quoted(stage: Stage) -> None:

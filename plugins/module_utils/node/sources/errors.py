@@ -20,8 +20,8 @@ class ResourceMissing(FlexNodeError):
 class CredentialMissing(FlexNodeError):
     code, title = "FLEX-1110", "A new credential of this node can't be obtained"
     remedy = (
-        "push it to the machine: ansible-playbook -i INVENTORY aks.flexnode.update; or let the identity of the "
-        "node call regenerateToken (docs/permissions.md)"
+        "push it to the machine: ansible-playbook -i INVENTORY aks.flexnode.update; or let the identity of "
+        "the node call regenerateToken (docs/permissions.md)"
     )
 
 

@@ -263,7 +263,7 @@ def test_the_stored_document_with_something_over_it(site: Site) -> None:
         store_config(host, Stored(site.machine.store), {})
     assert "reinstalled" in caught.value.why
     for way in (
-        "ansible-playbook -i INVENTORY aks.flexnode.config_tokens",
+        "ansible-playbook aks.flexnode.config_tokens -i INVENTORY",
         "bootstrap",
         "aks-flex-node join",
     ):
