@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
+from ...node.status.reasons import fix_with_log
 from ...node.status.vpn import NO_VPN
 
 Row = dict[str, Any]
@@ -64,7 +65,7 @@ def row_of(host: str, answer: Mapping[str, Any], now: float) -> Row:
         "reason": status["reason"],
         "problem": _problem(status, words),
         "message": status["message"],
-        "fix": status.get("fix", ""),  # a machine may run an older release
+        "fix": fix_with_log(status),
         "kubelet": node.get("kubeletVersion") or status["versions"].get("kubernetes") or NOTHING,
         "runtime": node.get("containerRuntime") or NOTHING,
         "config": words["config"],

@@ -19,6 +19,7 @@ from ..machine.program import COMMAND, VERSION
 from ..operations.obtain import stored_document
 from ..status.document import status_of
 from ..status.pull import NOT_CONFIGURED, pull_line
+from ..status.reasons import fix_with_log
 from ..status.rollout import rollout_lines
 from ..status.vpn import NO_VPN, vpn_line
 from ..status.words import in_words, is_right
@@ -56,8 +57,8 @@ def status(options: argparse.Namespace, host: Host) -> int:
         if len(found["drift"]) > SHOWN:
             show(f"         and {len(found['drift']) - SHOWN} more: {COMMAND} plan")
         show(f"reason   {found['reason']}  {found['message']}".rstrip())
-        if found["fix"]:
-            show(f"fix      {found['fix']}")
+        if fix := fix_with_log(found):
+            show(f"fix      {fix}")
     return 0 if is_right(found) else 3
 
 

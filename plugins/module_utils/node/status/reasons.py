@@ -90,14 +90,19 @@ def fix_of(status: Mapping[str, Any], state: Mapping[str, Any]) -> str:
     refused = status["config"].get("refused")
     if refused and status["reason"] == refused["code"]:
         what = some(refused.get("settings")) or "the configuration"
-        log = ""
-        if refused["code"] in (UnitFailed.code, NodeNotReady.code):
-            until = int(moment(refused["since"])) + 1  # a unit that works again logs to the same place
-            units = f"-u kubelet -u containerd -n 50 --until=@{until}"
-            log = f". The log of the failure, on the machine: `journalctl {units}`"
         place = refused.get("place") or "where the configuration comes from"
-        return f"correct {what} {place}, then run update again{log}"
+        return f"correct {what} {place}, then run update again"
     return next((one.remedy for one in error_classes() if one.code == status["reason"]), "")
+
+
+def fix_with_log(status: Mapping[str, Any]) -> str:
+    """The same for people, with the log of a failure: its time is not for status.json, which is compared."""
+    fix, refused = str(status.get("fix", "")), status["config"].get("refused")  # of an older release: none
+    if fix and refused and status["reason"] == refused["code"] in (UnitFailed.code, NodeNotReady.code):
+        until = int(moment(refused["since"])) + 1  # a unit that works again logs to the same place
+        units = f"-u kubelet -u containerd -n 50 --until=@{until}"
+        fix += f". The log of the failure, on the machine: `journalctl {units}`"
+    return fix
 
 
 def _phase(phase: str) -> Reason:
