@@ -14,7 +14,10 @@ from ansible.utils.display import Display
 
 from ansible_collections.aks.flexnode.plugins.module_utils.controller.azure.arguments import AZURE, PREVIEW
 from ansible_collections.aks.flexnode.plugins.module_utils.controller.inventory import url_files
-from ansible_collections.aks.flexnode.plugins.module_utils.controller.inventory.checks import Finding
+from ansible_collections.aks.flexnode.plugins.module_utils.controller.inventory.checks import (
+    Finding,
+    lines_of,
+)
 from ansible_collections.aks.flexnode.plugins.module_utils.controller.inventory.errors import (
     InventoryInvalid,
     MachinesNotNamed,
@@ -30,7 +33,6 @@ from ansible_collections.aks.flexnode.plugins.module_utils.controller.inventory.
     Machine,
     of_sources,
 )
-from ansible_collections.aks.flexnode.plugins.module_utils.controller.inventory.pools import rows_of
 from ansible_collections.aks.flexnode.plugins.module_utils.controller.inventory.reading import (
     Inventory,
     config_file,
@@ -271,7 +273,7 @@ class ActionModule(VpnModules):
         }
         return {
             **summary(announced, machines, "preflight"),
-            "findings": rows_of(findings),
+            "findings": lines_of(findings),
             "pools_usable": not any(found.severity == "error" for found in findings),
         }
 

@@ -46,6 +46,13 @@ options:
       - Obtain the configuration in this call, as M(aks.flexnode.flexnode_config_fetch) does, and apply it.
     type: str
     choices: [inline, url, stored]
+  origin:
+    description:
+      - Where the playbook got the configuration from, as C(flexnode_config_source) calls it. It changes
+        nothing but the advice in errors, for example how to get a new bootstrap token.
+      - Without it, O(source).
+    type: str
+    choices: [inline, url, rp, cluster, blob, machines]
   config:
     description:
       - The document that M(aks.flexnode.flexnode_config_fetch) returned. Secrets are read from the machine.
@@ -226,6 +233,7 @@ def main() -> None:
                 "default": COMPONENTS,
             },
             "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
+            "origin": {"type": "str", "choices": ["inline", "url", "rp", "cluster", "blob", "machines"]},
             "config": {"type": "dict"},
             "preflight": {"type": "bool", "default": False},
             "preflight_skip": {"type": "list", "elements": "str", "default": []},

@@ -157,7 +157,8 @@ class PoolModules(SourceModules):
                 if one.node.lower() in names:
                     Display().warning(
                         f"machine {one.node} of pool {place.pool} stays in Azure: host {one.host} was not a "
-                        "node. If it belongs to this host: ansible-playbook aks.flexnode.config_delete "
+                        "node. If it belongs to this host: ansible-playbook -i INVENTORY "
+                        "aks.flexnode.config_delete "
                         f"-l {one.host}"
                     )
 

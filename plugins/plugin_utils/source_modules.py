@@ -91,8 +91,9 @@ class SourceModules(ControllerAction):
         result.pop("invocation", None)
         if result.get("failed"):
             checked_first = module in READS or (result.get("error") or {}).get("code") == ConfigInvalid.code
-            if checked_first and not self._changed and NOTHING_CHANGED not in result["msg"]:
-                result["msg"] += f". {NOTHING_CHANGED}"
+            if checked_first and not self._changed and "Nothing was changed" not in result["msg"]:
+                what, fix, how = result["msg"].partition("\nfix: ")
+                result["msg"] = f"{what}\n{NOTHING_CHANGED}{fix}{how}"
             raise ModuleFailed(result)
         self._actions += result.get("actions") or ()
         self._changed = self._changed or bool(result.get("changed"))

@@ -74,6 +74,6 @@ def rollback(lab: Lab) -> Iterator[tuple[str, float]]:
     done: Completed = lab.at(machine, check=False)(COMMAND, "update", "--config", CONFIG)
     spent = time.monotonic() - start
     said = done.stdout + done.stderr
-    if "the Node is Ready with the previous configuration" not in said:
+    if "the Node is Ready with its earlier configuration" not in said:
         raise Unwell(f"a bad change was not rolled back:\n{said[-3000:]}")
     yield report.ROLLBACK, spent

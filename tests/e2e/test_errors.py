@@ -357,7 +357,12 @@ def expired(bed: Testbed) -> str:
 def test_dead_token_is_named_and_a_new_one_completes(edge: Edge, kind: str) -> None:
     token = expired(edge.bed) if kind == "expired" else "abcdef.0123456789abcdef"
     document = changed(edge.document, azure={"bootstrapToken": {"token": token}})
-    said = edge.fails("FLEX-1503", "has expired or was deleted", "get a new token", document=document)
+    said = edge.fails(
+        "FLEX-1503",
+        "it is unknown, expired or deleted",
+        "create a new token with `kubeadm token create`",
+        document=document,
+    )
     assert token not in said
     assert edge.machine.name not in fleet.node_names(edge.bed)
     edge.joins()

@@ -316,11 +316,7 @@ def told(flaw: Flaw, finding: Mapping[str, str]) -> None:
 
 def table(run: Play) -> list[str]:
     """The lines at the end of the playbook."""
-    (shown,) = [
-        event["result"]["msg"]
-        for event in run.events
-        if event["task"].endswith("Show the findings of all machines")
-    ]
+    (shown,) = [event["result"]["msg"] for event in run.events if event["task"].endswith("Show the findings")]
     return str(shown).splitlines()
 
 
@@ -463,7 +459,7 @@ ALONE = (
     Flaw(
         "api-tcp",
         "error",
-        "127.0.0.1:6443 does not accept a connection: Connection refused",
+        "can't connect to the API server at 127.0.0.1:6443: Connection refused",
         "az aks update --api-server-authorized-ip-ranges",
         document=lambda _bed: server("https://127.0.0.1:6443"),
     ),

@@ -70,10 +70,10 @@ class Watched:
         run = self.group.play("status", self.group.document, "-e", f"flexnode_report={page}")
         self.group.play("status", self.group.document, "-e", f"flexnode_report={data}")
         rows = {one["host"]: one["reason"] for one in json.loads(data.read_text())["machines"]}
-        table = run.output.partition("TASK [Show the status of all machines]")[2].partition("TASK [")[0]
+        table = run.output.partition("TASK [Show the status]")[2].partition("TASK [")[0]
         return {
             host: {
-                "table": next(word for word in line(table, host) if word == rows[host]),
+                "table": in_table(line(table, host), rows[host]),
                 "report.html": on_page(page.read_text(), host),
                 "report.json": rows[host],
             }
@@ -86,6 +86,14 @@ class Watched:
         found = {**self.on_machine(), **self.at_node(), **told[NAME]}
         assert len(set(found.values())) == 1, found
         return set(found.values()), run
+
+
+def in_table(words: list[str], reason: str) -> str:
+    """The reason in a line of the table, which has none for a healthy node, nor a message."""
+    if reason == "NodeJoined":
+        assert words[-2:] == ["-", "-"], words
+        return reason
+    return next(word for word in words if word == reason)
 
 
 def line(table: str, host: str) -> list[str]:

@@ -79,7 +79,7 @@ CASES = (
             ),
         ),
         (f"{INTERRUPTED}::test_a_rollback_that_was_killed_is_completed_by_the_next_run",),
-        r".*UnitFailed: FLEX-1501: kubelet\.service does not run",
+        r".*UnitFailed: FLEX-1501: .*kubelet\.service failed",
     ),
     Case(
         "2d",

@@ -47,8 +47,8 @@ LAYERS = {
     "pull": "errors config machine net engine components operations status",
     "follow": "errors secret config machine net identity engine components node_object procedures sources "
     "drift status operations rollout pull",
-    "commands": "errors secret config machine net resources components engine identity procedures sources "
-    "status operations preflight drift follow pull",
+    "commands": "errors secret config machine net resources components engine identity node_object "
+    "procedures sources status operations preflight drift follow pull",
     "cli": "commands engine errors machine",
 }
 ALLOWED = {name: set(may.split()) for names, may in LAYERS.items() for name in names.split()}

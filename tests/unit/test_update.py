@@ -157,7 +157,7 @@ def test_a_fleet_that_is_fine(fleet: Fleet) -> None:
         "Ready kubelet 1.34.5 containerd 2.3.4 updated (maxPods, labels) in 4.2 s (download 1.2 s," in output
     )
     assert "Ready kubelet 1.34.5 containerd 2.3.4 unchanged" in output
-    assert "Check the inventory and the versions of all machines" in output
+    assert "Check the inventory and get each machine's configuration" in output
 
 
 def test_a_machine_that_is_no_node_is_named_and_left(fleet: Fleet) -> None:
@@ -373,6 +373,6 @@ def test_a_version_that_machines_would_refuse_is_not_written(
     assert stage.status != 0
     assert {name for name, _params in stage.calls} <= {"flexnode_cluster_info"}, "that only reads"
     output = " ".join(stage.output.replace("\\n", " ").split())
-    assert "FLEX-1204: containerd 2.3.99" in output
+    assert " a: containerd 2.3.99 for amd64 is not in the catalogue (FLEX-1204): " in output
     if source == "blob":
-        assert "FLEX-1506: kubelet 1.30.0 is not supported by API server 1.35.4" in output
+        assert " b: kubelet 1.30.0 is not supported by API server 1.35.4 (FLEX-1506): " in output

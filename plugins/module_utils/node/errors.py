@@ -21,6 +21,7 @@ class FlexNodeError(Exception):
     title: ClassVar[str] = "Unexpected failure"
     remedy: ClassVar[str] = ""  # the usual remedy; an instance may name a better one
     waits: ClassVar[bool] = False  # nothing failed: the same is tried again later
+    unchanged: str = ""  # said before the remedy: that nothing was changed
 
     def __init__(self, what: str, *, where: str = "", why: str = "", fix: str = "") -> None:
         self.what, self.where, self.why, self.fix = what, where, why, fix or self.remedy
@@ -28,6 +29,8 @@ class FlexNodeError(Exception):
         self.rolled_back = False  # whether the previous generation was restored
         self.at_gate = False  # whether everything was in place, and did not work
         self.recorded = False  # whether the log of the run has it
+        self.outcome = ""  # what became of the machine, if that comes first: it was rolled back
+        self.lead = "Cause:"  # between the outcome and what happened
         super().__init__(what)
 
     def add(self, consequence: str) -> None:
@@ -38,8 +41,9 @@ class FlexNodeError(Exception):
         """Compose one readable message; empty parts are left out."""
         place = f" ({self.where})" if self.where else ""
         cause = f": {self.why}".replace(": \n", ":\n", 1) if self.why else ""
-        advice = f"\nfix: {self.fix}" if self.fix else ""
-        return f"{self.code}: {self.what}{place}{cause}{advice}"
+        first = f"{self.outcome}. {self.lead} " if self.outcome else ""
+        advice = "".join(f"\n{line}" for line in (self.unchanged, self.fix and f"fix: {self.fix}") if line)
+        return f"{self.code}: {first}{self.what}{place}{cause}{advice}"
 
     def as_result(self) -> dict[str, Any]:
         """Return what a failed module adds to its message: the code, for automation."""
@@ -47,14 +51,8 @@ class FlexNodeError(Exception):
 
     def as_dict(self) -> dict[str, Any]:
         """Return what modules, status.json and --json print."""
-        return {
-            "code": self.code,
-            "title": self.title,
-            "what": self.what,
-            "where": self.where,
-            "why": self.why,
-            "fix": self.fix,
-        }
+        parts = ("code", "title", "what", "where", "why", "fix", "outcome")
+        return {name: getattr(self, name) for name in parts}
 
 
 NOT_SET = "not set"
@@ -123,20 +121,18 @@ class ConfigInvalid(FlexNodeError):
     """Carries every problem of a document, found in one pass."""
 
     code, title = "FLEX-1101", "The configuration is not valid"
-    # True: a document is checked before anything is changed.
+    unchanged = "Nothing was changed on the machine."  # a document is checked before
     remedy = (
         "correct it in flexnode_config or flexnode_host_config of the inventory (-e replaces such a variable "
         "as a whole), or in the file or at the URL that the configuration comes from. All settings: "
-        "docs/configuration.md of the collection. Nothing was changed on the machine"
+        "docs/configuration.md of the collection"
     )
 
     def __init__(self, problems: Iterable[Problem], *, where: str = "", fix: str = "") -> None:
         self.problems = tuple(problems)
-        count = len(self.problems)
         listing = "".join(f"\n  {problem}" for problem in self.problems)
-        super().__init__(
-            f"{counted(count, 'problem')} in the configuration", where=where, why=listing, fix=fix
-        )
+        what = f"{counted(len(self.problems), 'problem')} in the configuration"
+        super().__init__(what, where=where, why=listing, fix=fix)
 
     def as_dict(self) -> dict[str, Any]:
         """Add the problems as data, so that a caller need not parse the text."""
@@ -193,7 +189,7 @@ class DigestMismatch(FlexNodeError):
 
 class NotInCatalogue(FlexNodeError):
     code, title = "FLEX-1204", "A version is not in the catalogue"
-    remedy = "choose a version that is known here, upgrade aks.flexnode, or set `sha256` beside `version`"
+    remedy = "use a version of the catalogue, upgrade aks.flexnode, or set sha256 (kubernetes.sha256 ...)"
 
 
 class ArchiveUnsafe(FlexNodeError):
@@ -256,7 +252,11 @@ class FileUnusable(FlexNodeError):
 
 class PreflightFailed(FlexNodeError):
     code, title = "FLEX-1310", "Preflight checks failed: this machine can't join"
-    remedy = "correct the errors, then run this again; to skip a check: flexnode_preflight_skip: [ID]"
+    unchanged = "Nothing was changed."
+    remedy = (
+        "correct the errors above, then run this again. If a check is wrong for your site, skip it: "
+        "-e flexnode_preflight_skip=ID"
+    )
 
 
 # --- 14xx: operation --------------------------------------------------------------------------------------

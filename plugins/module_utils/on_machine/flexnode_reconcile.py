@@ -95,6 +95,7 @@ def obtain_by_options(module: AnsibleModule, host: Host, purpose: Purpose) -> Ob
         overrides,
         purpose=purpose,
         durable=params["durable"],
+        origin=params["origin"] or params["source"],
         check=check,
         review=review,
     )

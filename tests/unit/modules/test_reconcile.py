@@ -13,6 +13,7 @@ from ansible.module_utils import basic
 
 from ansible_collections.aks.flexnode.plugins.module_utils.node.config.document import merge
 from ansible_collections.aks.flexnode.plugins.module_utils.node.pull.playbook import MARK
+from ansible_collections.aks.flexnode.plugins.module_utils.node.status.document import status_of
 from ansible_collections.aks.flexnode.plugins.module_utils.on_machine import flexnode_reconcile as on_machine
 from ansible_collections.aks.flexnode.plugins.modules import flexnode_reconcile
 from tests.unit.node.fakes import Machine
@@ -62,8 +63,18 @@ def test_a_refused_token_on_a_fresh_machine_is_a_change(
     """All was installed, and stays for the next run."""
     site.machine.commands.on_start.clear()
     site.machine.commands.logs[KUBELET] = REFUSED
-    failed = answer(site, capsys, SHORT)
+    failed = answer(site, capsys, SHORT, origin="cluster")
     assert failed["error"]["code"] == "FLEX-1503"
+    rejected = (
+        "the API server rejected bootstrap token fedcba (Node edge-1): it is unknown, expired or deleted"
+    )
+    stays = "the changes stay on the machine, and the next run continues from there"
+    fix = "run bootstrap again: it creates a new token"
+    message = f"FLEX-1503: {rejected}; {stays}; the kubelet is stopped until then\nfix: {fix}"
+    assert failed["msg"] == message
+    status = status_of(site.machine.host)
+    assert status["message"] == "the join failed: the API server rejected bootstrap token fedcba"
+    assert (status["fix"], status["drift"]) == (fix, [])
     assert site.machine.path("/usr/local/bin/kubelet").is_symlink()
     assert (failed["failed"], failed.get("changed"), "rolled_back" in failed) == (True, True, False)
 

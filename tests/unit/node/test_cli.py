@@ -207,11 +207,11 @@ def test_the_status_in_words_and_as_json(site: Site, capsys: Captured) -> None:
     site.join()
     assert main(["status"], site.machine.host) == 0
     words = capsys.readouterr().out
-    assert re.search(r"^node +Ready +edge-1 +kubelet 1\.34\.4 +cluster plant$", words, re.MULTILINE)
+    assert re.search(r"^node +edge-1 +Ready +kubelet 1\.34\.4 +cluster plant$", words, re.MULTILINE)
     # A document without a version has no line for it.
     assert [line.split()[0] for line in words.splitlines()] == ["phase", "node", "polling", "drift", "reason"]
-    polling = "polling  off (this machine does not fetch its configuration: playbooks change it, or "
-    polling += "aks-flex-node join)"
+    polling = "polling  off (the configuration changes only when you run bootstrap, update or "
+    polling += "`aks-flex-node join`)"
     assert f"{polling}\ndrift    none\nreason   NodeJoined\n" in words
     assert main(["status", "--json"], site.machine.host) == 0
     assert json.loads(capsys.readouterr().out)["node"]["ready"] is True
@@ -266,7 +266,7 @@ def test_a_bad_document_names_all_its_problems_but_no_secret(
         "node.kubelet.serverURL is missing. Set https://HOST[:PORT]\n",
     ):
         assert f"\n  {problem}" in complaint
-    assert complaint.endswith("Nothing was changed on the machine\n")
+    assert "\nNothing was changed on the machine.\nfix: correct it in" in complaint
     assert TOKEN not in complaint
 
 

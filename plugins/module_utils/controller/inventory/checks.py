@@ -28,10 +28,21 @@ class Finding:
     fix: str
     severity: str = "error"
 
-    def as_dict(self) -> dict[str, str]:
-        """One row of the table."""
-        some = ", ".join(self.hosts[:4]) + (f", +{len(self.hosts) - 4}" if len(self.hosts) > 4 else "")
-        return {"hosts": some, "severity": self.severity, "what": self.what, "fix": self.fix}
+    @property
+    def some(self) -> str:
+        """The first few hosts."""
+        return ", ".join(self.hosts[:4]) + (f", +{len(self.hosts) - 4}" if len(self.hosts) > 4 else "")
+
+
+def lines_of(findings: Iterable[Finding]) -> list[str]:
+    """Findings as a list: who and what, then the remedy on a line of its own. A table would be too wide."""
+    lines = []
+    for found in findings:
+        label = "" if found.severity == "error" else f"{found.severity.upper()} "
+        lines.append(f"{label}{found.some}: {found.what}")
+        if found.fix:
+            lines.append(f"  fix: {found.fix}")
+    return lines
 
 
 def check_variables(of_hosts: Mapping[str, Mapping[str, Any]]) -> Iterator[Finding]:

@@ -9,20 +9,19 @@ from collections.abc import Sequence
 
 from ...node.errors import FlexNodeError, counted
 
-NOTHING_CHANGED = "Nothing was changed"
+NOTHING_CHANGED = "Nothing was changed."
+CORRECT = "correct this in the inventory or on the command line, then run this again"
 
 
 class Stopped:
     """Of an error: the run ends before anything is changed, on the machines or in Azure, and says so."""
 
-    def __str__(self) -> str:
-        """Add that to the message."""
-        return f"{super().__str__()}. {NOTHING_CHANGED}"
+    unchanged = NOTHING_CHANGED
 
 
 class InventoryInvalid(Stopped, FlexNodeError):
     code, title = "FLEX-1106", "The inventory can't be used as it is"
-    remedy = "correct them in the inventory or on the command line, then run this again"
+    remedy = CORRECT
 
 
 class NoTargets(Stopped, FlexNodeError):
@@ -44,7 +43,8 @@ class MachinesNotNamed(Stopped, FlexNodeError):
             f"{playbook} needs --limit or flexnode_hosts. {why} this run would {act} "
             f"{counted(len(hosts), 'machine')}{end}: {some}",
             # HOST, not the name of a machine: that would be pasted and run.
-            fix=f"ansible-playbook -i INVENTORY aks.flexnode.{playbook} --limit HOST "
-            "(several: --limit HOST1,HOST2; in AWX: the Limit of the job template), "
-            "or with -e flexnode_hosts=HOST,GROUP instead of --limit",
+            fix="name the machines, in one of these ways:"
+            f"\n  ansible-playbook -i INVENTORY aks.flexnode.{playbook} --limit HOST1,HOST2"
+            f"\n  ansible-playbook -i INVENTORY aks.flexnode.{playbook} -e flexnode_hosts=HOST1,GROUP1"
+            "\n  in AWX: the Limit of the job template",
         )

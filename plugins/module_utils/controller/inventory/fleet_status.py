@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
+from ...node.status.reasons import fix_with_log
 from ...node.status.vpn import NO_VPN
 
 Row = dict[str, Any]
@@ -25,14 +26,14 @@ COLUMNS = (
     ("KUBELET", "kubelet"),
     ("RUNTIME", "runtime"),
     ("CONFIG VERSION", "config"),
-    ("POLLING", "follows"),
+    ("CONFIG POLLING", "follows"),
     ("VPN", "vpn"),
     ("DRIFT", "drift"),
-    ("REASON", "reason"),
+    ("REASON", "problem"),
     ("MESSAGE", "message"),
 )
 
-IF_ANY = ("vpn",)  # columns that a fleet without such machines does not have
+IF_ANY = ("config", "vpn")  # columns that a fleet without such machines does not have
 
 
 def columns_of(rows: Sequence[Row]) -> list[tuple[str, str]]:
@@ -62,7 +63,9 @@ def row_of(host: str, answer: Mapping[str, Any], now: float) -> Row:
         "status": words["status"],
         "phase": status["phase"],
         "reason": status["reason"],
+        "problem": _problem(status, words),
         "message": status["message"],
+        "fix": fix_with_log(status),
         "kubelet": node.get("kubeletVersion") or status["versions"].get("kubernetes") or NOTHING,
         "runtime": node.get("containerRuntime") or NOTHING,
         "config": words["config"],
@@ -106,6 +109,8 @@ def _silent(host: str, reason: str, why: Any) -> Row:
         "state": "unreachable" if reason == UNREACHABLE else "wrong",
         "status": "not reachable" if reason == UNREACHABLE else "no answer",
         "reason": reason,
+        "problem": reason,
+        "fix": "",
         "message": " ".join(str(why or "").split()),
         "config_version": None,
         "applied_version": None,
@@ -120,6 +125,12 @@ def _silent(host: str, reason: str, why: Any) -> Row:
 def summary_of(rows: list[Row]) -> dict[str, int]:
     """How many machines are right, wrong and unreachable."""
     return {state: sum(row["state"] == state for row in rows) for state in ("right", "wrong", "unreachable")}
+
+
+def _problem(status: Mapping[str, Any], words: Mapping[str, str]) -> str:
+    """The reason for the table: none where nothing is wrong, or where the status is the same word."""
+    nothing = words["right"] == "yes" and not status["message"]
+    return NOTHING if nothing or status["reason"] == words["status"] else str(status["reason"])
 
 
 def _vpn(vpn: Mapping[str, Any]) -> str:

@@ -78,6 +78,7 @@ def handovers(
             "durable": False,
             **options,
             "node": machine.node,
+            "origin": machine.source,
             # Its Node can be changed with the Azure login that resolved this source.
             "cluster_id": machine.cluster_id if machine.source in RESOLVED else "",
             "arc": arc_request(document, machine.cluster_id, machine.node or machine.host),

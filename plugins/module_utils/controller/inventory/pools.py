@@ -16,13 +16,11 @@ from ..azure.errors import PoolUnusable
 from ..azure.machines.fleet import add_line
 from ..azure.machines.plan import wanted_of
 from ..azure.machines.pool import TYPE, is_newer
-from .checks import Finding
+from .checks import Finding, lines_of
 from .errors import NOTHING_CHANGED
 from .machines import Document, Machine
-from .table import table
 from .versions import UNKNOWN
 
-COLUMNS = (("SEVERITY", "severity"), ("HOSTS", "hosts"), ("PROBLEM", "what"), ("FIX", "fix"))
 # A token is valid for an hour; what is older than this may expire during a join.
 FRESH_SECONDS = 45 * 60
 # In each subscription; the second one only where the region has an older release of AKS.
@@ -214,16 +212,13 @@ def _version_findings(
         yield Finding(tuple(hosts), what, f"set kubernetes.version to {control_plane} or older")
 
 
-def rows_of(findings: Sequence[Finding]) -> list[str]:
-    """The findings as a table."""
-    return table([found.as_dict() for found in findings], COLUMNS) if findings else []
-
-
 def require_pools(findings: Sequence[Finding]) -> None:
-    """Stop where machines can't join their pools; all findings are shown in one table."""
+    """Stop where machines can't join their pools; all findings are shown in one list."""
     if any(found.severity == "error" for found in findings):
-        raise PoolUnusable(
+        stop = PoolUnusable(
             "machines can't join their FlexNodes pools",
-            why="\n  " + "\n  ".join(rows_of(findings)),
-            fix=f"correct this, then run this again. {NOTHING_CHANGED}",
+            why="\n  " + "\n  ".join(lines_of(findings)),
+            fix="correct this, then run this again",
         )
+        stop.unchanged = NOTHING_CHANGED
+        raise stop

@@ -11,13 +11,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ...node.errors import FlexNodeError, counted
-from .checks import Finding, check_fleet, check_source, check_variables
+from .checks import Finding, check_fleet, check_source, check_variables, lines_of
 from .errors import InventoryInvalid
 from .machines import Document, Machine, machine_of
-from .table import table
 from .variables import PREFIX
 
-COLUMNS = (("SEVERITY", "severity"), ("HOSTS", "hosts"), ("PROBLEM", "what"), ("FIX", "fix"))
 Hostvars = Mapping[str, Mapping[str, Any]]
 
 
@@ -34,17 +32,14 @@ class Inventory:
     def warnings(self) -> list[str]:
         """The findings that do not stop a run."""
         return [
-            f"{found.as_dict()['hosts']}: {found.what}. {found.fix}"
-            for found in self.findings
-            if found.severity != "error"
+            f"{found.some}: {found.what}. {found.fix}" for found in self.findings if found.severity != "error"
         ]
 
     def require(self) -> None:
-        """Stop where there is an error; then all findings are shown, in one table."""
+        """Stop where there is an error; then all findings are shown, in one list."""
         if any(found.severity == "error" for found in self.findings):
-            rows = table([found.as_dict() for found in self.findings], COLUMNS)
             what = f"{counted(len(self.findings), 'problem')} in the inventory variables"
-            raise InventoryInvalid(what, why="\n  " + "\n  ".join(rows))
+            raise InventoryInvalid(what, why="\n  " + "\n  ".join(lines_of(self.findings)))
 
 
 def read_inventory(

@@ -14,12 +14,10 @@ from ...node.config.document import merge
 from ...node.config.parse import parse
 from ...node.config.types.values import Arch, Version
 from ...node.errors import ConfigInvalid, FlexNodeError, NotInCatalogue, counted
-from .checks import Finding
-from .errors import NOTHING_CHANGED
+from .checks import Finding, lines_of
+from .errors import CORRECT, NOTHING_CHANGED
 from .machines import Machine
-from .table import table
 
-COLUMNS = (("HOSTS", "hosts"), ("PROBLEM", "what"), ("FIX", "fix"))
 ARCHES: tuple[Arch, ...] = ("amd64", "arm64")
 # What decides about the files that are downloaded: machines that are the same in this are checked once.
 SECTIONS = ("kubernetes", "containerd", "runc", "npd", "mirror")
@@ -29,7 +27,7 @@ UNKNOWN = {"version": "1.34.4", "sha256": dict.fromkeys(KUBERNETES, "0" * 64)}
 
 
 def require_versions(machines: Iterable[Machine], clusters: Iterable[Mapping[str, Any]]) -> None:
-    """Stop if a machine would refuse its versions; all findings of all machines are shown in one table.
+    """Stop if a machine would refuse its versions; all findings of all machines are shown in one list.
 
     The same checks as on the machine: each version is in the catalogue or has a digest, and the kubelet fits
     to the API server. clusters: what is known of the clusters of these machines.
@@ -48,18 +46,16 @@ def require_versions(machines: Iterable[Machine], clusters: Iterable[Mapping[str
     if not found:
         return
     errors = [error for error, _hosts in found.values()]
-    rows = [
-        Finding(tuple(hosts), f"{error.code}: {error.what}: {error.why}", error.fix).as_dict()
+    findings = [
+        Finding(tuple(hosts), f"{error.what} ({error.code}): {error.why}", error.fix)
         for error, hosts in found.values()
     ]
     refusing = {host for _error, hosts in found.values() for host in hosts}
-    rows += [finding.as_dict() for finding in other_problems(all_machines, refusing)]
-    count = len(refusing)
-    raise type(errors[0])(
-        f"the configuration of {counted(count, 'machine')} can't be used",
-        why="\n  " + "\n  ".join(table(rows, COLUMNS)),
-        fix=f"correct this in the inventory, then run this again. {NOTHING_CHANGED}",
-    )
+    findings += other_problems(all_machines, refusing)
+    what = f"the configuration of {counted(len(refusing), 'machine')} can't be used"
+    stop = type(errors[0])(what, why="\n  " + "\n  ".join(lines_of(findings)), fix=CORRECT)
+    stop.unchanged = NOTHING_CHANGED
+    raise stop
 
 
 def other_problems(machines: Iterable[Machine], hosts: Container[str]) -> Iterator[Finding]:
@@ -73,7 +69,7 @@ def other_problems(machines: Iterable[Machine], hosts: Container[str]) -> Iterat
                 for problem in invalid.problems:
                     by_problem.setdefault(str(problem), []).append(machine.host)
     for sentence, found in by_problem.items():
-        yield Finding(tuple(found), f"{ConfigInvalid.code}: {sentence}", "correct this setting")
+        yield Finding(tuple(found), f"{sentence} ({ConfigInvalid.code})", "")  # it says what to set
 
 
 def software_of(document: Mapping[str, Any]) -> dict[str, Any]:

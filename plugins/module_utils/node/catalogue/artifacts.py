@@ -89,10 +89,15 @@ class Catalogue:
             url = mirrored(fill(UPSTREAM[name], version, arch), mirror)
         digest = sha256 or self._digests.get(name, {}).get(version, {}).get(arch)
         if digest is None:
+            near = self.nearest(name, version)
             raise NotInCatalogue(
                 f"{name} {version} for {arch} is not in the catalogue",
                 where=url,
-                why=f"the nearest versions there: {', '.join(self.nearest(name, version)) or 'none'}",
+                why=f"the nearest versions are {', '.join(near)}"
+                if near
+                else "none of its versions is there",
+                fix=f"set {_section(name)}.version to one of these, upgrade aks.flexnode, or set "
+                f"{_section(name)}.sha256 for this version",
             )
         return Artifact(name, version, arch, url, digest, _kind(url))
 
@@ -128,10 +133,12 @@ def artifacts_of(config: NodeConfig, arch: Arch) -> dict[str, Artifact]:
         except NotInCatalogue as error:
             missing.append(error)
     if missing:
+        fixes = {error.fix for error in missing}
         raise NotInCatalogue(
             "; ".join(dict.fromkeys(error.what for error in missing)),
             where=missing[0].where,
             why="; ".join(dict.fromkeys(error.why for error in missing)),
+            fix=fixes.pop() if len(fixes) == 1 else "",
         )
     return {name: item for name, item in found.items() if isinstance(item, Artifact)}
 
@@ -171,7 +178,7 @@ def _as_one(
     """Return one sentence for files of one version that are all unknown."""
     first = next(item for item in missing.values() if isinstance(item, NotInCatalogue))
     what = first.what.replace(f"{KUBERNETES[0]} {version}", f"Kubernetes {version} ({', '.join(KUBERNETES)})")
-    return dict.fromkeys(missing, NotInCatalogue(what, where=first.where, why=first.why))
+    return dict.fromkeys(missing, NotInCatalogue(what, where=first.where, why=first.why, fix=first.fix))
 
 
 def fill(template: str, version: str, arch: Arch) -> str:
@@ -198,6 +205,11 @@ def skew(kubelet: Version, api_server: Version) -> VersionSkew | None:
         fix=f"choose a kubelet {api_server.major}.{max(api_server.minor - OLDEST_KUBELET, 0)} "
         f"to {api_server.major}.{api_server.minor}",
     )
+
+
+def _section(name: str) -> str:
+    """The section of the document with the version of an artifact."""
+    return "kubernetes" if name in KUBERNETES else name.removesuffix("-plugins")
 
 
 def _kind(url: str) -> Literal["binary", "tar.gz"]:

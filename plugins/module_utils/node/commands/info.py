@@ -19,7 +19,7 @@ from ..machine.program import COMMAND, VERSION
 from ..operations.obtain import stored_document
 from ..status.document import status_of
 from ..status.pull import NOT_CONFIGURED, pull_line
-from ..status.reasons import fix_of
+from ..status.reasons import fix_with_log
 from ..status.rollout import rollout_lines
 from ..status.vpn import NO_VPN, vpn_line
 from ..status.words import in_words, is_right
@@ -38,8 +38,9 @@ def status(options: argparse.Namespace, host: Host) -> int:
         node, config, words = found["node"], found["config"], in_words(found)
         show(f"phase    {found['phase']}")
         kubelet, cluster = (node.get(name) for name in ("kubeletVersion", "cluster"))
-        parts = (node.get("name"), kubelet and f"kubelet {kubelet}", cluster and f"cluster {cluster}")
-        show("  ".join([f"node     {words['status']}", *filter(None, parts)]))
+        versions = (kubelet and f"kubelet {kubelet}", cluster and f"cluster {cluster}")
+        parts = (node.get("name"), words["status"], *versions)
+        show(f"node     {'  '.join(filter(None, parts))}")
         if found["vpn"]["status"] != NO_VPN:
             show(f"vpn      {vpn_line(found['vpn'])}")
         if config["version"]:  # a document of the inventory or of a file has none
@@ -56,7 +57,7 @@ def status(options: argparse.Namespace, host: Host) -> int:
         if len(found["drift"]) > SHOWN:
             show(f"         and {len(found['drift']) - SHOWN} more: {COMMAND} plan")
         show(f"reason   {found['reason']}  {found['message']}".rstrip())
-        if fix := fix_of(found):
+        if fix := fix_with_log(found):
             show(f"fix      {fix}")
     return 0 if is_right(found) else 3
 
@@ -64,9 +65,8 @@ def status(options: argparse.Namespace, host: Host) -> int:
 def monitoring_line(monitoring: dict[str, Any]) -> str:
     """How the configuration is polled, in one line."""
     if monitoring["status"] == "NotConfigured":
-        return (
-            "off (this machine does not fetch its configuration: playbooks change it, or aks-flex-node join)"
-        )
+        changes = f"bootstrap, update or `{COMMAND} join`"
+        return f"off (the configuration changes only when you run {changes})"
     if monitoring["ok"]:
         pool = f"pool {monitoring['pool']}, machine " if monitoring.get("pool") else ""
         what = f"{pool}{monitoring['resource'].rpartition('/')[2]}" if pool else monitoring["url"]

@@ -27,7 +27,7 @@ from ..secret import Secret
 from ..sources.source import Refused, Source, Stored
 from ..sources.watched import Watched
 from .output import Say, complain, progress, show
-from .source import has_source, named_source
+from .source import has_source, named_source, origin_of
 
 UNKNOWN_YET = "artifact-unknown"  # the check of versions, which a pool names when it is asked
 
@@ -62,7 +62,7 @@ def apply(
     """What join and update have in common: obtain, apply, wait, one line at the end."""
     say, start = progress(host), host.clock.monotonic()
     with held(host, new_operation(), f"{COMMAND} {options.command}"):
-        obtained = obtain(host, source, overrides or {}, durable=options.durable)
+        obtained = obtain(host, source, overrides or {}, durable=options.durable, origin=origin_of(options))
         say("configuration is valid")
         if options.command == "join" and not options.pool:
             check_machine(host, obtained.node.config, options.skip, say)
@@ -101,7 +101,10 @@ def check_machine(host: Host, config: NodeConfig, skip: Sequence[str], say: Say)
     try:
         report.require()
     except PreflightFailed as error:
-        error.fix = f"fix what is listed, or skip a check: {COMMAND} join --skip ID ... Nothing was changed"
+        error.fix = (
+            "correct the errors above, then run this again. If a check is wrong for your site, skip it: "
+            f"{COMMAND} join --skip ID"
+        )
         raise
     warnings = ", ".join(finding.id for finding in report.warnings)
     say("this machine can join" + (f"; `{COMMAND} preflight` explains: {warnings}" if warnings else ""))

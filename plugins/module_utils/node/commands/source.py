@@ -15,6 +15,7 @@ from ..config.types.setting import Refused
 from ..errors import ConfigInvalid, FileUnusable
 from ..machine.host import Host
 from ..net.proxies import Proxies
+from ..node_object.advice import FILE, POOL, URL
 from ..sources.source import Inline, Source, Url
 from .yaml_file import read_document
 
@@ -22,6 +23,13 @@ from .yaml_file import read_document
 def has_source(options: argparse.Namespace) -> bool:
     """Whether the command line names a configuration."""
     return bool(options.config or options.config_url or getattr(options, "pool", None))
+
+
+def origin_of(options: argparse.Namespace) -> str:
+    """The option that names the configuration; empty: it is the stored one."""
+    if getattr(options, "pool", None):
+        return POOL
+    return URL if options.config_url else FILE if options.config else ""
 
 
 def named_source(options: argparse.Namespace, host: Host) -> Source:

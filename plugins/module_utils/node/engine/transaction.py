@@ -186,7 +186,7 @@ def conclude(
     """A gate failed. Roll back, unless no generation worked before, or the gate was inconclusive."""
     error.at_gate, error.changed = True, bool(record.before)
     if not around.returns:
-        error.add("the changes stay on the machine; the next run continues from there")
+        error.add("the changes stay on the machine, and the next run continues from there")
         return
     if isinstance(error, ApiUnreachable):
         # An unreachable API server says nothing about this node: keep the new state for the next run.
@@ -209,4 +209,4 @@ def undo(record: Record, error: FlexNodeError, host: Host, store: Store, progres
     if failures:
         error.add(f"the rollback is not complete, the next run continues it: {'; '.join(failures)}")
     else:
-        error.add("all changes were rolled back")
+        error.outcome = "all changes were rolled back"

@@ -22,8 +22,17 @@ from ..errors import (
 from ..identity.errors import TokenSourceUnreachable
 from ..machine.host import Host
 from ..machine.layout import KUBELET
+from .advice import NEW_TOKEN
 from .conditions import heartbeat, kubelet_version, ready_condition, renewed, runtime_version
-from .kubelet_log import ANSWERED, RENEW, explained_log, refused, unit_failed, unit_log
+from .kubelet_log import (
+    AGAIN,
+    ANSWERED,
+    explained_log,
+    log_of_failure,
+    refused,
+    unit_failed,
+    unit_log,
+)
 from .processes import Process, processes
 from .this_node import ThisNode
 
@@ -32,6 +41,7 @@ READ_LOG_EVERY = 2.0
 JUST_BEFORE = 5  # seconds: units are started right before their gate
 STABLE = 5.0  # seconds that a process must have run
 AFTER_CUT = 30.0  # seconds in which a kubelet reports, after the API server can be reached again
+UNAPPROVED = "check that the cluster approves such requests (`kubectl get csr`), then " + NEW_TOKEN
 TOO_MANY_STARTS = 3  # a unit that was restarted this often within one gate will not stay up
 
 
@@ -154,10 +164,10 @@ class NodeReady:
             return explained or waiting_for
         if isinstance(explained, ApiUnreachable) and self.node.has_credential:
             # The API server answers this gate: it is the kubelet that does not get through.
-            return self._not_ready(f"{waiting_for}: {explained.what}: {explained.why}")
+            return self._not_ready(host, since, f"{waiting_for}: {explained.what}: {explained.why}")
         if restarted and not explained:
             return unit_failed(host, restarted, since)
-        return explained or self._not_ready(waiting_for)
+        return explained or self._not_ready(host, since, waiting_for)
 
     def _explained(self, host: Host, since: float) -> FlexNodeError | None:
         return explained_log(host, self.node.name, since, self.node.azure_method, self.node.token_id)
@@ -205,22 +215,22 @@ class NodeReady:
         return renewed(self.node.api(attempts=1).lease(self.node.name) or {}) > started
 
     def _used_up(self, host: Host, since: float) -> TokenRefused | None:
-        """A token is valid for one join: a token that was used without getting a certificate is spent."""
+        """A token is used for one join: one that was used and brought no certificate is not tried again."""
         if self.node.azure_method or self.node.has_credential:
             return None
         if not ANSWERED.search("\n".join(unit_log(host, KUBELET, since))):
             return None
         return TokenRefused(
-            "the bootstrap token is used up, and the kubelet has no certificate",
+            f"the kubelet asked for a certificate with bootstrap token {self.node.token_id}, and got none",
             where=self.node.name,
-            why=f"its request was not approved within {self.seconds:g} s",
-            fix=f"check that the cluster approves such requests (`kubectl get csr`), then {RENEW}",
+            why=f"the cluster did not approve its request within {self.seconds:g} s",
+            fix=UNAPPROVED,
         )
 
-    def _not_ready(self, waiting_for: str | ApiUnreachable) -> FlexNodeError:
+    def _not_ready(self, host: Host, since: float, waiting_for: str | ApiUnreachable) -> FlexNodeError:
         if isinstance(waiting_for, ApiUnreachable):  # more precise than NodeNotReady
             return waiting_for
-        fix = "read `journalctl -u kubelet -n 50`, fix the cause, then run this again"
+        fix = f"{log_of_failure(host, KUBELET, since)}{AGAIN}"
         if "cni" in waiting_for.lower() and self.node.config.cni.mode == "none":
             fix = (
                 "cni.mode is `none`, so the cluster must provide a CNI plugin that runs on this node (those "

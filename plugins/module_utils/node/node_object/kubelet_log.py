@@ -8,17 +8,16 @@ from __future__ import annotations
 import re
 
 from ..errors import ApiUnreachable, CaMismatch, FlexNodeError, Forbidden, TokenRefused, UnitFailed
+from ..machine.facts import hostname
 from ..machine.host import Host
 from ..machine.layout import KUBELET
+from .advice import NEW_TOKEN
 from .rights import GET_CERTIFICATE, binding_command, roles_of
 
-# Each way to a new token, by who creates it.
-RENEW = """get a new token. Where it comes from, by flexnode_config_source:
-    cluster, blob, machines: run bootstrap again, which creates one
-    rp: ansible-playbook -i INVENTORY aks.flexnode.config_tokens, then bootstrap or `aks-flex-node join` with
-      the new URL
-    inline, url: create one (kubeadm token create, or module aks.flexnode.flexnode_bootstrap_token), set it in
-      azure.bootstrapToken.token, then bootstrap or `aks-flex-node join`"""
+DEAD = "it is unknown, expired or deleted"  # a bootstrap token
+AGAIN = ", correct the cause, then run this again"
+# klog: severity and date, time, process, place in the source. The text after it is what says something.
+PREFIX = re.compile(r"^[EF]\d{4} [\d:.]+ +\d+ \S+\] ")
 ERROR_LINE = re.compile(r"(?i)error|fail|fatal|panic|\bE\d{4}\b")
 INFO = re.compile(r"[IW]\d{4} ")  # klog: a message of information may well contain the word fail
 # Every cluster refuses anonymous requests, which kubelets also send: those say nothing about its identity.
@@ -43,10 +42,16 @@ def unit_failed(host: Host, unit: str, since: float) -> UnitFailed:
     log = [line for line in unit_log(host, unit, since) if ERROR_LINE.search(line) and not INFO.match(line)]
     own = [line for line in log if not _is_of_systemd(line, unit)] or log
     return UnitFailed(
-        f"{unit} does not run",
-        why=(own or ["its log has no error"])[-1][-400:],
-        fix=f"on the machine: `journalctl -u {unit} --since=@{int(since)}`; fix the cause, run this again",
+        f"{unit} failed",
+        why=PREFIX.sub("", (own or ["its log has no error"])[-1])[-400:],
+        fix=f"{log_of_failure(host, unit, since)}{AGAIN}",
     )
+
+
+def log_of_failure(host: Host, unit: str, since: float) -> str:
+    """How to read what a unit logged until now: after a rollback a unit that works logs to the same place."""
+    period = f"--since=@{int(since)} --until=@{int(host.clock.now()) + 1}"
+    return f"see the log of the failure on {hostname(host)}: `journalctl -u {unit} {period}`"
 
 
 def _is_of_systemd(line: str, unit: str) -> bool:
@@ -67,10 +72,7 @@ def refused(host: Host, node: str, since: float, azure: str = "", token: str = "
         )
     if re.search(r"certificate signing request: Unauthorized|bootstrap.*Unauthorized", log):
         return TokenRefused(
-            "the API server refuses the bootstrap token",
-            where=f"token ID {token}, Node {node}" if token else node,
-            why="it is unknown, has expired or was deleted",
-            fix=RENEW,
+            f"the API server rejected bootstrap token {token}", where=f"Node {node}", why=DEAD, fix=NEW_TOKEN
         )
     # Image pulls fail with the same words, and say nothing about the API server.
     log = "\n".join(line for line in log.splitlines() if not re.search(r"(?i)image", line))

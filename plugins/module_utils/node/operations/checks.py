@@ -22,8 +22,9 @@ from ..machine.host import Host
 from ..machine.layout import KUBELET, UNIT_DIR
 from ..machine.program import COMMAND
 from ..net.kube import KubeClient
+from ..node_object.advice import NEW_TOKEN
 from ..node_object.certificate import is_expired
-from ..node_object.kubelet_log import RENEW
+from ..node_object.kubelet_log import DEAD
 from ..node_object.this_node import ThisNode
 
 
@@ -51,7 +52,7 @@ def check_secrets(document: Mapping[str, Any], store: Store) -> None:
             "the configuration has no secrets, and none are stored on this machine",
             where=f"{', '.join(missing)}; {store.directory}",
             why="secrets are left out for machines that have stored them already",
-            fix=RENEW,
+            fix=NEW_TOKEN,
         )
 
 
@@ -69,10 +70,11 @@ def check_token(node: ThisNode, store: Store) -> None:
     refused = {"token": token.id, "outcome": "refused"} if token else {}
     if token and store.join() == refused and not node.has_credential:
         raise TokenRefused(
-            "the API server refused this bootstrap token before, and it is not tried again",
-            where=f"token ID {token.id}, Node {node.name}",
-            why="it is unknown, has expired or was deleted",
-            fix=RENEW,
+            f"the API server rejected bootstrap token {token.id} in an earlier run, so this run did not "
+            "try it again",
+            where=f"Node {node.name}",
+            why=DEAD,
+            fix=NEW_TOKEN,
         )
 
 

@@ -41,7 +41,7 @@ class JoinRecord:
         """The record of a run that begins now."""
         state = store.state()
         leaving = Phase.RESETTING.value == state["phase"] or bool(state.get("leaving"))
-        before = {name: value for name, value in state.items() if name in ("phase", "code", "message")}
+        before = {name: value for name, value in state.items() if name in ("phase", "code", "message", "fix")}
         return cls(node, store, had_certificate, leaving, before)
 
     @property
@@ -76,9 +76,12 @@ class JoinRecord:
         token = self.node.config.azure.bootstrap_token
         spent = isinstance(error, TokenRefused) and not self.node.has_credential
         outcome = {"join": {"token": token.id, "outcome": "refused"}} if spent and token else {}
-        self.store.enter(Phase.NODE_FAILED, code=error.code, message=error.what, **self._leaving, **outcome)
+        fix = {"fix": error.fix} if spent else {}  # by where its token came from; only this run knows
+        details = {"code": error.code, "message": error.what, **fix, **self._leaving, **outcome}
+        self.store.enter(Phase.NODE_FAILED, **details)
         if spent:
             self._stop_kubelet()
+            error.add("the kubelet is stopped until then")
 
     def joined(self) -> None:
         """The Node is Ready. A kubelet that had a certificate has joined with the token recorded then."""

@@ -28,6 +28,7 @@ from ..machine.clock import Clock, stamp
 from ..machine.facts import architecture
 from ..machine.host import Host
 from ..net.proxy import proxies
+from ..node_object.advice import advise
 from ..node_object.this_node import ThisNode
 from ..secret import REDACTED
 from ..sources.followed import watched_source, with_resource
@@ -50,6 +51,7 @@ class Obtained:
     warnings: tuple[str, ...] = ()
     source: Watched | None = None  # what is polled from now on
     fetched: bool = False  # it came from a source, and is not stored yet
+    origin: str = ""  # where it comes from, as whoever runs this calls it; for advice
 
     @property
     def is_polled(self) -> bool:
@@ -83,11 +85,13 @@ def obtain(
     purpose: Purpose = "join",
     check: bool = False,
     durable: bool = False,
+    origin: str = "",
     review: Callable[[Mapping[str, Any]], None] | None = None,
 ) -> Obtained:
     """Fetch a document, merge `overrides` over it and check it. It is stored once it is accepted (`keep`).
 
     durable: the URL of the source stays valid, and can be polled.
+    origin: where the configuration comes from, as whoever runs this calls it.
     review: called with the document; it may refuse it.
     """
     known = store_of(host)
@@ -134,6 +138,7 @@ def obtain(
             review(document)
         artifacts_of(config, architecture())  # what can't be installed is refused before it is stored
     except FlexNodeError as error:
+        advise(error, origin)
         if not check and known.applied_if_intact() is not None:
             remember_refused(known, document, fetched.version, error, host.clock)
             publish(host, known)
@@ -149,6 +154,7 @@ def obtain(
         tuple(warnings),
         replace(watched, proxy=proxy) if watched else None,
         fetched=True,
+        origin=origin,
     )
 
 

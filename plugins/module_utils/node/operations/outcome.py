@@ -97,20 +97,47 @@ def outcome_of(
     return Outcome("repaired", items=items) if plan.changed or before else Outcome()
 
 
-def changed_settings(old: Mapping[str, Any], new: Mapping[str, Any], path: str = "") -> Iterator[str]:
+def changed_settings(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[str]:
     """Names of settings that differ; versions with their values, other values may be secrets."""
-    for key in sorted({*old, *new}):
-        here = f"{path}.{key}" if path else key
-        before, after = old.get(key), new.get(key)
-        if before == after or here in OF_THE_JOIN:
-            continue
-        inside = isinstance(before or {}, Mapping) and isinstance(after or {}, Mapping)
-        if inside and here not in _settings():
-            yield from changed_settings(before or {}, after or {}, here)
-        elif key == "version":
-            yield f"{path.rpartition('.')[2]} {before or 'default'} -> {after or 'default'}"
+    for path, before, after in _changes(old, new):
+        section, _dot, key = path.rpartition(".")
+        if key == "version":
+            yield f"{section.rpartition('.')[2]} {before or 'default'} -> {after or 'default'}"
         else:
             yield key
+
+
+def changed_keys(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
+    """Full names of what differs, without values; of a setting that is a mapping, its keys that differ."""
+    found = []
+    for path, before, after in _changes(old, new):
+        inner = _differing(before, after) if _are_mappings(before, after) else []
+        found += [f"{path}.{key}" for key in inner] or [path]
+    return found
+
+
+def _changes(
+    old: Mapping[str, Any], new: Mapping[str, Any], path: str = ""
+) -> Iterator[tuple[str, Any, Any]]:
+    """Settings that differ: path, value before, value after."""
+    for key in _differing(old, new):
+        here = f"{path}.{key}" if path else key
+        before, after = old.get(key), new.get(key)
+        if here in OF_THE_JOIN:
+            continue
+        if _are_mappings(before, after) and here not in _settings():
+            yield from _changes(before or {}, after or {}, here)
+        else:
+            yield here, before, after
+
+
+def _differing(old: Any, new: Any) -> list[str]:
+    old, new = old or {}, new or {}
+    return [key for key in sorted({*old, *new}) if old.get(key) != new.get(key)]
+
+
+def _are_mappings(before: Any, after: Any) -> bool:
+    return isinstance(before or {}, Mapping) and isinstance(after or {}, Mapping)
 
 
 @lru_cache(maxsize=1)

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..components.services import SERVICES
@@ -38,7 +38,9 @@ from ..identity.errors import TokenSourceUnreachable
 from ..machine.clock import stamp
 from ..machine.host import Host
 from ..machine.program import sources
+from ..node_object.advice import advise, place_of
 from ..node_object.gates import NodeReady
+from ..node_object.kubelet_log import AGAIN
 from ..node_object.problems import settle_conditions
 from ..node_object.this_node import ThisNode
 from ..procedures.arc.errors import ArmUnusable, RolesMissing
@@ -46,8 +48,10 @@ from ..procedures.vpn.errors import VpnRefused, VpnUnreachable, VpnUnusable
 from ..resources.program import digest_of
 from ..rollout.errors import RolloutStopped, RolloutUnknown, RolloutWaits
 from ..rollout.local import Local
+from ..status.reasons import changed_by, some
 from .join_record import JoinRecord
 from .obtain import Obtained
+from .outcome import changed_keys
 from .update import end_drain, give_up_turn, present_node
 
 # Transient failures (network, mirror, disk, pods that stay): another try may help, no other document would.
@@ -92,6 +96,8 @@ def reason_for(obtained: Obtained) -> Reason:
             "version": obtained.version,
             "fingerprint": fingerprint(obtained.document),
             "blocks": blocks and not isinstance(error, NOT_THE_DOCUMENT),
+            "settings": changed_keys(obtained.store.applied_if_intact() or {}, obtained.document),
+            "place": place_of(obtained.origin),
         }
 
     return reason
@@ -111,7 +117,7 @@ def check_blocked(obtained: Obtained) -> None:
         raise Blocked(
             f"this configuration is blocked: it was rolled back at {refused['since']}",
             where=obtained.node.name,
-            why=f"{refused['code']}: {refused['message']}",
+            why=f"{refused['code']}: {refused['message']}{changed_by(refused.get('settings'))}",
         )
 
 
@@ -201,19 +207,20 @@ def settle_previous(
 
     Then it takes pods again, if this collection had cordoned it.
     """
-    progress("waiting for Node Ready with the previous configuration")
+    progress("waiting for Node Ready with the earlier configuration")
     try:
         node = ThisNode.of(host, parse(applied, purpose="join", pollable=True))
         NodeReady(node, PREVIOUS_SECONDS, SERVICES).pass_(host)
         settle_conditions(node, store.state().get("conditions") or [], store.note)
         end_drain(node, store, error)
     except FlexNodeError as second:
-        error.add(
-            f"the Node is not Ready with the previous configuration either: {second.what}: {second.why}"
+        error.outcome = (
+            "the update failed and was rolled back, but the Node is not Ready with its earlier configuration "
+            f"either: {second.what}: {second.why}"
         )
         store.enter(Phase.NODE_FAILED, code=second.code, message=second.what)
         return False
-    error.add("the Node is Ready with the previous configuration")
+    error.outcome = "the update failed and was rolled back; the Node is Ready with its earlier configuration"
     store.enter(Phase.NODE_JOINED)
     return True
 
@@ -231,10 +238,12 @@ def settle_failure(
     Returns whether the node works.
     """
     host, store, works = obtained.node.host, obtained.store, False
+    advise(error, obtained.origin)
     unchanged = applied is not None and not error.at_gate and store.transaction() is None
     try:
         if error.rolled_back and applied is not None:
             works = settle_previous(error, host, store, applied, progress)
+            blame(error, changed_keys(applied, obtained.document), place_of(obtained.origin))
         elif unchanged:
             # It failed before the first change: the previous document is the current one again.
             reason = around.reason(error, False)
@@ -248,6 +257,17 @@ def settle_failure(
     except FlexNodeError as second:  # a full disk, for example: the first error is the one that counts
         error.add(f"this could not be recorded: {second.what}: {second.why}")
     return works
+
+
+def blame(error: FlexNodeError, settings: Sequence[str], place: str) -> None:
+    """After a rollback: what was wrong is in the settings that the update changed. Those are named first."""
+    if not (error.at_gate and settings):
+        return
+    error.lead = "With the new configuration"
+    error.fix = (
+        f"correct {some(settings)} {place} (changed by this update), then run this again"
+        f"\n  {error.fix.removesuffix(AGAIN)}"
+    )
 
 
 def end_component_turn(obtained: Obtained, progress: Progress) -> None:

@@ -93,7 +93,7 @@ class Report:
                 found += (
                     f"\n  NOT CHECKED, because of the errors: {', '.join(item.id for item in self.unchecked)}"
                 )
-            raise PreflightFailed("this machine can't join yet, and nothing was changed", why=found)
+            raise PreflightFailed("this machine can't join yet", why=found)
 
     @property
     def summary(self) -> str:

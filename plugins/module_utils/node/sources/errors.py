@@ -12,16 +12,16 @@ class ResourceMissing(FlexNodeError):
     code, title = "FLEX-1109", "The flexNodeConfig resource of this node does not exist"
     deleted = False  # Azure says that it was deleted; the next poll decides
     remedy = (
-        "create it again (ansible-playbook aks.flexnode.config_put), or remove the machine: ansible-playbook "
-        "aks.flexnode.unbootstrap, or `aks-flex-node unbootstrap`"
+        "create it again (ansible-playbook -i INVENTORY aks.flexnode.config_put), or remove the machine: "
+        "ansible-playbook -i INVENTORY aks.flexnode.unbootstrap --limit HOST, or `aks-flex-node unbootstrap`"
     )
 
 
 class CredentialMissing(FlexNodeError):
     code, title = "FLEX-1110", "A new credential of this node can't be obtained"
     remedy = (
-        "push it to the machine: ansible-playbook aks.flexnode.update; or let the identity of the node call "
-        "regenerateToken (docs/permissions.md)"
+        "push it to the machine: ansible-playbook -i INVENTORY aks.flexnode.update; or let the identity of "
+        "the node call regenerateToken (docs/permissions.md)"
     )
 
 
@@ -30,7 +30,8 @@ class MachineMissing(FlexNodeError):
     deleted = False  # Azure and AKS say that it was deleted; the next poll decides
     remedy = (
         "create it again (bootstrap with source machines, or `aks-flex-node join --cluster ID --pool NAME`), "
-        "or remove the machine: ansible-playbook aks.flexnode.unbootstrap, or `aks-flex-node unbootstrap`"
+        "or remove the machine: ansible-playbook -i INVENTORY aks.flexnode.unbootstrap --limit HOST, or "
+        "`aks-flex-node unbootstrap`"
     )
 
 

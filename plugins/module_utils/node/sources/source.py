@@ -123,7 +123,8 @@ class Url:
                 fix=failure.advice
                 or (
                     "the URL is wrong, expired or already used: request a new one. For a flexNodeConfig "
-                    "resource: ansible-playbook aks.flexnode.config_tokens, then bootstrap or `aks-flex-node "
+                    "resource: ansible-playbook -i INVENTORY "
+                    "aks.flexnode.config_tokens, then bootstrap or `aks-flex-node "
                     "join` with the new URL"
                     if gone
                     else "set the server's CA (flexnode_config_url_ca_cert, --ca-cert)"

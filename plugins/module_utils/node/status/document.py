@@ -26,7 +26,7 @@ from ..resources.units import RUNNING, unit_states
 from .drift import drift_now, recorded
 from .monitoring import monitoring_of
 from .pull import pull_of
-from .reasons import Reason, reason_of
+from .reasons import Reason, fix_of, reason_of
 from .rollout import cluster_now, rollout_of
 from .vpn import NO_VPN, vpn_of
 
@@ -86,6 +86,7 @@ def observe(
         failure = Reason(error.code, f"{error.what}: {error.why}" if error.why else error.what)
     reason = reason_of(status, state, failure)
     status |= {"reason": reason.code, "message": " ".join(reason.message.split())}
+    status["fix"] = fix_of(status, state)
     return observed
 
 
@@ -120,7 +121,10 @@ def _without_looking(host: Host, store: Store, state: dict[str, Any]) -> dict[st
     }
     if refused := store.refused():
         status["config"]["refused"] = {
-            **{name: refused.get(name) for name in ("version", "code", "message", "since")},
+            **{
+                name: refused.get(name)
+                for name in ("version", "code", "message", "since", "settings", "place")
+            },
             "rolledBack": bool(refused.get("blocks")),
         }
     return status

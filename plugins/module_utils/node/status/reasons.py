@@ -6,12 +6,13 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from ..dataclass import dataclass
 from ..engine.records.state import Phase
-from ..errors import FlexNodeError, NodeNotReady, UnitFailed
+from ..errors import NodeNotReady, UnitFailed, error_classes
+from ..machine.clock import moment
 from ..procedures.vpn.errors import VpnDown
 from .monitoring import BLOCKED, FAILING
 from .pull import NO_PULL, wrong_with
@@ -27,8 +28,8 @@ INTERRUPTED = (
 # A phase is the machine's own; its reason is read beside the status of its Node, so it uses that word.
 REASONS = {Phase.NOT_STARTED.value: "NotJoined"}
 NOT_JOINED = (
-    "this machine is not joined to a cluster (it is new, or unbootstrap removed it). "
-    "To join it, run bootstrap"
+    "this machine is not joined to a cluster (it is new, or unbootstrap removed it). To join it, run "
+    "playbook aks.flexnode.bootstrap, or on the machine `aks-flex-node join`"
 )
 # What is said about a phase in which nothing is wrong, if there is something to say.
 PHASES = {
@@ -82,15 +83,26 @@ def verdict_of(status: Mapping[str, Any]) -> Verdict:
     return Verdict.UNKNOWN if (only_the_source or only_pull) and status["node"]["ready"] else Verdict.WRONG
 
 
-def fix_of(status: Mapping[str, Any]) -> str:
+def fix_of(status: Mapping[str, Any], state: Mapping[str, Any]) -> str:
     """What to do about the reason; empty: nothing, or its message says it."""
+    if state.get("fix") and status["reason"] == state.get("code"):
+        return str(state["fix"])
     refused = status["config"].get("refused")
     if refused and status["reason"] == refused["code"]:
-        return "correct the configuration, then run bootstrap or update; the next run that works ends this"
-    classes = [FlexNodeError]
-    for one in classes:
-        classes += one.__subclasses__()
-    return next((one.remedy for one in classes if one.code == status["reason"]), "")
+        what = some(refused.get("settings")) or "the configuration"
+        place = refused.get("place") or "where the configuration comes from"
+        return f"correct {what} {place}, then run update again"
+    return next((one.remedy for one in error_classes() if one.code == status["reason"]), "")
+
+
+def fix_with_log(status: Mapping[str, Any]) -> str:
+    """The same for people, with the log of a failure: its time is not for status.json, which is compared."""
+    fix, refused = str(status.get("fix", "")), status["config"].get("refused")  # of an older release: none
+    if fix and refused and status["reason"] == refused["code"] in (UnitFailed.code, NodeNotReady.code):
+        until = int(moment(refused["since"])) + 1  # a unit that works again logs to the same place
+        units = f"-u kubelet -u containerd -n 50 --until=@{until}"
+        fix += f". The log of the failure, on the machine: `journalctl {units}`"
+    return fix
 
 
 def _phase(phase: str) -> Reason:
@@ -104,7 +116,9 @@ def _wrong(status: Mapping[str, Any], state: Mapping[str, Any], failure: Reason 
         yield _phase(phase)
     if phase == Phase.NOT_STARTED.value and status["left"]:
         yield Reason(LEFT, f"this machine left its cluster by itself; {'; '.join(status['left'])}")
-    failed = Reason(state["code"], state.get("message", "")) if state.get("code") else None
+    # A phase NodeFailed may be that of a node, too: only one that never joined has failed to join.
+    lead = "the join failed: " if phase == Phase.NODE_FAILED.value and not node["joined"] else ""
+    failed = Reason(state["code"], f"{lead}{state.get('message', '')}") if state.get("code") else None
     if failed and phase == Phase.VPN_FAILED.value and not node["ready"]:
         yield failed
     vpn = status["vpn"]
@@ -122,9 +136,7 @@ def _wrong(status: Mapping[str, Any], state: Mapping[str, Any], failure: Reason 
     if phase == Phase.NODE_JOINED.value and not node["ready"]:
         yield Reason(NodeNotReady.code, node.get("message") or NOT_READY[node["status"]])
     if refused := status["config"].get("refused"):
-        what = "rolled back" if refused["rolledBack"] else "refused"
-        text = f"the last configuration was {what}; the node runs the previous one"
-        yield Reason(refused["code"], f"{text}. The error was: {refused['message']}")
+        yield Reason(refused["code"], _refused(refused))
     if following["status"] == BLOCKED and following.get("code"):
         yield Reason(following["code"], f"the configuration is not applied: {following['message']}")
     if items := [item for item in status["drift"] if not item["item"].startswith(ONLY_NOTED)]:
@@ -141,6 +153,30 @@ def _wrong(status: Mapping[str, Any], state: Mapping[str, Any], failure: Reason 
         yield Reason(pull[0], f"ansible-pull: {pull[1]}", Verdict.UNKNOWN)
 
 
+def _refused(refused: Mapping[str, Any]) -> str:
+    """Without the time: what is said here is compared with what was said before."""
+    settings = refused.get("settings")
+    what = (
+        "the update failed and was rolled back"
+        if refused["rolledBack"]
+        else "a new configuration was refused"
+    )
+    lead = "With the new configuration" if settings and refused["rolledBack"] else "Cause:"
+    text = f"{what}; the node runs its earlier configuration. {lead} {refused['message']}"
+    return f"{text}{changed_by(settings)}"
+
+
+def changed_by(settings: Sequence[str] | None) -> str:
+    """The settings of an update that failed, after its message."""
+    return f" (settings changed by this update: {some(settings)})" if settings else ""
+
+
+def some(names: Sequence[str] | None) -> str:
+    """The first few names, in words."""
+    more = f" and {len(names) - NAMES} more" if names and len(names) > NAMES else ""
+    return ", ".join((names or ())[:NAMES]) + more
+
+
 NOT_READY = {
     "NotRegistered": "the Node does not exist; the kubelet should create it: check systemctl status kubelet",
     "NotJoined": "the kubelet has no credential: run bootstrap (with a new token, if it joins with one)",
@@ -149,6 +185,7 @@ NOT_READY = {
 # Listed, and no reason of its own: another owner's choice, and ansible-pull, whose reason has its own code.
 ONLY_NOTED = ("drop-in:", "pull:")
 SHOWN = 2  # items in the message; the document has them all
+NAMES = 6  # settings in a message
 
 
 def _drift(items: list[dict[str, str]]) -> Reason:

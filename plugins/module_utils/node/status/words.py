@@ -24,10 +24,12 @@ def in_words(status: Mapping[str, Any]) -> dict[str, str]:
     """The columns of a table."""
     node, drift, config = status["node"], status["drift"], status["config"]
     applied = "applied" if config["appliedVersion"] else "not applied"
+    # Beside a configuration that was refused: nothing differs from the one that the node runs.
+    no_drift = "none (compared with the running configuration)" if config.get("refused") else "none"
     return {
         "status": "NotJoined" if node["status"] == "NotConfigured" else node["status"],
         # A machine that is no node has nothing that could differ.
-        "drift": NOTHING if not node["joined"] else counted(len(drift), "item") if drift else "none",
+        "drift": NOTHING if not node["joined"] else counted(len(drift), "item") if drift else no_drift,
         "config": f"{config['version']} ({applied})" if config["version"] else NOTHING,
         "follows": followed(status["monitoring"]),
         "pull": in_short(status.get("pull", NO_PULL)),

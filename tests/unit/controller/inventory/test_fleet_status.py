@@ -36,7 +36,7 @@ def test_a_node_that_is_right() -> None:
             "(applied)",
             "Ok",
             "none",
-            "NodeJoined",
+            "-",
             "-",
         ]
     )

@@ -68,7 +68,7 @@ def test_a_failure_in_the_middle_rolls_back_to_the_byte(machine: Machine, host: 
     machine.commands.statuses["modprobe"] = 1
     with pytest.raises(KernelLacks) as caught:
         run(machine, [Sysctl("kernel.panic", "10"), *an_app(), Directory("/etc/new"), KernelModule("x")])
-    assert "all changes were rolled back" in caught.value.why
+    assert caught.value.outcome == "all changes were rolled back"
     after = machine.snapshot("/etc", "/proc")
     assert after.pop("proc/sys/kernel/panic")[0] == (b"0", 0)
     before.pop("proc/sys/kernel/panic")

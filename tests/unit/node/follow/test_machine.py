@@ -233,7 +233,7 @@ def test_a_version_that_fails_is_rolled_back_and_its_etag_blocked(joined: Edge, 
     commands.on_start[KUBELET] = starts
     del joined.site.api.nodes["edge-1"]
     assert joined.later(30) == 3
-    assert "all changes were rolled back" in capsys.readouterr().out
+    assert "the update failed and was rolled back; the Node is Ready" in capsys.readouterr().out
     assert "edge-1" in joined.site.api.nodes, "the previous kubelet has registered it again"
     assert joined.current()["kubernetes"]["version"] == "1.34.4"
     blocked = joined.source()["blocked"]

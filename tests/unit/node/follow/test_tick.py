@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -549,9 +550,12 @@ def test_an_update_that_does_not_work_is_rolled_back_and_blocked(joined: Followe
     assert main(["status"], joined.machine.host) == 3
     words = capsys.readouterr().out
     assert "polling  Blocked  version 18, FLEX-1502 since" in words
-    rolled_back = "the last configuration was rolled back; the node runs the previous one"
-    assert f"reason   FLEX-1502  {rolled_back}. The error was: Node edge-1 is not Ready" in words
-    assert "fix      correct the configuration, then run bootstrap or update" in words
+    assert "drift    none (compared with the running configuration)\n" in words
+    rolled_back = "the update failed and was rolled back; the node runs its earlier configuration"
+    assert f"reason   FLEX-1502  {rolled_back}. With the new configuration Node edge-1 is not Ready" in words
+    assert "(settings changed by this update: node.maxPods, upgrade.gateSeconds)\n" in words
+    assert "fix      correct node.maxPods, upgrade.gateSeconds where the configuration comes from" in words
+    assert re.search(r"`journalctl -u kubelet -u containerd -n 50 --until=@\d+`", words)
     bearable = True
     joined.blob.publish({"upgrade": {"gateSeconds": 11}})
     assert joined.poll() == 0

@@ -102,7 +102,7 @@ def test_a_version_that_does_not_work_is_rolled_back(site: Site, fault: str) -> 
     with pytest.raises(UnitFailed if fault == "exits" else ProblemsNotReported) as caught:
         site.join(ON)
     assert caught.value.rolled_back
-    assert "the Node is Ready with the previous configuration" in caught.value.why
+    assert "the Node is Ready with its earlier configuration" in caught.value.outcome
     assert site.machine.snapshot("/etc", "/usr") == before
     assert commands.units[NPD] == "active"
     assert conditions(site) == set(PROBLEMS), "the previous version reports them"

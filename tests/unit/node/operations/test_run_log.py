@@ -82,7 +82,7 @@ def test_a_failed_update_says_what_was_done_and_why_it_was_rolled_back(site: Sit
     lines = logged(site)
     errors = [text for level, text in lines if level == "error"]
     assert errors[-1].startswith("failed: FLEX-1501")
-    assert "all changes were rolled back" in errors[-1]
+    assert "the update failed and was rolled back; the Node is Ready" in errors[-1]
     assert ("info", "done     update /etc/default/kubeletconfig.json") in lines
     assert any(text.startswith("done     check failed: rolling back") for _level, text in lines)
 

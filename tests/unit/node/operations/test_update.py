@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+import re
 import time
 from typing import Any
 
@@ -53,8 +54,14 @@ def test_settings_that_kill_the_kubelet_are_rolled_back_remembered_and_blocked(s
     began = site.machine.clock.time
     with pytest.raises(UnitFailed, match="eviction threshold") as caught:
         site.join(MORE)
-    assert "all changes were rolled back" in caught.value.why
-    assert "the Node is Ready with the previous configuration" in caught.value.why
+    rolled_back = "the update failed and was rolled back; the Node is Ready with its earlier configuration"
+    assert str(caught.value).startswith(
+        f"FLEX-1501: {rolled_back}. With the new configuration {KUBELET} failed"
+    )
+    what, log = caught.value.fix.split("\n  ")
+    place = "where the configuration comes from (changed by this update)"
+    assert what == f"correct node.maxPods {place}, then run this again"
+    assert re.fullmatch(rf"see .* on edge-1: `journalctl -u {KUBELET} --since=@\d+ --until=@\d+`", log)
     assert (caught.value.rolled_back, caught.value.changed) == (True, False)
     assert site.machine.clock.time - began < 30
     assert site.machine.snapshot("/etc", "/usr") == before

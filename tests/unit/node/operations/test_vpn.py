@@ -261,7 +261,7 @@ def test_a_wrong_profile_is_rolled_back_with_its_reason_and_blocked(private: Pri
             gateway.routed = gateway.running != "wrong.example"
 
         private.site.machine.commands.on_start[VPN] = starting
-    with pytest.raises(VpnRolledBack, match="the previous one does") as caught:
+    with pytest.raises(VpnRolledBack, match="rolled back; the Node is Ready with the earlier one") as caught:
         private.join(with_vpn(WRONG), MORE)
     codes = {"refused": "FLEX-1531", "nobody there": "FLEX-1532", "not routed": "FLEX-1533"}
     assert codes[how] in str(caught.value)
@@ -288,7 +288,7 @@ def test_a_gateway_that_is_away_blames_no_profile(private: Private) -> None:
     with pytest.raises(VpnUnreachable) as caught:
         private.join(with_vpn(OTHER))
     assert caught.value.rolled_back
-    assert "not Ready with the previous configuration either" in caught.value.why
+    assert "not Ready with its earlier configuration either" in caught.value.outcome
     assert private.gateway.running == "gateway.example", "the last one that worked is there"
     assert private.phase == "VPNFailed"
     assert not private.store.refused().get("blocks")

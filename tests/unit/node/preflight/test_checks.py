@@ -479,14 +479,14 @@ CASES: dict[str, tuple[Situation, str, str, str, str]] = {
         situation(**reached(api=ApiAnswer("tcp", "no answer in time", addresses=("192.0.2.10",)))),
         "api-tcp",
         "error",
-        "(192.0.2.10) does not accept a connection: no answer in time",
+        "connect to the API server at plant.hcp.westeurope.azmk8s.io:443 (192.0.2.10): no answer in time",
         "authorized-ip-ranges",
     ),
     "a private cluster, and no way": (
         situation(**reached(api=ApiAnswer("tcp", "no answer in time", addresses=("10.224.0.4",)))),
         "api-tcp",
         "error",
-        "(10.224.0.4) does not accept a connection",
+        "can't connect to the API server at plant.hcp.westeurope.azmk8s.io:443 (10.224.0.4)",
         "set azure.vpn",
     ),
     "a private name without its DNS": (
@@ -502,7 +502,7 @@ CASES: dict[str, tuple[Situation, str, str, str, str]] = {
         ),
         "api-tcp",
         "error",
-        "does not accept a connection",
+        "can't connect to the API server at",
         "behind the VPN gateway",
     ),
     "another CA": (

@@ -76,7 +76,7 @@ def stop(site: Site, *changes: dict[str, Any]) -> str:
 def broken(node: Site) -> Site:
     """Rolled back, and not Ready with its previous configuration either."""
     exits_with_every_configuration(node)
-    with pytest.raises(FlexNodeError, match="not Ready with the previous configuration either"):
+    with pytest.raises(FlexNodeError, match="not Ready with its earlier configuration either"):
         node.join(LIMIT, MORE)
     assert (holders(node), phase(node)) == (["edge-1"], "NodeFailed")
     return node

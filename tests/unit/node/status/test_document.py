@@ -32,7 +32,7 @@ def test_the_status_of_a_machine_that_is_no_node(debian: Machine) -> None:
     status = status_of(debian.host)
     assert (status["phase"], status["reason"], status["node"]["ready"]) == ("NotStarted", "NotJoined", False)
     assert status["node"]["status"] == "NotConfigured"  # for programs; people read:
-    joins = "To join it, run bootstrap"
+    joins = "To join it, run playbook aks.flexnode.bootstrap, or on the machine `aks-flex-node join`"
     new = "this machine is not joined to a cluster (it is new, or unbootstrap removed it)"
     assert status["message"] == f"{new}. {joins}"
     assert in_words(status) == {

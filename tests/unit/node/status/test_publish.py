@@ -134,7 +134,7 @@ def test_a_refused_document_is_reported_until_another_is_applied(
     with pytest.raises(ConfigInvalid):
         scraped.join({"node": {"maxPods": 100000}})
     assert reasons(scraped, capsys) == {"FLEX-1101"}
-    assert "the last configuration was refused" in condition(scraped)["message"]
+    assert "a new configuration was refused" in condition(scraped)["message"]
     assert "\naks_flex_node_config_refused 1\n" in scraped.machine.text(DEBIAN_COLLECTOR)
     scraped.join(MORE)
     assert reasons(scraped, capsys) == {"NodeJoined"}
@@ -147,7 +147,7 @@ def test_a_change_that_was_rolled_back_is_reported(scraped: Site, capsys: pytest
     with pytest.raises(UnitFailed):
         scraped.join(MORE, SHORT)
     assert reasons(scraped, capsys) == {"FLEX-1501"}
-    assert "the last configuration was rolled back" in annotation(scraped)["message"]
+    assert "the update failed and was rolled back" in annotation(scraped)["message"]
 
 
 def test_a_first_join_that_fails_is_in_the_status_file(scraped: Site) -> None:

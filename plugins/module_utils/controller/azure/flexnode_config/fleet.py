@@ -209,7 +209,7 @@ def regenerate(connect: Callable[[ArmId], Nodes], members: Sequence[Member], *, 
         raise NotInAzure(
             f"there is no flexNodeConfig {', '.join(sorted(member.name for member in missing))}",
             where=", ".join(sorted({member.cluster.canonical() for member in missing})),
-            fix="create it first: ansible-playbook aks.flexnode.config_put",
+            fix="create it first: ansible-playbook -i INVENTORY aks.flexnode.config_put",
         )
 
     def act(member: Member) -> Outcome:

@@ -99,7 +99,8 @@ def keep_absent(pools: Pools, name: str, idle: Idle, *, machines_too: bool, chec
             f"the pool has {counted(len(machines), 'machine')}: {some}",
             where=where,
             why="deleting it would take them from their nodes",
-            fix="remove them first: ansible-playbook aks.flexnode.unbootstrap --limit HOSTS; or set "
+            fix="remove them first: ansible-playbook -i INVENTORY "
+            "aks.flexnode.unbootstrap --limit HOSTS; or set "
             "delete_machines: true",
         )
     done = PoolChange([f"delete pool {name} (it exists)"], diff=_diff(name, known_settings(found), {}))

@@ -259,7 +259,8 @@ class Gateways:
                 f"{', ...' if len(nodes) > 10 else ''}",
                 where=str(place.gateway),
                 why="without it they no longer reach their cluster",
-                fix="remove them first (ansible-playbook aks.flexnode.unbootstrap --limit HOSTS), or set "
+                fix="remove them first (ansible-playbook -i INVENTORY "
+                "aks.flexnode.unbootstrap --limit HOSTS), or set "
                 "force: true (flexnode_vpn_force: true)",
             )
 

@@ -179,7 +179,7 @@ def settle(
 def rolled_back(error: FlexNodeError, obtained: Obtained, applied: Mapping[str, Any] | None) -> VpnRolledBack:
     """The same failure, now that its cause is known; a new configuration is not tried again by itself."""
     wrong = VpnRolledBack(
-        "the new configuration of the VPN does not work, and the previous one does",
+        "the new VPN configuration does not work and was rolled back; the Node is Ready with the earlier one",
         where=error.where,
         why=f"{error.code}: {error.what}: {error.why}",
     )

@@ -24,7 +24,7 @@ SET_CLOCK = (
 )
 API_CHECKS = ("api-dns", "api-tcp", "api-tls", "api-answer", "version-skew")
 AZURE_CHECKS = ("azure-token", "azure-role", "cluster-identity", "cluster-rights")
-NOBODY_LISTENS = "nothing listens there: check node.kubelet.serverURL, and that the cluster runs"
+NOBODY_LISTENS = "nothing listens there. Check node.kubelet.serverURL, and that the cluster runs"
 BLOCKED = (
     "allow outgoing TCP to it. If the cluster has authorized IP ranges, add the public address of this site: "
     "`az aks show --query apiServerAccessProfile.authorizedIpRanges` lists them, and `az aks update "
@@ -55,7 +55,7 @@ def api_server(now: Situation) -> Iterator[Outcome]:
         uses_vpn, private = now.config.azure.vpn.enabled, is_private(answer.addresses)
         yield error(
             "api-tcp",
-            f"{at} does not accept a connection: {answer.reason}",
+            f"this machine can't connect to the API server at {at}: {answer.reason}",
             "the kubelet needs it all the time, directly, without a proxy",
             USE_VPN
             if private and not uses_vpn
