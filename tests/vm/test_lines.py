@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The oldest and the newest line of Kubernetes that the catalogue has, on cgroup v2.
+
+Kubelets from 1.35 on refuse cgroup v1, so containers on such a machine can't show them. Each joins a control
+plane that may have such nodes: of the same version, or at most three minors newer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from testbed import Testbed
+from testbed.layout import versions
+from testbed.machine.qemu import Hardware
+from tests.e2e import fleet, updating
+from tests.e2e.photograph import differences
+from tests.e2e.updating import with_versions
+from tests.vm.lab import Lab, photographed, pod_works, unchanged
+from tests.vm.seen import Seen
+
+LINES = dict(zip(("oldest", "newest"), versions.LINES, strict=True))
+
+
+@pytest.fixture(params=LINES)
+def line(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[tuple[Lab, str]]:
+    """A testbed with a control plane for the line, and the version of its nodes."""
+    control_plane, node = LINES[request.param]
+    bed = Testbed(f"vm{request.param}")
+    bed.up(kubernetes=control_plane)
+    lab = Lab(bed, tmp_path_factory.mktemp(request.param))
+    yield lab, node
+    lab.clear()
+    bed.down()
+
+
+def test_a_line_joins_on_cgroup_v2(line: tuple[Lab, str], seen: Seen) -> None:
+    lab, version = line
+    bed = lab.bed
+    machine = lab.machine("line", "debian12", Hardware("amd64"))
+    before = photographed(machine)
+    node = lab.group(machine, with_versions(bed, fleet.join_document(bed), kubernetes=version))
+    with seen.act(machine, version, f"join (control plane {bed.cluster.version})"):
+        fleet.succeeded(node.play("bootstrap", node.document))
+        assert fleet.is_ready(fleet.node(bed, machine.name))
+        assert updating.running_version(machine, updating.KUBELET) == version
+        assert machine.run(["stat", "-fc", "%T", "/sys/fs/cgroup"]).stdout.strip() == "cgroup2fs"
+    with seen.act(machine, version, "pod with logs and exec"):
+        pod_works(bed, machine, "line")
+    with seen.act(machine, version, "second run, 0 changed"):
+        unchanged(node.play("bootstrap", node.document), machine)
+    with seen.act(machine, version, "uninstall, machine as before"):
+        fleet.succeeded(node.play("unbootstrap", node.document))
+        assert differences(before, photographed(machine)) == []
