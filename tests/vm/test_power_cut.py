@@ -83,9 +83,9 @@ journal = "/var/lib/aks-flex-node/journal"
 if os.path.exists(journal):
     for line in open(journal, "rb").read().split(b"\\n")[:-1]:
         try:
-            json.loads(line)["key"]
-        except (ValueError, KeyError) as error:
-            print("journal:", error)
+            json.loads(line)
+        except ValueError as error:
+            print("journal:", line, error)
 """
 OURS = (
     STATE,
