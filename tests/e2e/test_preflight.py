@@ -31,7 +31,7 @@ __all__ = ["audit"]
 
 NAME, OTHER = "preflight-1", "preflight-2"
 PROGRAM, CONFIG = "/srv/aks-flex-node.pyz", "/srv/config.json"
-ENTRY = re.compile(r"^  ([a-z-]+): (.+)\n    fix: (.+)$", re.MULTILINE)  # of the error of a join
+ENTRY = re.compile(r"^  ERROR ([a-z-]+): (.+)\n    fix: (.+)$", re.MULTILINE)  # of the error of a join
 Document = dict[str, Any]
 
 
@@ -460,7 +460,7 @@ ALONE = (
         "api-tcp",
         "error",
         "can't connect to the API server at 127.0.0.1:6443: Connection refused",
-        "az aks update --api-server-authorized-ip-ranges",
+        "node.kubelet.serverURL",
         document=lambda _bed: server("https://127.0.0.1:6443"),
     ),
     Flaw(
