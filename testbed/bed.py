@@ -151,7 +151,7 @@ class Testbed:
         with step(f"testbed {self.name}: remove"), self._lock(), ThreadPoolExecutor(max_workers=4) as pool:
             podman.wait_for_stragglers()
             if here:
-                list(pool.map(Machine.remove, self.nodes()))
+                list(pool.map(lambda machine: machine.remove(), self.nodes()))
             list(pool.map(podman.remove, podman.names(self.name)))
             leftovers.end(f"{site.PREFIX}-{self.name}-")
             network.remove(self.name)

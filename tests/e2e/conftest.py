@@ -48,7 +48,7 @@ def machines(bed: Testbed) -> Iterator[MachineMaker]:
 
     yield make
     with ThreadPoolExecutor() as pool:
-        list(pool.map(Machine.remove, created))
+        list(pool.map(lambda machine: machine.remove(), created))
     if created:
         names = (machine.name for machine in created)
         bed.cluster.kubectl("delete", "node", "--ignore-not-found", *names)
