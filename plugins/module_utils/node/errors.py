@@ -35,7 +35,7 @@ class FlexNodeError(Exception):
 
     def add(self, consequence: str) -> None:
         """Say what became of the machine."""
-        self.why = f"{self.why}; {consequence}" if self.why else consequence
+        self.why = f"{self.why}. {consequence[:1].upper()}{consequence[1:]}" if self.why else consequence
 
     def __str__(self) -> str:
         """Compose one readable message; empty parts are left out."""
