@@ -194,7 +194,7 @@ def conclude(
         # An unreachable API server says nothing about this node: keep the new state for the next run.
         error.add("the change stays in place; the next run completes it, or rolls it back")
         return
-    progress("check failed: rolling back to the previous configuration")
+    progress("check failed: rolling back to the earlier configuration")
     undo(replace(record, reason=around.reason(error, True)), error, host, store, progress)
 
 
