@@ -303,7 +303,7 @@ CASES: dict[str, tuple[Situation, str, str, str, str]] = {
         situation({"containerd": {"version": "2.9.9"}}),
         "artifact-unknown",
         "error",
-        "containerd 2.9.9 for amd64 is not in the catalogue",
+        "containerd 2.9.9 for amd64 is not in this collection's list of known versions",
         "sha256",
     ),
     "a token that ended": (
