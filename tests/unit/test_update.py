@@ -379,4 +379,5 @@ def test_a_version_that_machines_would_refuse_is_not_written(
     )
     assert re.search(said, output)
     if source == "blob":
-        assert " b: kubelet 1.30.0 is not supported by API server 1.35.4 (FLEX-1506): " in output
+        older = "it is more than 3 minors older (FLEX-1506) "
+        assert f" b: kubelet 1.30.0 is not supported by API server 1.35.4: {older}" in output
