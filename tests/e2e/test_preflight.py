@@ -491,7 +491,7 @@ ALONE = (
     Flaw(
         "artifact-unknown",
         "error",
-        "is not in the catalogue",
+        "is not in this collection's list of known versions",
         "sha256",
         document=lambda _bed: {"kubernetes": {"version": "1.34.99"}},
     ),

@@ -173,7 +173,7 @@ def test_the_role_of_the_team_runs_on_every_platform(nodes: dict[str, Machine], 
         found = pulling.pulled(machine, commit)
         assert found["status"] == "Ok", pulling.journal(machine)
         assert machine.read("/etc/cameras.conf") == "two cameras\n"
-        assert f"pull     Ok  commit {commit[:12]}" in machine.run(["aks-flex-node", "status"]).stdout
+        assert f"pull            Ok  commit {commit[:12]}" in machine.run(["aks-flex-node", "status"]).stdout
 
 
 @pytest.mark.parametrize(("by", "why"), [("", "signature"), ("mallory", "not in pull.allowedSigners")])

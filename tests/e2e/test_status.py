@@ -46,9 +46,11 @@ class Watched:
         command = ["aks-flex-node", "status"]
         in_words = self.machine.run(command, check=False).stdout
         as_json = json.loads(self.machine.run([*command, "--json"], check=False).stdout)
+        (shown,) = re.findall(r"^reason +(\S+)", in_words, re.MULTILINE)
+        assert (shown == "-") == (as_json["reason"] == "NodeJoined"), "people read that nothing is wrong"
         return {
             "status.json": json.loads(self.machine.read(STATUS_FILE))["reason"],
-            "status": re.findall(r"^reason +(\S+)", in_words, re.MULTILINE)[0],
+            "status": as_json["reason"] if shown == "-" else shown,
             "status --json": as_json["reason"],
             "textfile": re.findall(r'reason="([^"]*)"', self.machine.read(TEXTFILE))[0],
         }

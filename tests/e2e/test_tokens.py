@@ -8,6 +8,7 @@ done with a token is read from the API server's audit log, which is switched on 
 from __future__ import annotations
 
 import datetime
+import hashlib
 import json
 import re
 import time
@@ -378,7 +379,10 @@ class TestConsumedAndNotJoined:
         assert COMMAND in said
         assert given.token not in said
         assert edge.kubelet() == "inactive disabled"
-        assert edge.outcome() == {"token": given.id, "outcome": "refused"}
+        outcome = edge.outcome()
+        assert given.id in outcome.pop("what")
+        digest = hashlib.sha256(given.token.encode()).hexdigest()
+        assert outcome == {"token": given.id, "outcome": "refused", "digest": digest}
         assert NAME not in fleet.node_names(edge.bed)
 
         used, before = len(audit.events()), edge.seen()
@@ -403,7 +407,7 @@ class TestConsumedAndNotJoined:
         said = done.stdout + done.stderr
         assert done.returncode == 1, said
         assert "FLEX-1503" in said
-        assert "in an earlier run, so this run did not try it again" in said
+        assert "in an earlier run; this run did not try the same token again" in said
         assert (
             "set it as azure.bootstrapToken.token in the file, then run `aks-flex-node join --config FILE`"
             in said

@@ -35,7 +35,7 @@ class FlexNodeError(Exception):
 
     def add(self, consequence: str) -> None:
         """Say what became of the machine."""
-        self.why = f"{self.why}; {consequence}" if self.why else consequence
+        self.why = f"{self.why}. {consequence[:1].upper()}{consequence[1:]}" if self.why else consequence
 
     def __str__(self) -> str:
         """Compose one readable message; empty parts are left out."""
@@ -86,8 +86,8 @@ class Problem:
         """Return one line: what is wrong, why, and what to set instead."""
         if self.hint.startswith("did you mean"):
             return self.what
-        verb = "Known keys:" if self.value == UNKNOWN_KEY else "Set"
-        return f"{self.what}. {verb} {self.accepted}"
+        verb = "Write it as" if self.accepted.startswith("KEY") else "Set"  # a form, or a value
+        return f"{self.what}. {'Known keys:' if self.value == UNKNOWN_KEY else verb} {self.accepted}"
 
     @property
     def what(self) -> str:
@@ -188,8 +188,8 @@ class DigestMismatch(FlexNodeError):
 
 
 class NotInCatalogue(FlexNodeError):
-    code, title = "FLEX-1204", "A version is not in the catalogue"
-    remedy = "use a version of the catalogue, upgrade aks.flexnode, or set sha256 (kubernetes.sha256 ...)"
+    code, title = "FLEX-1204", "A version is not in this collection's list of known versions (the catalogue)"
+    remedy = "use a known version, upgrade the aks.flexnode collection, or set the sha256 of this version"
 
 
 class ArchiveUnsafe(FlexNodeError):
@@ -254,8 +254,8 @@ class PreflightFailed(FlexNodeError):
     code, title = "FLEX-1310", "Preflight checks failed: this machine can't join"
     unchanged = "Nothing was changed."
     remedy = (
-        "correct the errors above, then run this again. If a check is wrong for your site, skip it: "
-        "-e flexnode_preflight_skip=ID"
+        "correct the errors above, then run this again. If a check is wrong for your site, skip it by its "
+        "ID, the word before the colon: -e flexnode_preflight_skip=ID"
     )
 
 

@@ -66,14 +66,20 @@ def test_a_refused_token_on_a_fresh_machine_is_a_change(
     failed = answer(site, capsys, SHORT, origin="cluster")
     assert failed["error"]["code"] == "FLEX-1503"
     rejected = (
-        "the API server rejected bootstrap token fedcba (Node edge-1): it is unknown, expired or deleted"
+        "the API server rejected the bootstrap token with ID fedcba (Node edge-1): the token does not exist, "
+        "has expired, or its secret is wrong"
     )
-    stays = "the changes stay on the machine, and the next run continues from there"
+    stays = (
+        "The changes made so far stay on the machine. The kubelet is stopped; the join continues from here "
+        "once the token is replaced"
+    )
     fix = "run bootstrap again: it creates a new token"
-    message = f"FLEX-1503: {rejected}; {stays}; the kubelet is stopped until then\nfix: {fix}"
+    message = f"FLEX-1503: {rejected}. {stays}\nfix: {fix}"
     assert failed["msg"] == message
     status = status_of(site.machine.host)
-    assert status["message"] == "the join failed: the API server rejected bootstrap token fedcba"
+    assert status["message"] == (
+        "the join failed: the API server rejected the bootstrap token with ID fedcba; the kubelet is stopped"
+    )
     assert (status["fix"], status["drift"]) == (fix, [])
     assert site.machine.path("/usr/local/bin/kubelet").is_symlink()
     assert (failed["failed"], failed.get("changed"), "rolled_back" in failed) == (True, True, False)

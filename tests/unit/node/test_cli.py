@@ -202,22 +202,25 @@ def test_a_plan_changes_nothing_and_shows_no_secret(site: Site, config: str, cap
 def test_the_status_in_words_and_as_json(site: Site, capsys: Captured) -> None:
     assert main(["status"], site.machine.host) == 3
     words = capsys.readouterr().out
-    assert "phase    NotStarted\nnode     NotJoined\n" in words
-    assert "drift    -\n" in words
+    assert "phase           NotStarted\nnode            NotJoined\n" in words
+    assert "drift           -\n" in words
     site.join()
     assert main(["status"], site.machine.host) == 0
     words = capsys.readouterr().out
     assert re.search(r"^node +edge-1 +Ready +kubelet 1\.34\.4 +cluster plant$", words, re.MULTILINE)
     # A document without a version has no line for it.
-    assert [line.split()[0] for line in words.splitlines()] == ["phase", "node", "polling", "drift", "reason"]
-    polling = "polling  off (the configuration changes only when you run bootstrap, update or "
+    assert [line.split()[0] for line in words.splitlines()] == ["phase", "node", "config", "drift", "reason"]
+    polling = "config polling  off (the configuration changes only when you run bootstrap, update or "
     polling += "`aks-flex-node join`)"
-    assert f"{polling}\ndrift    none\nreason   NodeJoined\n" in words
+    assert f"{polling}\ndrift           none\nreason          -\n" in words
     assert main(["status", "--json"], site.machine.host) == 0
     assert json.loads(capsys.readouterr().out)["node"]["ready"] is True
     site.machine.put("/etc/default/kubelet", "x")
     assert main(["status"], site.machine.host) == 3
-    assert "drift    1 item\n         bootstrap would update /etc/default/kubelet" in capsys.readouterr().out
+    assert (
+        "drift           1 item\n                bootstrap would update /etc/default/kubelet"
+        in capsys.readouterr().out
+    )
 
 
 def test_leaving_says_what_it_left(site: Site, capsys: Captured) -> None:

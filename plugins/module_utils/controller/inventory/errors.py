@@ -10,7 +10,8 @@ from collections.abc import Sequence
 from ...node.errors import FlexNodeError, counted
 
 NOTHING_CHANGED = "Nothing was changed."
-CORRECT = "correct this in the inventory or on the command line, then run this again"
+IN_INVENTORY = "in the inventory or on the command line, then run the playbook again"
+CORRECT, CORRECT_SETTINGS = f"correct this {IN_INVENTORY}", f"correct these settings {IN_INVENTORY}"
 
 
 class Stopped:
@@ -46,5 +47,5 @@ class MachinesNotNamed(Stopped, FlexNodeError):
             fix="name the machines, in one of these ways:"
             f"\n  ansible-playbook -i INVENTORY aks.flexnode.{playbook} --limit HOST1,HOST2"
             f"\n  ansible-playbook -i INVENTORY aks.flexnode.{playbook} -e flexnode_hosts=HOST1,GROUP1"
-            "\n  in AWX: the Limit of the job template",
+            "\n  in AWX: set Limit in the job template",
         )

@@ -15,7 +15,7 @@ from ...node.config.parse import parse
 from ...node.config.types.values import Arch, Version
 from ...node.errors import ConfigInvalid, FlexNodeError, NotInCatalogue, counted
 from .checks import Finding, lines_of
-from .errors import CORRECT, NOTHING_CHANGED
+from .errors import CORRECT_SETTINGS, NOTHING_CHANGED
 from .machines import Machine
 
 ARCHES: tuple[Arch, ...] = ("amd64", "arm64")
@@ -47,13 +47,14 @@ def require_versions(machines: Iterable[Machine], clusters: Iterable[Mapping[str
         return
     errors = [error for error, _hosts in found.values()]
     findings = [
-        Finding(tuple(hosts), f"{error.what} ({error.code}): {error.why}", error.fix)
+        Finding(tuple(hosts), f"{error.what}: {error.why} ({error.code})", error.fix)
         for error, hosts in found.values()
     ]
     refusing = {host for _error, hosts in found.values() for host in hosts}
     findings += other_problems(all_machines, refusing)
-    what = f"the configuration of {counted(len(refusing), 'machine')} can't be used"
-    stop = type(errors[0])(what, why="\n  " + "\n  ".join(lines_of(findings)), fix=CORRECT)
+    what = f"the configuration of {counted(len(refusing), 'machine')} is not valid"
+    what += f" ({counted(len(findings), 'error')})"
+    stop = type(errors[0])(what, why="\n  " + "\n  ".join(lines_of(findings)), fix=CORRECT_SETTINGS)
     stop.unchanged = NOTHING_CHANGED
     raise stop
 

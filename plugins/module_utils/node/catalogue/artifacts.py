@@ -91,13 +91,10 @@ class Catalogue:
         if digest is None:
             near = self.nearest(name, version)
             raise NotInCatalogue(
-                f"{name} {version} for {arch} is not in the catalogue",
+                f"{name} {version} for {arch} is not in this collection's list of known versions",
                 where=url,
-                why=f"the nearest versions are {', '.join(near)}"
-                if near
-                else "none of its versions is there",
-                fix=f"set {_section(name)}.version to one of these, upgrade aks.flexnode, or set "
-                f"{_section(name)}.sha256 for this version",
+                why=f"the nearest ones are {', '.join(near)}" if near else "none of its versions is there",
+                fix=_ways_out(_section(name), bool(near)),
             )
         return Artifact(name, version, arch, url, digest, _kind(url))
 
@@ -205,6 +202,13 @@ def skew(kubelet: Version, api_server: Version) -> VersionSkew | None:
         fix=f"choose a kubelet {api_server.major}.{max(api_server.minor - OLDEST_KUBELET, 0)} "
         f"to {api_server.major}.{api_server.minor}",
     )
+
+
+def _ways_out(section: str, near: bool) -> str:
+    """What to do about a version that is not known."""
+    choose = f"set {section}.version to one of these, " if near else ""
+    files = f": one each for {', '.join(KUBERNETES)}" if section == "kubernetes" else ""
+    return f"{choose}upgrade the aks.flexnode collection, or set {section}.sha256 of this version{files}"
 
 
 def _section(name: str) -> str:

@@ -52,7 +52,7 @@ def wheels_for(python: str, arch: Arch) -> list[Wheel]:
     found = [wheel for wheel in every_wheel() if f"{python}-{arch}" in wheel.targets]
     if not found:
         raise NotInCatalogue(
-            f"there is no ansible-core for Python {python} on {arch} in the catalogue",
+            f"this collection knows no ansible-core for Python {python} on {arch}",
             where="pull.repository",
             why=f"known: Python {', '.join(pythons())}",
             fix="install a newer aks.flexnode, or remove `pull`",

@@ -22,7 +22,7 @@ from ..status.pull import NOT_CONFIGURED, pull_line
 from ..status.reasons import fix_with_log
 from ..status.rollout import rollout_lines
 from ..status.vpn import NO_VPN, vpn_line
-from ..status.words import in_words, is_right
+from ..status.words import in_words, is_right, reason_in_words
 from .output import show
 from .source import open_text
 
@@ -36,30 +36,35 @@ def status(options: argparse.Namespace, host: Host) -> int:
         show(json.dumps(found, indent=2))
     else:
         node, config, words = found["node"], found["config"], in_words(found)
-        show(f"phase    {found['phase']}")
+        entry("phase", found["phase"])
         kubelet, cluster = (node.get(name) for name in ("kubeletVersion", "cluster"))
         versions = (kubelet and f"kubelet {kubelet}", cluster and f"cluster {cluster}")
         parts = (node.get("name"), words["status"], *versions)
-        show(f"node     {'  '.join(filter(None, parts))}")
+        entry("node", "  ".join(filter(None, parts)))
         if found["vpn"]["status"] != NO_VPN:
-            show(f"vpn      {vpn_line(found['vpn'])}")
+            entry("vpn", vpn_line(found["vpn"]))
         if config["version"]:  # a document of the inventory or of a file has none
-            show(f"config   version {config['version']}, applied {config['appliedVersion'] or 'not yet'}")
-        show(f"polling  {monitoring_line(found['monitoring'])}")
+            entry("config", f"version {config['version']}, applied {config['appliedVersion'] or 'not yet'}")
+        entry("config polling", monitoring_line(found["monitoring"]))
         if found["pull"]["status"] != NOT_CONFIGURED:
-            show(f"pull     {pull_line(found['pull'])}")
+            entry("pull", pull_line(found["pull"]))
         for number, line in enumerate(rollout_lines(found["rollout"])):
-            show(f"{'' if number else 'rollout':<8} {line}")
-        show(f"drift    {words['drift']}")
+            entry("" if number else "rollout", line)
+        entry("drift", words["drift"])
         for item in found["drift"][:SHOWN]:
             state = "" if item["state"] == "found" else f" ({item['state']})"
-            show(f"         {item['what']}{state}")
+            entry("", f"{item['what']}{state}")
         if len(found["drift"]) > SHOWN:
-            show(f"         and {len(found['drift']) - SHOWN} more: {COMMAND} plan")
-        show(f"reason   {found['reason']}  {found['message']}".rstrip())
+            entry("", f"and {len(found['drift']) - SHOWN} more: {COMMAND} plan")
+        entry("reason", reason_in_words(found))
         if fix := fix_with_log(found):
-            show(f"fix      {fix}")
+            entry("fix", fix)
     return 0 if is_right(found) else 3
+
+
+def entry(label: str, text: str) -> None:
+    """One line of the status."""
+    show(f"{label:<16}{text}".rstrip())
 
 
 def monitoring_line(monitoring: dict[str, Any]) -> str:

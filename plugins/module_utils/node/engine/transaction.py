@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any, Protocol
 
 from ..dataclass import dataclass, field, replace
-from ..errors import ApiUnreachable, FlexNodeError, counted
+from ..errors import ApiUnreachable, FlexNodeError, TokenRefused, counted
 from ..machine.host import Host
 from ..machine.layout import UNIT_DIR
 from ..resources.tree import Tree
@@ -186,13 +186,15 @@ def conclude(
     """A gate failed. Roll back, unless no generation worked before, or the gate was inconclusive."""
     error.at_gate, error.changed = True, bool(record.before)
     if not around.returns:
-        error.add("the changes stay on the machine, and the next run continues from there")
+        stay = "the changes made so far stay on the machine"
+        # With a token that was refused no run continues.
+        error.add(stay if isinstance(error, TokenRefused) else f"{stay}; the next run continues from here")
         return
     if isinstance(error, ApiUnreachable):
         # An unreachable API server says nothing about this node: keep the new state for the next run.
         error.add("the change stays in place; the next run completes it, or rolls it back")
         return
-    progress("check failed: rolling back to the previous configuration")
+    progress("check failed: rolling back to the earlier configuration")
     undo(replace(record, reason=around.reason(error, True)), error, host, store, progress)
 
 

@@ -9,11 +9,16 @@ from ..errors import FlexNodeError
 from ..machine.program import COMMAND
 
 BOOTSTRAP = "run bootstrap again: it creates a new token"
-CREATE = "create a new token with `kubeadm token create` or module aks.flexnode.flexnode_bootstrap_token"
+CREATE = (
+    "create a new token (`kubeadm token create --kubeconfig ADMIN_KUBECONFIG` on a computer with "
+    "administrator access to the cluster, or module aks.flexnode.flexnode_bootstrap_token)"
+)
 RENEWED = (
     " (for a flexNodeConfig: ansible-playbook -i INVENTORY aks.flexnode.config_tokens -e "
     "flexnode_url_directory=DIRECTORY writes it to a file)"
 )
+# Only of a token that somebody typed.
+TYPO = "check azure.bootstrapToken.token for a typo, or "
 # The values of flexnode_config_source; then the options of the command.
 FILE, URL, POOL = "--config", "--config-url", "--pool"
 WAYS = {
@@ -30,6 +35,8 @@ WAYS = {
 }
 # For errors that do not know where the configuration comes from.
 NEW_TOKEN = f"get a new token or configuration URL, then run bootstrap or `{COMMAND} join` again"
+REPLACE = f"{TYPO}{NEW_TOKEN}"
+UNAPPROVED = f"check that the cluster approves such requests (`kubectl get csr`), then {NEW_TOKEN}"
 PLACES = {
     **dict.fromkeys(("cluster", "blob", "rp", "machines", "inline"), "in the inventory"),
     "url": "in the configuration at flexnode_config_url",
@@ -40,6 +47,8 @@ PLACES = {
 
 def advise(error: FlexNodeError, origin: str) -> None:
     """Let an error name the way of this machine only. origin: where its configuration comes from."""
+    if origin in WAYS and origin not in ("inline", FILE):
+        error.fix = error.fix.replace(TYPO, "")
     error.fix = error.fix.replace(NEW_TOKEN, WAYS.get(origin, NEW_TOKEN))
 
 

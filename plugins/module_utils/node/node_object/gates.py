@@ -22,7 +22,7 @@ from ..errors import (
 from ..identity.errors import TokenSourceUnreachable
 from ..machine.host import Host
 from ..machine.layout import KUBELET
-from .advice import NEW_TOKEN
+from .advice import UNAPPROVED
 from .conditions import heartbeat, kubelet_version, ready_condition, renewed, runtime_version
 from .kubelet_log import (
     AGAIN,
@@ -41,7 +41,6 @@ READ_LOG_EVERY = 2.0
 JUST_BEFORE = 5  # seconds: units are started right before their gate
 STABLE = 5.0  # seconds that a process must have run
 AFTER_CUT = 30.0  # seconds in which a kubelet reports, after the API server can be reached again
-UNAPPROVED = "check that the cluster approves such requests (`kubectl get csr`), then " + NEW_TOKEN
 TOO_MANY_STARTS = 3  # a unit that was restarted this often within one gate will not stay up
 
 

@@ -11,10 +11,10 @@ from ..errors import ApiUnreachable, CaMismatch, FlexNodeError, Forbidden, Token
 from ..machine.facts import hostname
 from ..machine.host import Host
 from ..machine.layout import KUBELET
-from .advice import NEW_TOKEN
+from .advice import REPLACE
 from .rights import GET_CERTIFICATE, binding_command, roles_of
 
-DEAD = "it is unknown, expired or deleted"  # a bootstrap token
+DEAD = "the token does not exist, has expired, or its secret is wrong"
 AGAIN = ", correct the cause, then run this again"
 # klog: severity and date, time, process, place in the source. The text after it is what says something.
 PREFIX = re.compile(r"^[EF]\d{4} [\d:.]+ +\d+ \S+\] ")
@@ -59,6 +59,11 @@ def _is_of_systemd(line: str, unit: str) -> bool:
     return line.startswith((f"{unit}: ", f"Failed to start {unit}", f"Dependency failed for {unit}"))
 
 
+def rejected(token: str) -> str:
+    """What happened to a bootstrap token. token: its ID."""
+    return f"the API server rejected the bootstrap token with ID {token}"
+
+
 def refused(host: Host, node: str, since: float, azure: str = "", token: str = "") -> FlexNodeError | None:
     """A refusal in the kubelet's log that waiting can't change."""
     log = "\n".join(unit_log(host, KUBELET, since))
@@ -71,9 +76,7 @@ def refused(host: Host, node: str, since: float, azure: str = "", token: str = "
             "aadProfile",
         )
     if re.search(r"certificate signing request: Unauthorized|bootstrap.*Unauthorized", log):
-        return TokenRefused(
-            f"the API server rejected bootstrap token {token}", where=f"Node {node}", why=DEAD, fix=NEW_TOKEN
-        )
+        return TokenRefused(rejected(token), where=f"Node {node}", why=DEAD, fix=REPLACE)
     # Image pulls fail with the same words, and say nothing about the API server.
     log = "\n".join(line for line in log.splitlines() if not re.search(r"(?i)image", line))
     if re.search(r"x509: certificate signed by unknown authority|x509: certificate is valid for", log):

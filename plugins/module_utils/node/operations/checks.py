@@ -22,10 +22,12 @@ from ..machine.host import Host
 from ..machine.layout import KUBELET, UNIT_DIR
 from ..machine.program import COMMAND
 from ..net.kube import KubeClient
-from ..node_object.advice import NEW_TOKEN
+from ..node_object.advice import NEW_TOKEN, REPLACE, UNAPPROVED
 from ..node_object.certificate import is_expired
-from ..node_object.kubelet_log import DEAD
+from ..node_object.kubelet_log import DEAD, rejected
 from ..node_object.this_node import ThisNode
+
+STOPPED = "the kubelet is stopped"  # of a token that was refused
 
 
 def has_joined(host: Host, document: Mapping[str, Any]) -> bool:
@@ -67,15 +69,17 @@ def check_token(node: ThisNode, store: Store) -> None:
             why="the token of a pool is not kept after the join",
             fix=f"get a new one: bootstrap (source machines), or `{COMMAND} join --cluster ID --pool {pool}`",
         )
-    refused = {"token": token.id, "outcome": "refused"} if token else {}
-    if token and store.join() == refused and not node.has_credential:
-        raise TokenRefused(
-            f"the API server rejected bootstrap token {token.id} in an earlier run, so this run did not "
-            "try it again",
-            where=f"Node {node.name}",
-            why=DEAD,
-            fix=NEW_TOKEN,
-        )
+    record = store.join()
+    if not token or node.has_credential or record.get("outcome") != "refused":
+        return
+    # Not its ID alone: a secret that was mistyped and is correct now makes another token.
+    if record.get("digest") == token.digest:
+        dead = record["what"] == rejected(token.id)  # otherwise it worked, and brought no certificate
+        fix = REPLACE if dead else UNAPPROVED
+        error = TokenRefused(record["what"], where=f"Node {node.name}", why=DEAD if dead else "", fix=fix)
+        error.add("that was in an earlier run; this run did not try the same token again")
+        error.add(STOPPED)
+        raise error
 
 
 def check_name(node: ThisNode, store: Store, stored: Mapping[str, Any] | None) -> None:

@@ -20,6 +20,7 @@ from ..machine.layout import KUBELET, enabled
 from ..node_object.this_node import ThisNode
 from ..sources.watched import Watched
 from ..status.publish import UNPUBLISHED, publish
+from .checks import STOPPED
 from .obtain import Obtained
 from .outcome import Reconciled
 from .pool_token import retire_token
@@ -75,13 +76,16 @@ class JoinRecord:
             return
         token = self.node.config.azure.bootstrap_token
         spent = isinstance(error, TokenRefused) and not self.node.has_credential
-        outcome = {"join": {"token": token.id, "outcome": "refused"}} if spent and token else {}
         fix = {"fix": error.fix} if spent else {}  # by where its token came from; only this run knows
-        details = {"code": error.code, "message": error.what, **fix, **self._leaving, **outcome}
+        message = f"{error.what}; {STOPPED}" if spent else error.what
+        details = {"code": error.code, "message": message, **fix, **self._leaving}
+        if spent and token:
+            refused = {"token": token.id, "digest": token.digest, "what": error.what, "outcome": "refused"}
+            details["join"] = refused
         self.store.enter(Phase.NODE_FAILED, **details)
         if spent:
             self._stop_kubelet()
-            error.add("the kubelet is stopped until then")
+            error.add(f"{STOPPED}; the join continues from here once the token is replaced")
 
     def joined(self) -> None:
         """The Node is Ready. A kubelet that had a certificate has joined with the token recorded then."""

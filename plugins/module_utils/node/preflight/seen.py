@@ -86,7 +86,7 @@ class Machine:
     modules_missing: tuple[str, ...]  # not available in the running kernel
     modules_to_load: tuple[str, ...]
     environment: Mapping[str, str]  # proxy settings of the system
-    refused_token: str  # id of a bootstrap token that was refused before
+    refused_token: str  # digest of a bootstrap token that was refused before
     state_error: str  # why the state of this collection could not be read
     tun_device: bool = True  # whether the kernel offers /dev/net/tun
     package_sources: bool = True  # whether apt knows where packages come from

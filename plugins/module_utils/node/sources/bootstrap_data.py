@@ -75,8 +75,8 @@ def document_from(
             document[section] = {"version": version}
         elif version:
             notes.append(
-                f"the pool names {artifact} {version}, which is not in the catalogue: the default of this "
-                f"collection is installed (docs/configuration.md, {section}.version)"
+                f"the pool names {artifact} {version}, which this collection does not know: its default is "
+                f"installed (docs/configuration.md, {section}.version)"
             )
     cloud = _at(data, "azure.cloud")
     if cloud and cloud not in CLOUDS:

@@ -10,7 +10,7 @@ from typing import Any
 
 from ..config.model import NodeConfig
 from ..config.parse import parse
-from ..dataclass import dataclass
+from ..dataclass import dataclass, replace
 from ..drift.record import DriftRecord
 from ..engine.records.left import left_behind
 from ..engine.records.state import Phase, Store, store_of
@@ -18,7 +18,8 @@ from ..errors import FlexNodeError
 from ..machine.certificates import validity
 from ..machine.clock import iso, stamp
 from ..machine.host import Host
-from ..machine.layout import CONTAINERD, KUBELET
+from ..machine.layout import BIN_DIR, CONTAINERD, KUBELET
+from ..machine.program import COMMAND
 from ..net.kube import Json
 from ..node_object.conditions import container_runtime, kubelet_version, ready_condition
 from ..node_object.this_node import ThisNode
@@ -26,7 +27,7 @@ from ..resources.units import RUNNING, unit_states
 from .drift import drift_now, recorded
 from .monitoring import monitoring_of
 from .pull import pull_of
-from .reasons import Reason, fix_of, reason_of
+from .reasons import NOT_JOINED, WITH_COMMAND, Reason, fix_of, reason_of
 from .rollout import cluster_now, rollout_of
 from .vpn import NO_VPN, vpn_of
 
@@ -85,6 +86,8 @@ def observe(
     except FlexNodeError as error:
         failure = Reason(error.code, f"{error.what}: {error.why}" if error.why else error.what)
     reason = reason_of(status, state, failure)
+    if reason.message == NOT_JOINED and host.exists(f"{BIN_DIR}/{COMMAND}"):
+        reason = replace(reason, message=WITH_COMMAND)
     status |= {"reason": reason.code, "message": " ".join(reason.message.split())}
     status["fix"] = fix_of(status, state)
     return observed

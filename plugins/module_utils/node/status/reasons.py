@@ -13,6 +13,7 @@ from ..dataclass import dataclass
 from ..engine.records.state import Phase
 from ..errors import NodeNotReady, UnitFailed, error_classes
 from ..machine.clock import moment
+from ..machine.program import COMMAND
 from ..procedures.vpn.errors import VpnDown
 from .monitoring import BLOCKED, FAILING
 from .pull import NO_PULL, wrong_with
@@ -29,7 +30,11 @@ INTERRUPTED = (
 REASONS = {Phase.NOT_STARTED.value: "NotJoined"}
 NOT_JOINED = (
     "this machine is not joined to a cluster (it is new, or unbootstrap removed it). To join it, run "
-    "playbook aks.flexnode.bootstrap, or on the machine `aks-flex-node join`"
+    "playbook aks.flexnode.bootstrap. If you removed it on purpose, remove it from the inventory"
+)
+# Unbootstrap removes the command too.
+WITH_COMMAND = NOT_JOINED.replace(
+    "aks.flexnode.bootstrap", f"aks.flexnode.bootstrap, or run `sudo {COMMAND} join` on the machine"
 )
 # What is said about a phase in which nothing is wrong, if there is something to say.
 PHASES = {
@@ -162,13 +167,13 @@ def _refused(refused: Mapping[str, Any]) -> str:
         else "a new configuration was refused"
     )
     lead = "With the new configuration" if settings and refused["rolledBack"] else "Cause:"
-    text = f"{what}; the node runs its earlier configuration. {lead} {refused['message']}"
+    text = f"{what}; this machine runs its earlier configuration. {lead} {refused['message']}"
     return f"{text}{changed_by(settings)}"
 
 
 def changed_by(settings: Sequence[str] | None) -> str:
     """The settings of an update that failed, after its message."""
-    return f" (settings changed by this update: {some(settings)})" if settings else ""
+    return f" (settings changed by that update: {some(settings)})" if settings else ""
 
 
 def some(names: Sequence[str] | None) -> str:

@@ -24,8 +24,11 @@ def in_words(status: Mapping[str, Any]) -> dict[str, str]:
     """The columns of a table."""
     node, drift, config = status["node"], status["drift"], status["config"]
     applied = "applied" if config["appliedVersion"] else "not applied"
-    # Beside a configuration that was refused: nothing differs from the one that the node runs.
-    no_drift = "none (compared with the running configuration)" if config.get("refused") else "none"
+    # Beside a configuration that was refused: nothing differs from the one that the machine runs.
+    no_drift = "none"
+    if refused := config.get("refused"):
+        runs = "which the rollback restored" if refused["rolledBack"] else "which this machine runs"
+        no_drift = f"none (compared with the earlier configuration, {runs})"
     return {
         "status": "NotJoined" if node["status"] == "NotConfigured" else node["status"],
         # A machine that is no node has nothing that could differ.
@@ -36,6 +39,13 @@ def in_words(status: Mapping[str, Any]) -> dict[str, str]:
         "reason": status["reason"],
         "right": "yes" if is_right(status) else "no",
     }
+
+
+def reason_in_words(status: Mapping[str, Any]) -> str:
+    """What is wrong, and why; nothing, where nothing is. Programs read the reason of a good node too."""
+    if is_right(status) and not status["message"]:
+        return NOTHING
+    return f"{status['reason']}  {status['message']}".rstrip()
 
 
 def followed(monitoring: Mapping[str, Any]) -> str:

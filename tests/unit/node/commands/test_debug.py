@@ -157,7 +157,7 @@ def test_a_bundle_of_a_private_node_has_no_key(site: Site, tmp_path: Path, capsy
     assert not any(SECRET_KEY in text for text in found.values())
     capsys.readouterr()
     main(["status"], site.machine.host)
-    assert "vpn      Connected  192.168.100.2 through 203.0.113.9:443 since" in capsys.readouterr().out
+    assert "vpn             Connected  192.168.100.2 through 203.0.113.9:443 since" in capsys.readouterr().out
 
 
 def test_a_bundle_of_a_machine_that_is_broken(site: Site, tmp_path: Path) -> None:

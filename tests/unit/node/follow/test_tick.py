@@ -549,12 +549,21 @@ def test_an_update_that_does_not_work_is_rolled_back_and_blocked(joined: Followe
     assert status["monitoring"]["blockedVersion"] == "18"
     assert main(["status"], joined.machine.host) == 3
     words = capsys.readouterr().out
-    assert "polling  Blocked  version 18, FLEX-1502 since" in words
-    assert "drift    none (compared with the running configuration)\n" in words
-    rolled_back = "the update failed and was rolled back; the node runs its earlier configuration"
-    assert f"reason   FLEX-1502  {rolled_back}. With the new configuration Node edge-1 is not Ready" in words
-    assert "(settings changed by this update: node.maxPods, upgrade.gateSeconds)\n" in words
-    assert "fix      correct node.maxPods, upgrade.gateSeconds where the configuration comes from" in words
+    assert "config polling  Blocked  version 18, FLEX-1502 since" in words
+    assert (
+        "drift           none (compared with the earlier configuration, which the rollback restored)\n"
+        in words
+    )
+    rolled_back = "the update failed and was rolled back; this machine runs its earlier configuration"
+    assert (
+        f"reason          FLEX-1502  {rolled_back}. With the new configuration Node edge-1 is not Ready"
+        in words
+    )
+    assert "(settings changed by that update: node.maxPods, upgrade.gateSeconds)\n" in words
+    assert (
+        "fix             correct node.maxPods, upgrade.gateSeconds where the configuration comes from"
+        in words
+    )
     assert re.search(r"`journalctl -u kubelet -u containerd -n 50 --until=@\d+`", words)
     bearable = True
     joined.blob.publish({"upgrade": {"gateSeconds": 11}})
@@ -798,7 +807,7 @@ def test_the_command_knows_the_option(node: Followed, capsys: Captured, tmp_path
     assert main(["join", *given, "--durable"], node.machine.host) == 0
     assert main(["status"], node.machine.host) == 0
     said = capsys.readouterr().out
-    assert f"polling  Ok  {node.blob.server.url}/flexnode-edge-1/config.json" in said
+    assert f"config polling  Ok  {node.blob.server.url}/flexnode-edge-1/config.json" in said
     assert "s3cret" not in said
     assert COMMAND in (node.machine.text(UNIT_FILES[1]))
     with pytest.raises(SystemExit):

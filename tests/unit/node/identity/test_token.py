@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import ast
+import hashlib
 import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -23,7 +24,7 @@ from ansible_collections.aks.flexnode.plugins.module_utils.node.errors import (
     TokenRefused,
 )
 from ansible_collections.aks.flexnode.plugins.module_utils.node.net.http_client import HttpClient
-from ansible_collections.aks.flexnode.plugins.module_utils.node.node_object.advice import NEW_TOKEN
+from ansible_collections.aks.flexnode.plugins.module_utils.node.node_object.advice import REPLACE, UNAPPROVED
 from ansible_collections.aks.flexnode.plugins.module_utils.node.operations.leave import leave
 from ansible_collections.aks.flexnode.plugins.module_utils.node.operations.obtain import (
     store_config,
@@ -73,7 +74,12 @@ def join_state(site: Site) -> dict[str, Any]:
 
 def test_a_refused_token_stops_the_kubelet_now_and_at_boot(site: Site) -> None:
     refused_once(site)
-    assert join_state(site) == {"token": "fedcba", "outcome": "refused"}
+    assert join_state(site) == {
+        "token": "fedcba",
+        "outcome": "refused",
+        "digest": hashlib.sha256(TOKEN.encode()).hexdigest(),
+        "what": "the API server rejected the bootstrap token with ID fedcba",
+    }
     assert site.machine.commands.units[KUBELET] == "inactive"
     assert not site.machine.path(WANTS).is_symlink()
     assert TOKEN.partition(".")[2] not in site.machine.text(f"{DATA_DIR}/state.json")
@@ -93,9 +99,12 @@ def test_it_is_never_tried_again_and_nothing_is_touched(site: Site) -> None:
         with pytest.raises(TokenRefused) as caught:
             attempt()
         assert caught.value.where == "Node edge-1"
-        rejected = "the API server rejected bootstrap token fedcba in an earlier run"
-        assert caught.value.what == f"{rejected}, so this run did not try it again"
-        assert caught.value.fix == NEW_TOKEN
+        assert caught.value.what == "the API server rejected the bootstrap token with ID fedcba"
+        assert caught.value.why == (
+            "the token does not exist, has expired, or its secret is wrong. That was in an earlier run; this "
+            "run did not try the same token again. The kubelet is stopped"
+        )
+        assert caught.value.fix == REPLACE
         assert TOKEN not in str(caught.value)
     changed = dict(site.machine.snapshot(*PLACES).items() - before.items())
     assert list(changed) == ["var/log/aks-flex-node/agent.log"], "each attempt is logged"
@@ -112,6 +121,32 @@ def test_another_token_goes_ahead_and_joins(site: Site) -> None:
     assert site.machine.commands.units[KUBELET] == "active"
     leave(site.machine.host)
     assert not site.machine.path(DATA_DIR).exists()
+
+
+def test_the_same_token_with_its_secret_corrected_goes_ahead(site: Site) -> None:
+    """A typo in the secret leaves the ID as it is: what was refused is the whole token."""
+    refused_once(site)
+    site.join({"azure": {"bootstrapToken": {"token": "fedcba.0000000000000000"}}})
+    assert join_state(site) == {"token": "fedcba", "outcome": "joined"}
+    assert site.machine.commands.units[KUBELET] == "active"
+
+
+def test_a_record_of_an_older_release_does_not_say_which_secret_was_refused(site: Site) -> None:
+    refused_once(site)
+    site.machine.store.set_join("fedcba", "refused")
+    site.join()
+    assert join_state(site) == {"token": "fedcba", "outcome": "joined"}
+
+
+def test_a_token_that_brought_no_certificate_is_not_said_to_be_wrong(site: Site) -> None:
+    refused_once(site)
+    what = "the kubelet asked for a certificate with bootstrap token fedcba, and got none"
+    site.machine.store.note(join={**join_state(site), "what": what})
+    with pytest.raises(TokenRefused) as caught:
+        site.join()
+    assert caught.value.what == what
+    assert caught.value.why.startswith("that was in an earlier run; this run did not try the same token")
+    assert caught.value.fix == UNAPPROVED
 
 
 def test_a_kubelet_of_others_stays_enabled(site: Site) -> None:

@@ -360,7 +360,7 @@ def test_a_wrong_ca_of_our_own_ends_the_wait(
 @pytest.mark.parametrize(
     ("log", "error", "why"),
     [
-        (UNAUTHORIZED, TokenRefused, "it is unknown, expired or deleted"),
+        (UNAUTHORIZED, TokenRefused, "the token does not exist, has expired, or its secret is wrong"),
         (UNKNOWN_CA, CaMismatch, "x509: certificate signed by unknown authority"),
         (WRONG_NAME, CaMismatch, "x509: certificate is valid for a.example, not b.example"),
         (NO_ROUTE, ApiUnreachable, "dial tcp 10.0.0.1:443: connect: no route to host"),
@@ -370,7 +370,11 @@ def test_a_wrong_ca_of_our_own_ends_the_wait(
         (f"{NO_ROUTE}\n{PROBE}", ApiUnreachable, "dial tcp 10.0.0.1:443: connect: no route to host"),
         (PROBE, None, ""),
         (NO_IMAGE, None, ""),
-        (f"{REFUSED}\n{UNAUTHORIZED}", TokenRefused, "it is unknown, expired or deleted"),
+        (
+            f"{REFUSED}\n{UNAUTHORIZED}",
+            TokenRefused,
+            "the token does not exist, has expired, or its secret is wrong",
+        ),
         (NOISE, None, ""),
         ("", None, ""),
     ],

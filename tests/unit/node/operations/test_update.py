@@ -103,7 +103,7 @@ def test_a_rollback_that_can_not_be_completed_is_an_error(site: Site) -> None:
 
     with pytest.raises(UnitFailed, match="eviction threshold") as caught:
         site.join(MORE, progress=loses_what_was_kept)
-    assert "the rollback is not complete" in caught.value.why
+    assert "The rollback is not complete" in caught.value.why
     assert caught.value.changed
     with pytest.raises(RollbackIncomplete, match="eviction threshold"):
         site.join()

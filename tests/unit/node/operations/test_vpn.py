@@ -340,7 +340,7 @@ def test_a_gateway_that_goes_away_during_an_update_rolls_nothing_back(private: P
     private.site.machine.commands.on_start[KUBELET] = lambda: setattr(private.gateway, "away", True)
     with pytest.raises(ApiUnreachable) as caught:
         private.join(with_vpn(), MORE)
-    assert "the change stays in place" in caught.value.why
+    assert "The change stays in place" in caught.value.why
     asked = len(private.site.api.server.requests)
     status = status_of(private.site.machine.host)
     assert status["reason"] == "FLEX-1534", "not: the API server is away"

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from ipaddress import ip_address, ip_network
 from typing import Any
 
@@ -32,6 +33,7 @@ from tests.unit.node.preflight.healthy import API, DISK, GIB, GOOD, HEALTHY, NOW
 from tests.unit.node.tunnels import a_profile, with_vpn
 
 MIB = 1 << 20
+DIGEST = hashlib.sha256(TOKEN.encode()).hexdigest()
 AKS = "Microsoft.ContainerService/managedClusters"
 OID = "99999999-8888-7777-6666-555555555555"
 TOKEN_PROFILE: dict[str, Any] = {
@@ -301,7 +303,7 @@ CASES: dict[str, tuple[Situation, str, str, str, str]] = {
         situation({"containerd": {"version": "2.9.9"}}),
         "artifact-unknown",
         "error",
-        "containerd 2.9.9 for amd64 is not in the catalogue",
+        "containerd 2.9.9 for amd64 is not in this collection's list of known versions",
         "sha256",
     ),
     "a token that ended": (
@@ -319,7 +321,7 @@ CASES: dict[str, tuple[Situation, str, str, str, str]] = {
         "new one",
     ),
     "a token that was refused": (
-        situation(refused_token="abcdef"),
+        situation(refused_token=DIGEST),
         "token-refused",
         "error",
         "abcdef",
@@ -732,7 +734,7 @@ OURS = frozenset(("kubelet.service", "containerd.service"))
         },
         {"processes": frozenset(("kubelet", "containerd"))},
         {"cni_files": ()},
-        {"refused_token": "abcdef"},
+        {"refused_token": DIGEST},
         {"disks": disks(free=20 * GIB, total=100 * GIB)},
         {"links": (Link("eth0", ip_network("192.0.2.0/24")), Link("cni0", ip_network("10.244.3.0/24")))},
     ],

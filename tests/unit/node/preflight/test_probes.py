@@ -210,8 +210,8 @@ def test_records_that_cannot_be_read(debian: Machine) -> None:
 
 
 def test_a_token_that_was_refused_here(debian: Machine) -> None:
-    debian.store.set_join("abcdef", "refused")
-    assert probe_machine(debian.host, None, Ways("x86_64", 0)).refused_token == "abcdef"
+    debian.store.note(join={"token": "abcdef", "digest": "5e", "what": "no", "outcome": "refused"})
+    assert probe_machine(debian.host, None, Ways("x86_64", 0)).refused_token == "5e"
     debian.store.set_join("abcdef", "joined")
     assert probe_machine(debian.host, None, Ways("x86_64", 0)).refused_token == ""
 

@@ -496,8 +496,8 @@ def test_the_command_shows_ring_and_holders(node: Site, capsys: pytest.CaptureFi
     held_by(node.api, "edge-7")
     main(["status"], node.machine.host)
     said = capsys.readouterr().out
-    assert "rollout  no ring\n" in said
-    assert "         being changed: edge-7 (kubernetes 1.34.3 -> 1.34.4, since " in said
+    assert "rollout         no ring\n" in said
+    assert "                being changed: edge-7 (kubernetes 1.34.3 -> 1.34.4, since " in said
 
 
 def test_the_command_may_refuse_to_wait(node: Site, capsys: pytest.CaptureFixture[str]) -> None:

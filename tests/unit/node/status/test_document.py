@@ -32,9 +32,12 @@ def test_the_status_of_a_machine_that_is_no_node(debian: Machine) -> None:
     status = status_of(debian.host)
     assert (status["phase"], status["reason"], status["node"]["ready"]) == ("NotStarted", "NotJoined", False)
     assert status["node"]["status"] == "NotConfigured"  # for programs; people read:
-    joins = "To join it, run playbook aks.flexnode.bootstrap, or on the machine `aks-flex-node join`"
+    joins, left = (
+        "To join it, run playbook aks.flexnode.bootstrap",
+        "If you removed it on purpose, remove it from",
+    )
     new = "this machine is not joined to a cluster (it is new, or unbootstrap removed it)"
-    assert status["message"] == f"{new}. {joins}"
+    assert status["message"] == f"{new}. {joins}. {left} the inventory"
     assert in_words(status) == {
         "status": "NotJoined",
         "drift": "-",
@@ -46,6 +49,12 @@ def test_the_status_of_a_machine_that_is_no_node(debian: Machine) -> None:
     }
     assert status["timestamp"] == "2027-01-15T08:00:00+00:00"
     assert debian.snapshot("/") == before
+
+
+def test_the_command_is_advised_where_it_is_installed(debian: Machine) -> None:
+    debian.put("/usr/local/bin/aks-flex-node")
+    advice = "run playbook aks.flexnode.bootstrap, or run `sudo aks-flex-node join` on the machine. If you"
+    assert advice in status_of(debian.host)["message"]
 
 
 def test_the_status_of_a_good_node(site: Site) -> None:

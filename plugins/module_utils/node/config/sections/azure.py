@@ -82,6 +82,13 @@ class BootstrapToken:
         """The part of the token that is not secret, its id."""
         return self.token.reveal().partition(".")[0]
 
+    @property
+    def digest(self) -> str:
+        """Identifies the whole token, its secret part too, and does not reveal it."""
+        import hashlib  # pulls in OpenSSL, which most runs do not need here
+
+        return hashlib.sha256(self.token.reveal().encode()).hexdigest()
+
 
 @dataclass(frozen=True, kw_only=True)
 class Arc:

@@ -93,7 +93,7 @@ def _taint(raw: str) -> Taint:
     raise ValueError(f"the effect must be one of {', '.join(EFFECTS)}")
 
 
-_taint_text = parsed("KEY[=VALUE]:EFFECT, or {key, value, effect}", _taint)
+_taint_text = parsed("KEY[=VALUE]:EFFECT or {key, value, effect}", _taint)
 
 
 def _read_taint(raw: object) -> Taint:

@@ -179,7 +179,10 @@ class Store:
         self._write("state.json", {name: value for name, value in state.items() if value is not None})
 
     def join(self) -> dict[str, str]:
-        """How far the join got: `token` is the id of the token, `outcome` attempted, refused or joined."""
+        """How far the join got: `token` is the id of the token, `outcome` attempted, refused or joined.
+
+        Of a refused token also `digest`, of the whole token, and `what` happened to it.
+        """
         return dict(self.state().get("join") or {})
 
     def set_join(self, token: str, outcome: str) -> None:

@@ -15,6 +15,7 @@ from ...config.types.formats import DNS_SUBDOMAIN
 from ...errors import ForeignRuntime, NotInCatalogue
 from ...machine.facts import ARCHITECTURES
 from ...machine.layout import CONTAINERD, KUBELET
+from ...node_object.advice import TYPO
 from ...operations.other_owners import VENDOR_AGENT, VENDOR_FIX, VENDOR_WHY
 from ..finding import Outcome, Unchecked, error, listed, warning
 from ..probes.network import ports_of
@@ -145,12 +146,12 @@ def token(now: Situation) -> Iterator[Outcome]:
     token = now.config.azure.bootstrap_token
     if token is None or now.machine.joined or now.config.kubernetes_auth.method != "bootstrapToken":
         return
-    if token.id == now.machine.refused_token:
+    if token.digest == now.machine.refused_token:
         yield error(
             "token-refused",
-            f"the API server has refused the bootstrap token {token.id} before",
-            "it is not tried again",
-            ASK_AGAIN,
+            f"the API server rejected the bootstrap token with ID {token.id} in an earlier run",
+            "the same token is not tried again",
+            f"{TYPO}{ASK_AGAIN}",
         )
     if now.token_expires is None:
         if not token.token.redacted:

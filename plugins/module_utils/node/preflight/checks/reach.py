@@ -24,7 +24,10 @@ SET_CLOCK = (
 )
 API_CHECKS = ("api-dns", "api-tcp", "api-tls", "api-answer", "version-skew")
 AZURE_CHECKS = ("azure-token", "azure-role", "cluster-identity", "cluster-rights")
-NOBODY_LISTENS = "nothing listens there. Check node.kubelet.serverURL, and that the cluster runs"
+NOBODY_LISTENS = (
+    "nothing listens there, or a firewall rejects the connection. Check node.kubelet.serverURL, and that the "
+    "cluster is running"
+)
 BLOCKED = (
     "allow outgoing TCP to it. If the cluster has authorized IP ranges, add the public address of this site: "
     "`az aks show --query apiServerAccessProfile.authorizedIpRanges` lists them, and `az aks update "

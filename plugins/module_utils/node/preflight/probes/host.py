@@ -118,7 +118,7 @@ def with_records(machine: Machine, host: Host, config: NodeConfig | None) -> Mac
         joined=joined,
         # An interrupted run of this collection has a journal; a kubelet of another owner has none.
         identity_left=identity if identity_there and not entries else "",
-        refused_token=join.get("token", "") if join.get("outcome") == "refused" else "",
+        refused_token=join.get("digest", "") if join.get("outcome") == "refused" else "",
     )
 
 
