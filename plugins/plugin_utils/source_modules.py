@@ -91,7 +91,12 @@ class SourceModules(ControllerAction):
         result.pop("invocation", None)
         if result.get("failed"):
             checked_first = module in READS or (result.get("error") or {}).get("code") == ConfigInvalid.code
-            if checked_first and not self._changed and "Nothing was changed" not in result["msg"]:
+            if (
+                checked_first
+                and not self._changed
+                and NOTHING_CHANGED not in result["msg"]
+                and ConfigInvalid.unchanged not in result["msg"]
+            ):
                 what, fix, how = result["msg"].partition("\nfix: ")
                 result["msg"] = f"{what}\n{NOTHING_CHANGED}{fix}{how}"
             raise ModuleFailed(result)

@@ -81,7 +81,7 @@ class Edge:
     def fails_twice(self, check: str, code: str, *words: str, document: Document) -> None:
         """The check before a join finds it; who skips that check gets the error of the step that meets it."""
         seen = photograph(self.machine)
-        self.fails(PREFLIGHT, f"ERROR {check}: ", "Nothing was changed", document=document)
+        self.fails(PREFLIGHT, f"ERROR {check}: ", "This run changed nothing", document=document)
         assert differences(seen, photograph(self.machine)) == []
         self.fails(code, *words, document=document, skip=check)
 

@@ -405,7 +405,7 @@ def test_what_destroys_stops_without_named_machines_and_shows_the_line_to_type(
     said = " ".join(stage.output.replace("\\n", " ").split())
     assert f"ansible-playbook -i INVENTORY aks.flexnode.{playbook} --limit HOST" in said
     assert f"aks.flexnode.{playbook} -e flexnode_hosts=HOST1,GROUP1 in AWX: the Limit" in said
-    assert "Nothing was changed. fix: name the machines" in said
+    assert "This run changed nothing. fix: name the machines" in said
     assert "FLEX-1108" in said
     configs = playbook == "config_delete"
     act = "delete the configuration of 3 machines" if configs else "remove 3 machines from the cluster"
@@ -723,7 +723,7 @@ def test_a_cluster_that_can_not_be_read_says_that_nothing_was_changed(stage: Sta
     stage.answer(flexnode_cluster_info={"failed": True, "msg": "FLEX-1703: not found"})
     stage.play("aks.flexnode.bootstrap", hosts("a", source="cluster"))
     assert stage.status != 0
-    assert re.search(r"FLEX-1703: not found(\n|\\n)\s*Nothing was changed\.", stage.output)
+    assert re.search(r"FLEX-1703: not found(\n|\\n)\s*This run changed nothing\.", stage.output)
     assert "Check the inventory and get each machine's configuration]" in stage.output
 
 

@@ -252,7 +252,7 @@ class FileUnusable(FlexNodeError):
 
 class PreflightFailed(FlexNodeError):
     code, title = "FLEX-1310", "Preflight checks failed: this machine can't join"
-    unchanged = "Nothing was changed."
+    unchanged = "This run changed nothing."
     remedy = (
         "correct the errors above, then run this again. If a check is wrong for your site, skip it by its "
         "ID, the word before the colon: -e flexnode_preflight_skip=ID"

@@ -70,8 +70,8 @@ def test_a_refused_token_on_a_fresh_machine_is_a_change(
         "has expired, or its secret is wrong"
     )
     stays = (
-        "The changes made so far stay on the machine. The kubelet is stopped; the join continues from here "
-        "once the token is replaced"
+        "The changes made so far stay on the machine. The kubelet is stopped. After you replace "
+        "the token, the next run continues from here"
     )
     fix = "run bootstrap again: it creates a new token"
     message = f"FLEX-1503: {rejected}. {stays}\nfix: {fix}"

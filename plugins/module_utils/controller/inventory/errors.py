@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from ...node.errors import FlexNodeError, counted
 
-NOTHING_CHANGED = "Nothing was changed."
+NOTHING_CHANGED = "This run changed nothing."
 IN_INVENTORY = "in the inventory or on the command line, then run the playbook again"
 CORRECT, CORRECT_SETTINGS = f"correct this {IN_INVENTORY}", f"correct these settings {IN_INVENTORY}"
 

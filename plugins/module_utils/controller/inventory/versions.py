@@ -51,9 +51,11 @@ def require_versions(machines: Iterable[Machine], clusters: Iterable[Mapping[str
         for error, hosts in found.values()
     ]
     refusing = {host for _error, hosts in found.values() for host in hosts}
-    findings += other_problems(all_machines, refusing)
+    others = list(other_problems(all_machines, refusing))
+    findings += others
     what = f"the configuration of {counted(len(refusing), 'machine')} is not valid"
-    what += f" ({counted(len(findings), 'error')})"
+    codes = sorted({error.code for error in errors} | ({ConfigInvalid.code} if others else set()))
+    what += f" ({counted(len(findings), 'error')}: {', '.join(codes)})"
     stop = type(errors[0])(what, why="\n  " + "\n  ".join(lines_of(findings)), fix=CORRECT_SETTINGS)
     stop.unchanged = NOTHING_CHANGED
     raise stop

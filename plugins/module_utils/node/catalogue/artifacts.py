@@ -207,8 +207,8 @@ def skew(kubelet: Version, api_server: Version) -> VersionSkew | None:
 def _ways_out(section: str, near: bool) -> str:
     """What to do about a version that is not known."""
     choose = f"set {section}.version to one of these, " if near else ""
-    files = f": one each for {', '.join(KUBERNETES)}" if section == "kubernetes" else ""
-    return f"{choose}upgrade the aks.flexnode collection, or set {section}.sha256 of this version{files}"
+    files = f"checksums of {', '.join(KUBERNETES)} (one for each)" if section == "kubernetes" else "checksum"
+    return f"{choose}upgrade the aks.flexnode collection, or set {section}.sha256 to the SHA-256 {files}"
 
 
 def _section(name: str) -> str:

@@ -85,7 +85,7 @@ class JoinRecord:
         self.store.enter(Phase.NODE_FAILED, **details)
         if spent:
             self._stop_kubelet()
-            error.add(f"{STOPPED}; the join continues from here once the token is replaced")
+            error.add(f"{STOPPED}. After you replace the token, the next run continues from here")
 
     def joined(self) -> None:
         """The Node is Ready. A kubelet that had a certificate has joined with the token recorded then."""

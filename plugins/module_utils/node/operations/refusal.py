@@ -265,7 +265,7 @@ def blame(error: FlexNodeError, settings: Sequence[str], place: str) -> None:
         return
     error.lead = "With the new configuration"
     error.fix = (
-        f"correct {some(settings)} {place} (changed by this update), then run this again"
+        f"this update changed {some(settings)}: correct it {place}, then run update again"
         f"\n  {error.fix.removesuffix(AGAIN)}"
     )
 

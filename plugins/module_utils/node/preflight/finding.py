@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any, Literal, Union
 
 from ..dataclass import asdict, dataclass
@@ -89,8 +89,7 @@ class Report:
         if self.errors:
             found = "".join(f"\n  ERROR {item.id}: {item.found}\n    fix: {item.fix}" for item in self.errors)
             found += "".join(f"\n  WARNING {item.id}: {item.found}: {item.why}" for item in self.warnings)
-            if self.unchecked:
-                found += f"\n  NOT CHECKED: {_checks(self.unchecked)} (run preflight to see why)"
+            found += "".join(f"\n  NOT CHECKED {item.id}: {item.why}" for item in self.unchecked)
             fix = f"{skip_advice(self.errors[0].id)}-e flexnode_preflight_skip={self.errors[0].id}"
             raise PreflightFailed("this machine can't join yet", why=found, fix=fix)
 
@@ -144,11 +143,6 @@ def skip_advice(example: str) -> str:
         "correct the errors above, then run this again. If a check is wrong for your site, skip it by its "
         f"ID, the word before the colon; for example, to skip {example}: "
     )
-
-
-def _checks(unchecked: Sequence[Unchecked]) -> str:
-    *others, last = [item.id for item in unchecked]
-    return f"the checks {', '.join(others)} and {last}" if others else f"the check {last}"
 
 
 def _count(number: int, word: str) -> str:

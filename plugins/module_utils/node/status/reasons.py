@@ -106,7 +106,7 @@ def fix_with_log(status: Mapping[str, Any]) -> str:
     if fix and refused and status["reason"] == refused["code"] in (UnitFailed.code, NodeNotReady.code):
         until = int(moment(refused["since"])) + 1  # a unit that works again logs to the same place
         units = f"-u kubelet -u containerd -n 50 --until=@{until}"
-        fix += f". The log of the failure, on the machine: `journalctl {units}`"
+        fix += f". The end of the log before the rollback, on the machine: `journalctl {units}`"
     return fix
 
 

@@ -137,7 +137,7 @@ def test_all_findings_are_shown_in_one_list() -> None:
     assert f"'clutser' is not one of {accepted}\n    fix: use flexnode_config_source: cluster" in text
     assert "flexnode_config: a mapping is expected, not a text" in text
     assert "flexnode_token_hours: 'soon' is not a number" in text
-    assert re.search(r"\nNothing was changed\.\nfix: .*, then run the playbook again$", text)
+    assert re.search(r"\nThis run changed nothing\.\nfix: .*, then run the playbook again$", text)
 
 
 def test_one_contradiction_of_the_fleet_stops_all() -> None:

@@ -234,4 +234,4 @@ def test_everything_is_told_at_once() -> None:
         require_pools(list(pool_findings(PLACE, info, [a_machine()])))
     assert "machines/read" in str(caught.value)
     assert "newer than the control plane" in str(caught.value)
-    assert str(caught.value).endswith("\nNothing was changed.\nfix: correct this, then run this again")
+    assert str(caught.value).endswith("\nThis run changed nothing.\nfix: correct this, then run this again")

@@ -81,10 +81,12 @@ def test_all_findings_of_all_machines_are_in_one_table() -> None:
     with pytest.raises(NotInCatalogue) as caught:
         require_versions([*bad, other], known("1.34.4"))
     text = str(caught.value)
-    assert "the configuration of 7 machines is not valid (3 errors):\n" in text
+    assert (
+        "the configuration of 7 machines is not valid (3 errors: FLEX-1101, FLEX-1204, FLEX-1506):\n" in text
+    )
     assert "edge-0, edge-1, edge-2, edge-3, +2" in text
     assert "mill: kubelet 1.35.4 is not supported by API server 1.34.4: it is newer (FLEX-1506)\n" in text
-    assert "\nNothing was changed.\nfix: correct these settings in the inventory" in text
+    assert "\nThis run changed nothing.\nfix: correct these settings in the inventory" in text
 
 
 def test_what_else_is_wrong_in_these_documents_is_in_the_same_table() -> None:

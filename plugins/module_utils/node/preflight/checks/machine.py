@@ -76,11 +76,11 @@ def cgroup(now: Situation) -> Iterator[Outcome]:
         # The kubelet's configuration sets failCgroupV1: false, so it still starts.
         line = f"{version.major}.{version.minor}"
         why = (
-            f"kubelet {line} refuses cgroup v1 by default; this collection sets failCgroupV1: false, so you "
-            "can join now. Switch to cgroup v2 soon: later releases will not start"
+            f"kubelet {line} refuses cgroup v1 by default; this collection sets failCgroupV1: false, so "
+            "this does not block the join. Switch to cgroup v2 soon: later releases will not start"
             if version.line >= LINE_WITHOUT_V1
-            else f"kubelet {line} works with cgroup v1; kubelet 1.35 and later refuse it by default. You can "
-            "join now; switch to cgroup v2 before upgrading"
+            else f"kubelet {line} works with cgroup v1; kubelet 1.35 and later refuse it by default. "
+            "This does not block the join; switch to cgroup v2 before upgrading"
         )
         yield warning(
             "cgroup",

@@ -25,8 +25,7 @@ SET_CLOCK = (
 API_CHECKS = ("api-dns", "api-tcp", "api-tls", "api-answer", "version-skew")
 AZURE_CHECKS = ("azure-token", "azure-role", "cluster-identity", "cluster-rights")
 NOBODY_LISTENS = (
-    "nothing listens there, or a firewall rejects the connection. Check node.kubelet.serverURL, and that the "
-    "cluster is running"
+    "check node.kubelet.serverURL, that the cluster is running, and that no firewall rejects the connection"
 )
 BLOCKED = (
     "allow outgoing TCP to it. If the cluster has authorized IP ranges, add the public address of this site: "
