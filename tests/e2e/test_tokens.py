@@ -183,7 +183,7 @@ class Edge:
     def inventory(self) -> Path:
         """Source rp. A gate that gives up soon: some of these joins can't succeed."""
         path = self.directory / "hosts.yml"
-        return self.operator.inventory(path, "rp", [self.machine], upgrade={"gateSeconds": 10})
+        return self.operator.inventory(path, "rp", [self.machine], upgrade={"gateSeconds": 20})
 
     def issued(self, playbook: str) -> Invited:
         """A new address, by config_put or config_tokens."""

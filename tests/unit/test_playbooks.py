@@ -404,7 +404,10 @@ def test_what_destroys_stops_without_named_machines_and_shows_the_line_to_type(
     assert stage.calls == []
     said = " ".join(stage.output.replace("\\n", " ").split())
     assert f"ansible-playbook -i INVENTORY aks.flexnode.{playbook} --limit HOST" in said
-    assert f"aks.flexnode.{playbook} -e flexnode_hosts=HOST1,GROUP1 in AWX: the Limit" in said
+    assert (
+        f"aks.flexnode.{playbook} -e flexnode_hosts=HOST1,GROUP1 in AWX: set Limit in the job template"
+        in said
+    )
     assert "This run changed nothing. fix: name the machines" in said
     assert "FLEX-1108" in said
     configs = playbook == "config_delete"

@@ -254,8 +254,8 @@ class PreflightFailed(FlexNodeError):
     code, title = "FLEX-1310", "Preflight checks failed: this machine can't join"
     unchanged = "This run changed nothing."
     remedy = (
-        "correct the errors above, then run this again. If a check is wrong for your site, skip it by its "
-        "ID, the word before the colon: -e flexnode_preflight_skip=ID"
+        "correct each ERROR above, then run this again; the other lines do not block the join. If a check is "
+        "wrong for your site, skip it by its ID, the word before the colon: -e flexnode_preflight_skip=ID"
     )
 
 

@@ -192,7 +192,9 @@ def test_leaving_where_nothing_was_joined_changes_nothing(tmp_path: Path) -> Non
 def test_the_status_is_always_an_answer(tmp_path: Path) -> None:
     answer = run("flexnode_status_info", tmp_path)
     assert answer["changed"] is False
-    parts = "arc vpn node config versions monitoring pull rollout drift left phase reason message timestamp"
+    parts = (
+        "arc vpn node config versions monitoring pull rollout drift left phase reason message fix timestamp"
+    )
     assert set(answer["status"]) == set(parts.split())
 
 

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Container, Iterable, Iterator, Mapping
 from typing import Any
 
@@ -54,8 +55,9 @@ def require_versions(machines: Iterable[Machine], clusters: Iterable[Mapping[str
     others = list(other_problems(all_machines, refusing))
     findings += others
     what = f"the configuration of {counted(len(refusing), 'machine')} is not valid"
-    codes = sorted({error.code for error in errors} | ({ConfigInvalid.code} if others else set()))
-    what += f" ({counted(len(findings), 'error')}: {', '.join(codes)})"
+    codes = Counter([error.code for error in errors] + [ConfigInvalid.code] * len(others))
+    listed = ", ".join(f"{number} {code}" for code, number in sorted(codes.items()))
+    what += f": {counted(len(findings), 'error')} ({listed})"
     stop = type(errors[0])(what, why="\n  " + "\n  ".join(lines_of(findings)), fix=CORRECT_SETTINGS)
     stop.unchanged = NOTHING_CHANGED
     raise stop

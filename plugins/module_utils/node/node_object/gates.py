@@ -229,7 +229,7 @@ class NodeReady:
     def _not_ready(self, host: Host, since: float, waiting_for: str | ApiUnreachable) -> FlexNodeError:
         if isinstance(waiting_for, ApiUnreachable):  # more precise than NodeNotReady
             return waiting_for
-        fix = f"{log_of_failure(host, KUBELET, since)}{AGAIN}"
+        fix = f"{log_of_failure(host, KUBELET)}{AGAIN}"
         if "cni" in waiting_for.lower() and self.node.config.cni.mode == "none":
             fix = (
                 "cni.mode is `none`, so the cluster must provide a CNI plugin that runs on this node (those "

@@ -44,14 +44,14 @@ def unit_failed(host: Host, unit: str, since: float) -> UnitFailed:
     return UnitFailed(
         f"{unit} failed",
         why=PREFIX.sub("", (own or ["its log has no error"])[-1])[-400:],
-        fix=f"{log_of_failure(host, unit, since)}{AGAIN}",
+        fix=f"{log_of_failure(host, unit)}{AGAIN}",
     )
 
 
-def log_of_failure(host: Host, unit: str, since: float) -> str:
+def log_of_failure(host: Host, unit: str) -> str:
     """How to read what a unit logged until now: after a rollback a unit that works logs to the same place."""
-    period = f"--since=@{int(since)} --until=@{int(host.clock.now()) + 1}"
-    return f"see the log of the failure on {hostname(host)}: `journalctl -u {unit} {period}`"
+    until = int(host.clock.now()) + 1
+    return f"see the log of the failure on {hostname(host)}: `journalctl -u {unit} -n 50 --until=@{until}`"
 
 
 def _is_of_systemd(line: str, unit: str) -> bool:

@@ -140,7 +140,8 @@ class Report:
 def skip_advice(example: str) -> str:
     """What to do about errors; then follows how to skip the check of this example."""
     return (
-        "correct the errors above, then run this again. If a check is wrong for your site, skip it by its "
+        "correct each ERROR above, then run this again; the other lines do not block the join. If a check is "
+        "wrong for your site, skip it by its "
         f"ID, the word before the colon; for example, to skip {example}: "
     )
 

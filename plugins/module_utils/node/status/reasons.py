@@ -13,6 +13,7 @@ from ..dataclass import dataclass
 from ..engine.records.state import Phase
 from ..errors import NodeNotReady, UnitFailed, error_classes
 from ..machine.clock import moment
+from ..machine.layout import CONTAINERD, KUBELET
 from ..machine.program import COMMAND
 from ..procedures.vpn.errors import VpnDown
 from .monitoring import BLOCKED, FAILING
@@ -105,8 +106,8 @@ def fix_with_log(status: Mapping[str, Any]) -> str:
     fix, refused = str(status.get("fix", "")), status["config"].get("refused")  # of an older release: none
     if fix and refused and status["reason"] == refused["code"] in (UnitFailed.code, NodeNotReady.code):
         until = int(moment(refused["since"])) + 1  # a unit that works again logs to the same place
-        units = f"-u kubelet -u containerd -n 50 --until=@{until}"
-        fix += f". The end of the log before the rollback, on the machine: `journalctl {units}`"
+        unit = CONTAINERD if CONTAINERD in refused.get("message", "") else KUBELET
+        fix += f". See the log of the failure on this machine: `journalctl -u {unit} -n 50 --until=@{until}`"
     return fix
 
 

@@ -82,7 +82,8 @@ def test_all_findings_of_all_machines_are_in_one_table() -> None:
         require_versions([*bad, other], known("1.34.4"))
     text = str(caught.value)
     assert (
-        "the configuration of 7 machines is not valid (3 errors: FLEX-1101, FLEX-1204, FLEX-1506):\n" in text
+        "the configuration of 7 machines is not valid: 3 errors (1 FLEX-1101, 1 FLEX-1204, 1 FLEX-1506):\n"
+        in text
     )
     assert "edge-0, edge-1, edge-2, edge-3, +2" in text
     assert "mill: kubelet 1.35.4 is not supported by API server 1.34.4: it is newer (FLEX-1506)\n" in text

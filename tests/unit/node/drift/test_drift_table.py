@@ -181,7 +181,7 @@ TABLE = {
         lambda on: on.machine.put("/proc/sys/kernel/panic", "0\n"), "sysctl:kernel.panic", REPAIR
     ),
     "module unloaded": Row(
-        lambda on: on.machine.path("/sys/module/overlay").rmdir(), "module:overlay", REPAIR
+        lambda on: shutil.rmtree(on.machine.path("/sys/module/overlay")), "module:overlay", REPAIR
     ),
     "swap on": Row(
         lambda on: on.machine.put("/proc/swaps", on.machine.text("/proc/swaps") + swap_row("/new")),

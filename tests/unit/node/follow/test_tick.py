@@ -564,7 +564,7 @@ def test_an_update_that_does_not_work_is_rolled_back_and_blocked(joined: Followe
         "fix             correct node.maxPods, upgrade.gateSeconds where the configuration comes from"
         in words
     )
-    assert re.search(r"`journalctl -u kubelet -u containerd -n 50 --until=@\d+`", words)
+    assert re.search(r"`journalctl -u kubelet.service -n 50 --until=@\d+`", words)
     bearable = True
     joined.blob.publish({"upgrade": {"gateSeconds": 11}})
     assert joined.poll() == 0

@@ -132,9 +132,9 @@ def node_name(now: Situation) -> Iterator[Outcome]:
         yield Unchecked(
             "node-name-taken",
             f"whether the cluster already has a Node {name}: this machine has no permission to read Nodes "
-            f"until it has joined. Run `kubectl get node {name}`. NotFound: the name is free. If there is a "
-            "Node: set another agent.nodeName; or, if its machine no longer exists, delete it "
-            f"(kubectl delete node {name})",
+            f"until it has joined. An administrator sees it with `kubectl get node {name}`. NotFound: the "
+            "name is free. If there is a Node: set another agent.nodeName; or, if its machine no longer "
+            f"exists, delete it (kubectl delete node {name})",
         )
 
 
@@ -159,7 +159,8 @@ def token(now: Situation) -> Iterator[Outcome]:
             yield Unchecked(
                 "token-expired",
                 f"when the bootstrap token {token.id} expires: the configuration does not say. "
-                f"Run `{look} | base64 -d`",
+                f"An administrator sees it with `{look} | base64 -d`: empty, it does not expire; NotFound, "
+                "it does not exist",
             )
     elif now.token_expires <= now.now + SOON:
         moment = datetime.fromtimestamp(now.token_expires, timezone.utc).isoformat(timespec="seconds")
