@@ -107,7 +107,8 @@ def fix_with_log(status: Mapping[str, Any]) -> str:
     if fix and refused and status["reason"] == refused["code"] in (UnitFailed.code, NodeNotReady.code):
         until = int(moment(refused["since"])) + 1  # a unit that works again logs to the same place
         unit = CONTAINERD if CONTAINERD in refused.get("message", "") else KUBELET
-        fix += f". See the log of the failure on this machine: `journalctl -u {unit} -n 50 --until=@{until}`"
+        where = status["node"].get("name") or "the machine"
+        fix += f". See the log of the failure on {where}: `journalctl -u {unit} -n 50 --until=@{until}`"
     return fix
 
 

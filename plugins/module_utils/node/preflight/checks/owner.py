@@ -131,10 +131,11 @@ def node_name(now: Situation) -> Iterator[Outcome]:
     elif not now.machine.joined:
         yield Unchecked(
             "node-name-taken",
-            f"whether the cluster already has a Node {name}: this machine has no permission to read Nodes "
-            f"until it has joined. An administrator sees it with `kubectl get node {name}`. NotFound: the "
-            "name is free. If there is a Node: set another agent.nodeName; or, if its machine no longer "
-            f"exists, delete it (kubectl delete node {name})",
+            f"could not check whether the cluster already has a Node {name}, because this machine has no "
+            "permission to read Nodes until it has joined. An administrator can check with "
+            f"`kubectl get node {name}`. NotFound: the name is free. If there is a Node: set another "
+            "agent.nodeName; or, if its machine no longer exists, delete it "
+            f"(kubectl delete node {name})",
         )
 
 
@@ -158,9 +159,9 @@ def token(now: Situation) -> Iterator[Outcome]:
             look = f"kubectl -n kube-system get secret bootstrap-token-{token.id} -o jsonpath='{EXPIRY}'"
             yield Unchecked(
                 "token-expired",
-                f"when the bootstrap token {token.id} expires: the configuration does not say. "
-                f"An administrator sees it with `{look} | base64 -d`: empty, it does not expire; NotFound, "
-                "it does not exist",
+                f"could not check when the bootstrap token {token.id} expires, because the configuration "
+                f"does not say. An administrator can check with `{look} | base64 -d`. Empty output: the "
+                "token does not expire. NotFound: the token does not exist, create a new one",
             )
     elif now.token_expires <= now.now + SOON:
         moment = datetime.fromtimestamp(now.token_expires, timezone.utc).isoformat(timespec="seconds")
