@@ -104,7 +104,8 @@ def fix_of(status: Mapping[str, Any], state: Mapping[str, Any]) -> str:
 def fix_with_log(status: Mapping[str, Any]) -> str:
     """The same for people, with the log of a failure: its time is not for status.json, which is compared."""
     fix, refused = str(status.get("fix", "")), status["config"].get("refused")  # of an older release: none
-    if fix and refused and status["reason"] == refused["code"] in (UnitFailed.code, NodeNotReady.code):
+    is_reason = bool(refused) and status["reason"] == refused["code"]
+    if fix and is_reason and refused["code"] in (UnitFailed.code, NodeNotReady.code):
         until = int(moment(refused["since"])) + 1  # a unit that works again logs to the same place
         unit = CONTAINERD if CONTAINERD in refused.get("message", "") else KUBELET
         where = status["node"].get("name") or "the machine"

@@ -107,7 +107,11 @@ def clock(now: Situation) -> Iterator[Outcome]:
     measured = [api.skew if api else None, *(source.skew for source in now.reached.sources)]
     skews = [skew for skew in measured if skew is not None]
     if not skews:
-        yield Unchecked("clock-skew", "no server reported the time")
+        yield Unchecked(
+            "clock-skew",
+            "could not check this machine's clock, because no server that was asked answered with the time. "
+            "Check it with `timedatectl`",
+        )
         return
     skew = sorted(skews)[len(skews) // 2]
     if abs(skew) < SLIGHT:
