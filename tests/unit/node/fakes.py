@@ -159,13 +159,21 @@ class Commands:
 
     def _modprobe(self, *arguments: str) -> str:
         module = self.root / "sys/module" / arguments[-1]
-        module.mkdir(parents=True, exist_ok=True)
-        (module / "refcnt").write_text("0\n")
+        if not module.exists():
+            loading = self._outside(module.name)
+            loading.mkdir()
+            (loading / "refcnt").write_text("0\n")
+            module.parent.mkdir(parents=True, exist_ok=True)
+            loading.rename(module)
         return ""
 
     def _rmmod(self, module: str) -> str:
-        shutil.rmtree(self.root / "sys/module" / module)
+        shutil.rmtree((self.root / "sys/module" / module).rename(self._outside(module)))
         return ""
+
+    def _outside(self, module: str) -> Path:
+        """A kernel loads and unloads a module at once: nobody sees half of its directory."""
+        return self.root.with_name(f"{self.root.name}.{module}")
 
     def _swapoff(self, *arguments: str) -> str:
         swaps = self.root / "proc/swaps"
