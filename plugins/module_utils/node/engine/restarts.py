@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from ..machine.host import Host
-from ..resources.units import RUNNING, Unit, unit_states
+from ..resources.units import RUNNING, SYSTEMCTL_SECONDS, Unit, unit_states
 from .orphans import Orphan
 from .plan import Plan
 
@@ -46,7 +46,7 @@ def restart_order(plan: Plan, running: frozenset[str]) -> tuple[list[str], list[
 def reload_and_restart(host: Host, reload: bool, units: Sequence[str], progress: Progress) -> None:
     """One daemon-reload, one restart for all units. The gates report failed units, with their log."""
     if reload:
-        host.run(["systemctl", "daemon-reload"], timeout=120)
+        host.run(["systemctl", "daemon-reload"], timeout=SYSTEMCTL_SECONDS)
     if units:
         progress(f"start {', '.join(units)}")
-        host.run(["systemctl", "restart", *units], timeout=120, check=False)
+        host.run(["systemctl", "restart", *units], timeout=SYSTEMCTL_SECONDS, check=False)

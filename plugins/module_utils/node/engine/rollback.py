@@ -14,6 +14,7 @@ from ..machine.layout import UNIT_DIR
 from ..resources.base import Origin, Vault, key_of
 from ..resources.kinds import KINDS
 from ..resources.retired import Retired
+from ..resources.units import SYSTEMCTL_SECONDS
 from .orphans import Orphan
 from .plan import Plan
 from .records.journal import Journal
@@ -70,7 +71,7 @@ def roll_back(record: Record, host: Host, store: Store, progress: Progress) -> l
         name for kind, name, origin in generation if kind == Orphan.kind and origin["kind"] == "unit"
     ]
     for unit in was_stopped:
-        host.run(["systemctl", "stop", unit], timeout=120, check=False)
+        host.run(["systemctl", "stop", unit], timeout=SYSTEMCTL_SECONDS, check=False)
     for kind, name, origin in reversed(generation):
         if kind not in RESTORE or kind == "unit":
             continue

@@ -16,7 +16,7 @@ from ..errors import ApiUnreachable, FlexNodeError, TokenRefused, counted
 from ..machine.host import Host
 from ..machine.layout import UNIT_DIR
 from ..resources.tree import Tree
-from ..resources.units import Unit
+from ..resources.units import SYSTEMCTL_SECONDS, Unit
 from .orphans import Orphan
 from .plan import Plan
 from .prune import discard_new
@@ -150,7 +150,7 @@ def execute(
     if last:
         with timings.of("start"):
             progress(f"start {', '.join(last)}")
-            host.run(["systemctl", "restart", *last], timeout=120)
+            host.run(["systemctl", "restart", *last], timeout=SYSTEMCTL_SECONDS)
     orphans = [step.resource for step in plan.steps if isinstance(step.resource, Orphan)]
     store.journal.release([orphan.key for orphan in orphans if not orphan.left])
     for orphan in (orphan for orphan in orphans if orphan.left):

@@ -18,6 +18,7 @@ from ..errors import FlexNodeError, TokenRefused
 from ..machine.facts import Facts
 from ..machine.layout import KUBELET, enabled
 from ..node_object.this_node import ThisNode
+from ..resources.units import SYSTEMCTL_SECONDS
 from ..sources.watched import Watched
 from ..status.publish import UNPUBLISHED, publish
 from .checks import STOPPED
@@ -102,7 +103,7 @@ class JoinRecord:
     def _stop_kubelet(self) -> None:
         """Do not retry a refused token, not after a reboot either. The next run enables the unit again."""
         host, link = self.node.host, enabled(KUBELET)[0]
-        host.run(["systemctl", "stop", KUBELET], timeout=120, check=False)
+        host.run(["systemctl", "stop", KUBELET], timeout=SYSTEMCTL_SECONDS, check=False)
         if any(entry.name == link and entry.was == "absent" for entry in self.store.journal.entries()):
             host.remove(link)
 

@@ -28,7 +28,7 @@ from ..machine.links import real_path
 from ..node_object.drain import drain
 from ..node_object.this_node import ThisNode
 from ..resources.paths import path_mark
-from ..resources.units import RUNNING, unit_states
+from ..resources.units import RUNNING, SYSTEMCTL_SECONDS, unit_states
 from ..rollout.errors import RolloutUnknown, forgets
 from ..rollout.local import Local, takes_part
 from ..rollout.turn import forget
@@ -256,7 +256,7 @@ def stop(host: Host, *units: str) -> None:
     """Stop units, if they exist, and wait for them. One that is inactive may be about to start, at boot."""
     for unit, state in unit_states(host, units).items():
         if state["ActiveState"] != "inactive" or state["UnitFileState"]:
-            host.run(["systemctl", "stop", unit], timeout=120)
+            host.run(["systemctl", "stop", unit], timeout=SYSTEMCTL_SECONDS)
 
 
 def stop_pull(host: Host) -> None:
@@ -267,7 +267,7 @@ def stop_pull(host: Host) -> None:
 
 def start(host: Host, unit: str) -> None:
     """Start a unit."""
-    host.run(["systemctl", "start", unit], timeout=120)
+    host.run(["systemctl", "start", unit], timeout=SYSTEMCTL_SECONDS)
 
 
 def stop_pods(host: Host) -> None:
@@ -276,7 +276,7 @@ def stop_pods(host: Host) -> None:
         running_tasks = host.run(["ctr", "-n", "k8s.io", "tasks", "ls", "-q"], check=False).stdout.split()
         if running_tasks:
             host.run(["ctr", "-n", "k8s.io", "tasks", "rm", "-f", *running_tasks], timeout=120, check=False)
-    host.run(["systemctl", "stop", "kubepods.slice"], timeout=120, check=False)
+    host.run(["systemctl", "stop", "kubepods.slice"], timeout=SYSTEMCTL_SECONDS, check=False)
 
 
 def stop_containerd(host: Host, config: NodeConfig | None) -> None:

@@ -75,7 +75,7 @@ TRANSIENT = (
     VpnUnusable,
 )
 NOT_THE_DOCUMENT = (*TRANSIENT, ReadOnlyTarget, TokenRefused)
-PREVIOUS_SECONDS = 60.0  # that the previous generation may take to be Ready again
+PREVIOUS_SECONDS = 60.0  # that the previous generation may take at least to be Ready again
 
 
 def fingerprint(document: Mapping[str, Any]) -> str:
@@ -210,7 +210,8 @@ def settle_previous(
     progress("waiting for Node Ready with the earlier configuration")
     try:
         node = ThisNode.of(host, parse(applied, purpose="join", pollable=True))
-        NodeReady(node, PREVIOUS_SECONDS, SERVICES).pass_(host)
+        seconds = max(PREVIOUS_SECONDS, node.config.upgrade.gate_seconds)
+        NodeReady(node, seconds, SERVICES).pass_(host)
         settle_conditions(node, store.state().get("conditions") or [], store.note)
         end_drain(node, store, error)
     except FlexNodeError as second:

@@ -25,10 +25,11 @@ PROVIDES: Mapping[str, str] = {
     "openssh-client": "/usr/bin/ssh-keygen",
     "openvpn": "/usr/sbin/openvpn",
 }
-SECONDS, LOCK_SECONDS = 600.0, 120
+LOCK_SECONDS = 900  # unattended upgrades of a slow machine hold the lock for many minutes
+SECONDS = LOCK_SECONDS + 900.0
 # Never a question, never a restart of services by needrestart, never the removal of another package.
 QUIET = ("env", "DEBIAN_FRONTEND=noninteractive", "NEEDRESTART_SUSPEND=1", "apt-get", "--quiet", "--yes")
-LOCK = f"DPkg::Lock::Timeout={LOCK_SECONDS}"  # apt's own timers hold the lock for a minute and more
+LOCK = f"DPkg::Lock::Timeout={LOCK_SECONDS}"
 INSTALL = ("install", "--no-install-recommends", "--no-remove")
 UNKNOWN = re.compile(r"Unable to locate package|has no installation candidate|404 +Not Found")
 # Without the version in brackets that an upgrade has: a package that is upgraded was there before.

@@ -13,6 +13,9 @@ from ..machine.host import Host
 from ..machine.running import main_process, runs_installed
 from .base import Change, Drift, Origin, Vault
 
+# systemd itself gives each unit 90 s to stop and 90 s to start, and containerd and the kubelet wait for each
+# other. A shorter limit would call a slow machine a broken one.
+SYSTEMCTL_SECONDS = 400.0
 RUNNING = frozenset(("active", "activating", "reloading"))
 PROPERTIES = (
     "Id",
@@ -96,7 +99,7 @@ class Unit:
     def restore(cls, host: Host, name: str, origin: Origin, vault: Vault) -> list[str]:
         """Stop it; a unit that ran originally is started again after its files are restored."""
         if origin["is"] != "running":
-            host.run(["systemctl", "stop", name], timeout=120, check=False)
+            host.run(["systemctl", "stop", name], timeout=SYSTEMCTL_SECONDS, check=False)
         return []
 
 

@@ -82,6 +82,30 @@ def test_settings_that_kill_the_kubelet_are_rolled_back_remembered_and_blocked(s
     assert site.machine.store.refused() == {}
 
 
+def test_the_earlier_configuration_has_as_long_as_a_gate_to_be_ready_again(site: Site) -> None:
+    """On a slow machine the kubelet of the earlier configuration is Ready after minutes, too."""
+    slow = {"upgrade": {"gateSeconds": 600}}
+    site.join(slow)
+    exits_from_now_on(site)
+    clock = site.machine.clock
+
+    def rolls_back(sentence: str) -> None:
+        if "with the earlier configuration" not in sentence:
+            return
+        began = clock.time
+        site.api.nodes["edge-1"] = a_node(ready=False)
+
+        def passes() -> None:
+            if clock.time - began > 400:
+                site.api.nodes["edge-1"] = a_node()
+
+        clock.then = passes
+
+    with pytest.raises(UnitFailed) as caught:
+        site.join(slow, MORE, progress=rolls_back)
+    assert caught.value.outcome.endswith("the Node is Ready with its earlier configuration")
+
+
 def test_another_document_than_the_blocked_one_is_tried(site: Site) -> None:
     site.join()
     exits_from_now_on(site)

@@ -430,6 +430,24 @@ def test_dpkg_waits_its_turn_and_then_complains(site: Site, pki: Pki) -> None:
         site.register(package_=served(pki, server.url))
     assert site.machine.clock.naps == [5]
     assert "dependency problems" in raised.value.why
+    assert "apt-get --fix-broken install" in raised.value.fix
+
+
+def test_unattended_upgrades_that_do_not_end(site: Site, pki: Pki) -> None:
+    """Waited for as long as they take on a slow machine, and said once; then they are named."""
+    site.installed = False
+    lock = "dpkg: error: dpkg frontend lock was locked by another process with pid 77\n"
+    site.dpkg = [Completed(("dpkg",), 2, "", lock)] * 200
+    said: list[str] = []
+    with (
+        serving(lambda _: Answer(PACKAGE), pki.server_context()) as server,
+        pytest.raises(ArcPackageFailed) as raised,
+    ):
+        site.register(package_=served(pki, server.url), progress=said.append)
+    assert sum(site.machine.clock.naps) >= 900
+    assert said.count("waiting until another process has installed its packages") == 1
+    assert "pid 77" in raised.value.why
+    assert "for 15 min" in raised.value.fix
 
 
 # -- roles -------------------------------------------------------------------------------------------------

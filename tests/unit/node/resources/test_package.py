@@ -49,7 +49,7 @@ def test_a_package_and_what_comes_with_it_goes_again(apt: Machine) -> None:
     assert Package.restore(apt.host, "git", origin, apt.store.journal) == []
     assert GIT.observe(apt.host) == "absent"
     install = next(call for call in apt.commands.calls if "install" in call and "--simulate" not in call)
-    assert {"--no-remove", "--no-install-recommends", "DPkg::Lock::Timeout=120"} <= set(install)
+    assert {"--no-remove", "--no-install-recommends", "DPkg::Lock::Timeout=900"} <= set(install)
 
 
 def test_what_an_interrupted_installation_left_goes_too(apt: Machine) -> None:

@@ -10,6 +10,7 @@ import http.client
 import os
 import re
 
+from ...engine.restarts import Progress
 from ...errors import ArtifactTruncated, ArtifactUnreachable, DigestMismatch
 from ...machine.disk import explained
 from ...machine.host import CHUNK, Host
@@ -18,8 +19,8 @@ from ...net.http_client import HttpClient
 from .errors import ArcPackageFailed
 
 NAME = "azcmagent"
-SECONDS = 300.0
-LOCK_SECONDS = 120.0  # apt's timers hold the lock for a minute and more
+SECONDS = 600.0
+LOCK_SECONDS = 900.0  # unattended upgrades of a slow machine hold the lock for many minutes
 LOCKED = re.compile(r"(frontend|status database)[^\n]*lock|lock[^\n]*(frontend|database)", re.IGNORECASE)
 
 
@@ -64,33 +65,41 @@ def fetch(host: Host, client: HttpClient, url: str, sha256: str, directory: str)
     return target
 
 
-def install(host: Host, package: str) -> None:
+def install(host: Host, package: str, progress: Progress) -> None:
     """Install a package file with dpkg; wait while another process holds its lock."""
-    _dpkg(host, ["dpkg", "--install", host.path(package)], "the Arc agent can't be installed")
+    _dpkg(host, ["dpkg", "--install", host.path(package)], "the Arc agent can't be installed", progress)
 
 
-def purge(host: Host) -> None:
+def purge(host: Host, progress: Progress) -> None:
     """Remove the package and its settings. dpkg also removes an empty /opt."""
-    _dpkg(host, ["dpkg", "--purge", NAME], "the Arc agent can't be removed")
+    _dpkg(host, ["dpkg", "--purge", NAME], "the Arc agent can't be removed", progress)
     if host.stat("/opt").is_ == "absent":
         host.make_directory("/opt", 0o755)
 
 
-def _dpkg(host: Host, argv: list[str], what: str) -> None:
+def _dpkg(host: Host, argv: list[str], what: str, progress: Progress) -> None:
     deadline = host.clock.monotonic() + LOCK_SECONDS
+    waits = False
     while True:
         done = host.run(argv, timeout=SECONDS, check=False)
         if done.status == 0:
             return
-        if not LOCKED.search(done.stderr) or host.clock.monotonic() >= deadline:
+        locked = LOCKED.search(done.stderr) is not None
+        if not locked or host.clock.monotonic() >= deadline:
             break
+        if not waits:
+            progress("waiting until another process has installed its packages")
+        waits = True
         host.clock.sleep(5)
     output = [line.strip() for line in done.stderr.splitlines() if line.strip()] or ["it printed no reason"]
     raise ArcPackageFailed(
         what,
         where=" ".join(argv[:2]),
         why=" / ".join(output[-3:])[:500],
-        fix="if packages are missing: apt-get --fix-broken install; see `dpkg --audit`, then run this again",
+        fix=f"another process has been installing packages for {LOCK_SECONDS / 60:.0f} min (unattended "
+        "upgrades?): wait until it has ended, then run this again"
+        if locked
+        else "if packages are missing: apt-get --fix-broken install; see `dpkg --audit`, then run this again",
     )
 
 

@@ -169,7 +169,7 @@ def _register(
         file = package.fetch(host, package_.client, package_.url, package_.sha256, store.cache)
         record.note(package=package_.sha256)
         try:
-            package.install(host, file)
+            package.install(host, file, progress)
         except ArcPackageFailed:
             if not there(host):  # a package installed later is not ours
                 record.note(package=None)
@@ -290,7 +290,7 @@ def unregister(
     if removes_package:
         _do(outcome, progress, "remove the Arc agent")
         if not check:
-            package.purge(host)
+            package.purge(host, progress)
     if not check:
         record.note(
             registration=None,
