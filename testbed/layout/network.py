@@ -5,11 +5,15 @@ from __future__ import annotations
 
 import json
 from ipaddress import IPv4Address, IPv4Network
+from pathlib import Path
 from typing import Any
 
+from testbed.basics.errors import TestbedError
 from testbed.basics.podman import LABEL, podman
 from testbed.basics.process import run
 from testbed.layout.site import Site
+
+TUN = Path("/dev/net/tun")
 
 
 def ensure(site: Site) -> None:
@@ -42,6 +46,15 @@ def _remove_links(bridge: str) -> None:
 def tap_name(ip: str) -> str:
     """The outer end of a virtual machine's network card; its name has room for its address only."""
     return f"tb{int(IPv4Address(ip)):08x}"
+
+
+def check_tap() -> None:
+    """Whether virtual machines can have a network here; said before their disks are made."""
+    if not TUN.exists():
+        raise TestbedError(
+            f"virtual machines need {TUN}, which is not here: run 'modprobe tun', or start this container "
+            f"with --device {TUN}"
+        )
 
 
 def ensure_tap(name: str, network: str) -> None:

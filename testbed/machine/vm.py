@@ -126,6 +126,7 @@ class VirtualMachine(Machine):
 
     def prepare(self) -> None:
         """Install QEMU and make the disk of its platform."""
+        network.check_tap()
         packages.VIRTUAL[self.hardware.arch].ensure()
         disk.ensure_base(self._recipe)
 

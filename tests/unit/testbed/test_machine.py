@@ -174,3 +174,11 @@ def test_a_platform_that_is_unknown_leaves_no_record(tmp_path: Path, monkeypatch
     with pytest.raises(TestbedError, match="platform 'gentoo' is unknown"):
         bed.node("x", "gentoo")
     assert bed.nodes() == []
+
+
+def test_where_virtual_machines_can_not_run_is_said_before_a_disk_is_made(
+    site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(network, "TUN", tmp_path / "tun")
+    with pytest.raises(TestbedError, match="modprobe tun"):
+        virtual(site, Hardware("amd64")).prepare()
