@@ -17,7 +17,14 @@ from tests.vm.lab import Lab, is_ready, photographed, pod_works, unchanged
 from tests.vm.seen import Seen
 
 OLD, NEW = versions.KUBERNETES_OLD_PATCH, versions.KUBERNETES
-MACHINES = [("debian12", "amd64"), ("debian13", "amd64"), ("debian12", "arm64"), ("debian13", "arm64")]
+MACHINES = [
+    ("debian12", "amd64"),
+    ("debian13", "amd64"),
+    ("ubuntu2204", "amd64"),
+    ("ubuntu2404", "amd64"),
+    ("debian12", "arm64"),
+    ("debian13", "arm64"),
+]
 
 
 @pytest.mark.parametrize(("platform", "arch"), MACHINES, ids=" ".join)
