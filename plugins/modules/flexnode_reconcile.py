@@ -74,7 +74,7 @@ options:
     description:
       - With O(state=absent), how long pods may take to leave. V(0) does not drain.
     type: int
-    default: 60
+    default: 120
   retry:
     description:
       - Also apply a configuration that was rolled back before. By default it is refused until it changes.
@@ -237,7 +237,7 @@ def main() -> None:
             "config": {"type": "dict"},
             "preflight": {"type": "bool", "default": False},
             "preflight_skip": {"type": "list", "elements": "str", "default": []},
-            "drain_seconds": {"type": "int", "default": 60},
+            "drain_seconds": {"type": "int", "default": 120},
             "retry": {"type": "bool", "default": False},
             "wait_seconds": {"type": "int"},
             "operation": {"type": "str"},

@@ -19,6 +19,7 @@ from tests.e2e.updating import Document, Group
 
 PLAY_SECONDS = 1800
 READY_SECONDS = 600
+DRAIN_SECONDS = 600
 # Runs on the machine: what a join changes in a kernel. Packet filter rules are kube-proxy's, not ours: they
 # stay until the next boot.
 KERNEL_CAMERA = """
@@ -107,6 +108,11 @@ def pod_works(bed: Testbed, machine: VirtualMachine, name: str) -> None:
     assert kubectl("logs", name).strip() == "a kernel of its own"
     kernel = kubectl("exec", name, "--", "cat", "/proc/sys/kernel/osrelease", timeout=60).strip()
     assert kernel == machine.run(["uname", "-r"]).stdout.strip()
+
+
+def uninstall(group: Group, document: Document) -> None:
+    """Leave the cluster; an emulated machine takes its time to stop pods."""
+    fleet.succeeded(group.play("unbootstrap", document, "-e", f"flexnode_drain_seconds={DRAIN_SECONDS}"))
 
 
 def unchanged(run: Play, machine: VirtualMachine) -> None:

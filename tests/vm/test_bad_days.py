@@ -13,7 +13,7 @@ from testbed.machine.qemu import Hardware
 from testbed.machine.vm import VirtualMachine
 from tests.e2e import fleet
 from tests.e2e.updating import Group, changed
-from tests.vm.lab import Lab, is_ready, machine_of, unchanged
+from tests.vm.lab import Lab, is_ready, machine_of, unchanged, uninstall
 
 FILL = "/var/tmp/fill"
 
@@ -90,7 +90,7 @@ def test_a_root_that_turned_read_only(bed: Testbed, node: Group) -> None:
     machine.start()
     is_ready(bed, machine)
     fleet.succeeded(node.play("update", other))
-    fleet.succeeded(node.play("unbootstrap", other))
+    uninstall(node, other)
 
 
 def root_line(machine: VirtualMachine) -> str:

@@ -14,7 +14,7 @@ from testbed.machine.vm import VirtualMachine
 from tests.e2e import fleet
 from tests.e2e.photograph import differences
 from tests.e2e.updating import Group
-from tests.vm.lab import Lab, is_ready, machine_of, photographed, pod_works
+from tests.vm.lab import Lab, is_ready, machine_of, photographed, pod_works, uninstall
 
 DISK, FILE, ZRAM = "/dev/disk/by-id/virtio-swap", "/swapfile", "/dev/zram0"
 # A machine with a past: swap on a disk and in a file by fstab, compressed in memory by a unit of its own,
@@ -105,7 +105,7 @@ def test_swap_modules_sysctls_and_cgroups(bed: Testbed, node: Group) -> None:
     assert swaps(machine) == set(), "swap came back at boot"
     assert photographed(machine)["modules"] == ["overlay", "br_netfilter"]
 
-    fleet.succeeded(node.play("unbootstrap", node.document))
+    uninstall(node, node.document)
     left = differences(before, photographed(machine))
     assert left == []
     assert swaps(machine) == areas
@@ -137,4 +137,4 @@ def test_apparmor_confines_pods(bed: Testbed, node: Group) -> None:
     pod_works(bed, machine, "confined")
     profile = bed.cluster.kubectl("exec", "confined", "--", "cat", "/proc/self/attr/current", timeout=60)
     assert profile.strip() == "cri-containerd.apparmor.d (enforce)"
-    fleet.succeeded(node.play("unbootstrap", node.document))
+    uninstall(node, node.document)

@@ -13,7 +13,7 @@ from testbed.machine.qemu import Hardware
 from tests.e2e import fleet, updating
 from tests.e2e.photograph import differences
 from tests.e2e.updating import with_versions
-from tests.vm.lab import Lab, is_ready, photographed, pod_works, unchanged
+from tests.vm.lab import Lab, is_ready, photographed, pod_works, unchanged, uninstall
 from tests.vm.seen import Seen
 
 OLD, NEW = versions.KUBERNETES_OLD_PATCH, versions.KUBERNETES
@@ -51,7 +51,7 @@ def test_life_of_a_node(bed: Testbed, lab: Lab, seen: Seen, platform: str, arch:
         assert updating.running_version(machine, updating.KUBELET) == NEW
         is_ready(bed, machine)
     with act("uninstall, machine as before"):
-        fleet.succeeded(group.play("unbootstrap", newer))
+        uninstall(group, newer)
         assert differences(before, photographed(machine)) == []
         assert machine.name not in fleet.node_names(bed)
     machine.stop()

@@ -17,7 +17,7 @@ from testbed.machine.qemu import Hardware
 from tests.e2e import fleet, updating
 from tests.e2e.photograph import differences
 from tests.e2e.updating import with_versions
-from tests.vm.lab import Lab, photographed, pod_works, unchanged
+from tests.vm.lab import Lab, photographed, pod_works, unchanged, uninstall
 from tests.vm.seen import Seen
 
 LINES = dict(zip(("oldest", "newest"), versions.LINES, strict=True))
@@ -53,5 +53,5 @@ def test_a_line_joins_on_cgroup_v2(line: tuple[Lab, str], seen: Seen) -> None:
     with seen.act(machine, version, "second run, 0 changed"):
         unchanged(node.play("bootstrap", node.document), machine)
     with seen.act(machine, version, "uninstall, machine as before"):
-        fleet.succeeded(node.play("unbootstrap", node.document))
+        uninstall(node, node.document)
         assert differences(before, photographed(machine)) == []

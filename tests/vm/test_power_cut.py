@@ -22,7 +22,7 @@ from testbed.machine.vm import VirtualMachine
 from tests.e2e import fleet, updating
 from tests.e2e.photograph import differences
 from tests.e2e.updating import Document, changed, with_versions
-from tests.vm.lab import Lab, is_ready, photographed
+from tests.vm.lab import DRAIN_SECONDS, Lab, is_ready, photographed
 from tests.vm.power import Moment, cut
 from tests.vm.seen import Seen
 
@@ -132,7 +132,7 @@ class Plugged:
     @property
     def uninstall(self) -> list[str]:
         """Leave the cluster."""
-        return self.command("unbootstrap")
+        return self.command("unbootstrap", "--drain-seconds", str(DRAIN_SECONDS))
 
     def runs(self, argv: list[str]) -> None:
         """A command that works."""

@@ -8,7 +8,7 @@ import json
 from testbed import Testbed
 from testbed.machine.qemu import Hardware
 from tests.e2e import fleet, updating
-from tests.vm.lab import READY_SECONDS, Lab, is_ready, pod_works
+from tests.vm.lab import READY_SECONDS, Lab, is_ready, pod_works, uninstall
 
 GREEDY = "greedy"
 
@@ -38,4 +38,4 @@ def test_a_small_machine_joins_and_survives_its_pods(bed: Testbed, lab: Lab) -> 
     is_ready(bed, machine)
     assert machine.run(["systemctl", "is-active", "kubelet.service"]).stdout.strip() == "active"
     bed.cluster.kubectl("delete", "pod", GREEDY, "--force", "--grace-period=0")
-    fleet.succeeded(node.play("unbootstrap", node.document))
+    uninstall(node, node.document)

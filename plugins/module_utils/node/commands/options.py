@@ -245,9 +245,9 @@ def unbootstrap(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--drain-seconds",
         type=float,
-        default=60,
+        default=120,
         metavar="N",
-        help="seconds that a drain may take (60; 0: no drain)",
+        help="seconds that a drain may take (120; 0: no drain)",
     )
     add_token(command, "to remove the Arc registration")
 

@@ -18,7 +18,7 @@ from ..machine.clock import stamp
 from ..machine.host import Host
 from ..machine.program import COMMAND
 from ..net.answer import shown
-from ..operations.leave import leave
+from ..operations.leave import DRAIN_SECONDS, leave
 from ..operations.obtain import obtain, stored_config
 from ..operations.outcome import taint_warnings
 from ..operations.reconcile import EVERYTHING, reconcile
@@ -32,7 +32,6 @@ from .credential import with_secrets
 
 Say = Callable[[str], None]
 FIRST_PAUSE = 60.0  # seconds before the first retry after a transient failure; doubled each time
-DRAIN_SECONDS = 60.0
 NOT_FOLLOWED = 3  # exit status: the new document was refused, or failed
 
 

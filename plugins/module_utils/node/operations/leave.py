@@ -46,6 +46,7 @@ from .runtime_users import (
 Act = Callable[[str, Callable[[], None]], None]
 InAzure = Callable[[Optional[NodeConfig]], list[str]]  # noqa: UP045 - returns what remains, and why
 
+DRAIN_SECONDS = 120.0  # a pod has 30 s to end; then a slow machine needs some more to stop it
 NETWORK_NAMESPACES = "/run/netns"
 RUNTIME_STATE = "/run/containerd"
 # Of Kubernetes only: a runtime that was installed before the join may run other containers beside them.
@@ -85,7 +86,7 @@ class Left:
 def leave(
     host: Host,
     *,
-    drain_seconds: float = 60,
+    drain_seconds: float = DRAIN_SECONDS,
     check: bool = False,
     progress: Progress = silent,
     in_azure: InAzure = nothing_in_azure,
