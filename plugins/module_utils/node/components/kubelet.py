@@ -290,6 +290,8 @@ StartLimitIntervalSec=0
 [Service]
 EnvironmentFile={DEFAULTS}
 EnvironmentFile={REGISTRATION}
+# The kubelet does not start with swap, and an unknown service of this machine may create some at boot.
+ExecStartPre=-/sbin/swapoff --all
 ExecStart={BIN_DIR}/kubelet \\
   $KUBELET_TLS_BOOTSTRAP_FLAGS \\
   $KUBELET_CONTAINERD_FLAGS \\

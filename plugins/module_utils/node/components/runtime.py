@@ -75,6 +75,11 @@ imports = ["{IMPORTS}/*.toml"]
 [plugins."io.containerd.internal.v1.opt"]
   path = "/var/lib/containerd/opt"
 
+# A pull ends when its files are on the disk: else a power cut leaves an image with empty files, which counts
+# as complete for ever.
+[plugins."io.containerd.service.v1.diff-service"]
+  sync_fs = true
+
 [plugins."io.containerd.cri.v1.images"]
   [plugins."io.containerd.cri.v1.images".pinned_images]
     sandbox = "{config.containerd.pause_image}"
@@ -107,6 +112,11 @@ state = "/run/containerd"
 
 [plugins."io.containerd.internal.v1.opt"]
   path = "/var/lib/containerd/opt"
+
+# A pull ends when its files are on the disk: else a power cut leaves an image with empty files, which counts
+# as complete for ever.
+[plugins."io.containerd.service.v1.diff-service"]
+  sync_fs = true
 
 [plugins."io.containerd.grpc.v1.cri"]
   sandbox_image = "{config.containerd.pause_image}"

@@ -33,7 +33,7 @@ def resources(config: NodeConfig, facts: Facts) -> list[Resource]:
     """Everything that the kubelet requires of a machine."""
     return [
         *directories(config),
-        SwapOff(),
+        SwapOff(facts.swap_units),
         FstabSwap(),
         *(
             Link(f"{UNIT_DIR}/{unit}", "/dev/null") for unit in facts.swap_units

@@ -101,7 +101,8 @@ def explained(path: str) -> Iterator[None]:
                 what="a file or directory can't be written",
                 where=path,
                 why=os.strerror(error.errno or 0),
-                fix="remount it writable (mount -o remount,rw) or choose another directory under `paths`",
+                fix="after an error of the disk (see `dmesg`) check the disk and reboot; or remount it "
+                "writable (mount -o remount,rw), or choose another directory under `paths`",
             ) from error
         raise FileUnusable(
             "a file or directory can't be changed", where=path, why=error.strerror or str(error)

@@ -23,8 +23,18 @@ UNIT_DIRS = ("/etc/systemd/system", "/run/systemd/system", "/usr/lib/systemd/sys
 # Facts that differ by who looks (a sandbox, a container) or by the moment (early at boot, after an update of
 # the kernel): stored at the join, and read from there until the machine leaves.
 STORED = ("cpus", "memory", "may_lower_oom_score", "resolv_conf", "tunnel_address")
-# Services that create swap without a .swap unit (zram-tools, Raspberry Pi OS).
-SWAP_SERVICES = frozenset(("zramswap.service", "dphys-swapfile.service", "systemd-zram-setup@.service"))
+# Services that create swap without a .swap unit.
+SWAP_SERVICES = frozenset(
+    (
+        "armbian-zram-config.service",
+        "dphys-swapfile.service",  # Raspberry Pi OS
+        "nvzramconfig.service",  # NVIDIA Jetson
+        "systemd-zram-setup@.service",
+        "zram-config.service",  # Ubuntu
+        "zram-swap.service",
+        "zramswap.service",  # zram-tools
+    )
+)
 
 
 @dataclass(frozen=True)

@@ -44,8 +44,8 @@ class ThisNode:
 
     @property
     def has_credential(self) -> bool:
-        """Whether the file that the kubelet authenticates with exists."""
-        return self.host.exists(self.identity)
+        """Whether there is a file that the kubelet authenticates with. A power cut can leave an empty one."""
+        return bool(self.host.read(self.identity))
 
     @property
     def token_id(self) -> str:

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from os.path import dirname
 from typing import Any
 
 from ..components.every import COMPONENTS
@@ -26,6 +27,8 @@ from .obtain import Obtained
 from .outcome import Reconciled
 from .pool_token import retire_token
 from .update import versions
+
+KEY_OF_REQUEST = "kubelet-client.key.tmp"  # of the kubelet's first certificate, until it has that
 
 
 @dataclass(frozen=True)
@@ -57,9 +60,17 @@ class JoinRecord:
 
     def kubelet_starts(self) -> None:
         """From here on the kubelet may have used its token."""
+        self._remove_torn_key()
         token = self.node.config.azure.bootstrap_token
         if token and not self.had_certificate:
             self.store.set_join(token.id, "attempted")
+
+    def _remove_torn_key(self) -> None:
+        """A power cut can leave it empty, as the kubelet does not sync it, and then it never starts again."""
+        key = f"{dirname(self.node.identity)}/{KEY_OF_REQUEST}"
+        found = self.node.host.stat(key)
+        if found.is_ == "file" and found.size == 0:
+            self.node.host.remove(key)
 
     def unchanged(self) -> None:
         """The run failed before its first change: the node is as it was, whether that works or not."""
@@ -111,6 +122,8 @@ class JoinRecord:
 def commit(obtained: Obtained, record: JoinRecord, facts: Facts) -> None:
     """The gates have passed: what was applied is the generation that the next run can roll back to."""
     store = obtained.store
+    if not record.had_certificate:
+        sync_certificate(obtained.node)
     if done := Record.of(store.transaction()):
         store.begin(replace(done, stage=Stage.COMMITTED).as_dict())  # first: from here on nothing returns
     record.joined()
@@ -122,6 +135,15 @@ def commit(obtained: Obtained, record: JoinRecord, facts: Facts) -> None:
     if document is not obtained.document:
         store.set_current_config(document, version)
     store.set_applied_config(document, version)
+
+
+def sync_certificate(node: ThisNode) -> None:
+    """The kubelet does not sync it, and its token may be gone: a power cut must not lose the certificate."""
+    if node.uses_tokens:
+        return
+    directory = dirname(node.identity)
+    files = [f"{directory}/{name}" for name in node.host.names(directory)]
+    node.host.run(["sync", "--", *files, directory], check=False)
 
 
 def settle_records(obtained: Obtained, components: Sequence[str], run: Reconciled) -> None:

@@ -47,6 +47,8 @@ Act = Callable[[str, Callable[[], None]], None]
 InAzure = Callable[[Optional[NodeConfig]], list[str]]  # noqa: UP045 - returns what remains, and why
 
 DRAIN_SECONDS = 120.0  # a pod has 30 s to end; then a slow machine needs some more to stop it
+SYNC_SECONDS = 600.0
+RESTORED = ("/etc", "/opt", "/usr", "/var", "/var/lib")  # each may be a file system of its own
 NETWORK_NAMESPACES = "/run/netns"
 RUNTIME_STATE = "/run/containerd"
 # Of Kubernetes only: a runtime that was installed before the join may run other containers beside them.
@@ -167,8 +169,16 @@ def leave_with(
     if has_textfiles(host):
         act("remove the metrics file of node_exporter", lambda: remove_textfiles(host))
     if not any(item.outcome == "failed" for item in report.items):  # otherwise the next run needs the journal
+        sync_restored(host)  # on the disk, before the record of what is to be restored goes
         report.remains += store.forget()
+        sync_restored(host)
     return report
+
+
+def sync_restored(host: Host) -> None:
+    """Wait until what was removed is removed on the disk: else a power cut would bring back half a node."""
+    places = [place for place in RESTORED if host.exists(place)]
+    host.run(["sync", "--file-system", "--", *places], timeout=SYNC_SECONDS, check=False)
 
 
 def has_our_containerd(host: Host, entries: Sequence[Entry]) -> bool:

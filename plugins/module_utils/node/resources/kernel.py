@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import re
+from os.path import basename
 from typing import ClassVar
 
 from ..dataclass import dataclass
@@ -14,6 +15,7 @@ from ..machine.host import Host, unescaped
 from ..machine.links import real_path
 from .base import Change, Drift, Origin, Vault
 from .paths import capture_path, path_mark, restore_path
+from .units import SYSTEMCTL_SECONDS, unit_states
 
 FSTAB = "/etc/fstab"
 FSTAB_NOTE = "# off for Kubernetes (aks-flex-node): "
@@ -187,6 +189,7 @@ class SwapOff:
     name: ClassVar[str] = "active"
     mark: ClassVar[str] = ""
 
+    units: tuple[str, ...] = ()  # those that create swap at boot
     drift: Drift = Drift.REPAIR
     restarts: tuple[str, ...] = ()
 
@@ -202,8 +205,14 @@ class SwapOff:
         return Change(f"turn off swap on {', '.join(areas)}", "\n".join(areas) + "\n", "")
 
     def capture(self, host: Host, vault: Vault) -> Origin:
-        """Which areas were active."""
-        return {"areas": active_swap(host)}
+        """Which areas were active, and which units that create some."""
+        areas = active_swap(host)
+        instances = {unit.replace("@.", f"@{basename(area)}.") for unit in self.units for area, _ in areas}
+        states = unit_states(host, tuple(sorted(instances)))
+        return {
+            "areas": areas,
+            "units": [unit for unit, now in states.items() if now["ActiveState"] == "active"],
+        }
 
     def apply(self, host: Host) -> None:
         """Turn each area off."""
@@ -221,14 +230,23 @@ class SwapOff:
         active = {area for area, _priority in active_swap(host)}
         if others := active - {area for area, _priority in origin["areas"]}:
             return [f"swap on {area}" for area in sorted(others)]
-        left = []
-        for area, priority in origin["areas"]:
-            if area in active:
-                continue
-            option = [] if priority.startswith("-") else ["--priority", priority]
-            if host.run(["swapon", *option, "--", area], timeout=600, check=False).status != 0:
-                left.append(f"swap on {area}")
-        return left
+        gone = [
+            area
+            for area, priority in origin["areas"]
+            if area not in active and not _swap_on(host, area, priority)
+        ]
+        if gone and origin.get("units"):
+            # Compressed memory does not outlive a boot: whatever created it was masked, and creates it again.
+            host.run(["systemctl", "daemon-reload"], timeout=SYSTEMCTL_SECONDS, check=False)
+            host.run(["systemctl", "restart", *origin["units"]], timeout=SYSTEMCTL_SECONDS, check=False)
+            back = {area for area, _priority in active_swap(host)}
+            gone = [area for area in gone if area not in back]
+        return [f"swap on {area}" for area in gone]
+
+
+def _swap_on(host: Host, area: str, priority: str) -> bool:
+    option = [] if priority.startswith("-") else ["--priority", priority]
+    return host.run(["swapon", *option, "--", area], timeout=600, check=False).status == 0
 
 
 def active_swap(host: Host) -> list[tuple[str, str]]:

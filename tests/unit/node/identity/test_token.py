@@ -198,7 +198,7 @@ def test_an_attempt_that_ends_without_an_answer_is_made_again(site: Site) -> Non
     with pytest.raises(NodeNotReady):
         site.join({"upgrade": {"gateSeconds": 10}})
     assert join_state(site)["outcome"] == "attempted"
-    site.machine.put(IDENTITY)  # approved at last
+    site.machine.put(IDENTITY, "a certificate\n")  # approved at last
     starts()
     site.join()
     assert join_state(site)["outcome"] == "joined"

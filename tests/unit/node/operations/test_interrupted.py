@@ -23,6 +23,8 @@ from ansible_collections.aks.flexnode.plugins.module_utils.node.errors import (
 from ansible_collections.aks.flexnode.plugins.module_utils.node.machine.host import Host
 from ansible_collections.aks.flexnode.plugins.module_utils.node.machine.program import sources
 from ansible_collections.aks.flexnode.plugins.module_utils.node.operations import refusal
+from ansible_collections.aks.flexnode.plugins.module_utils.node.operations.checks import has_joined
+from ansible_collections.aks.flexnode.plugins.module_utils.node.operations.join_record import KEY_OF_REQUEST
 from ansible_collections.aks.flexnode.plugins.module_utils.node.operations.leave import leave
 from ansible_collections.aks.flexnode.plugins.module_utils.node.operations.obtain import stored_config
 from ansible_collections.aks.flexnode.plugins.module_utils.node.operations.reconcile import reconcile
@@ -32,6 +34,7 @@ from tests.unit.node.sites import (
     CONFIG,
     CONTAINERD,
     DRAINED,
+    IDENTITY,
     KUBELET,
     MORE,
     SHORT,
@@ -252,3 +255,54 @@ def test_a_release_that_was_rolled_back_is_blocked_and_the_one_before_it_is_not(
         with pytest.raises(Blocked, match="cni plugin not initialized"):
             site.join()
     assert site.join().summary == "unchanged"
+
+
+# -- a power cut: what the kubelet had not synced ---------------------------------------------------------
+
+PKI = IDENTITY.rpartition("/")[0]
+
+
+def test_an_empty_key_of_a_certificate_request_is_removed_before_the_kubelet_starts(site: Site) -> None:
+    """The kubelet would say "error loading key" for ever."""
+    key = site.machine.put(f"{PKI}/{KEY_OF_REQUEST}")
+    starts = site.machine.commands.on_start
+    usual, seen = starts.get(KUBELET, lambda: None), []
+
+    def start() -> None:
+        seen.append(key.exists())
+        usual()
+
+    starts[KUBELET] = start
+    site.join()
+    assert seen == [False]
+
+
+def test_a_key_of_a_certificate_request_is_used_again(site: Site) -> None:
+    key = site.machine.put(f"{PKI}/{KEY_OF_REQUEST}", "a key")
+    site.join()
+    assert key.read_text() == "a key"
+
+
+def test_an_empty_certificate_is_none(site: Site) -> None:
+    """It counted as one: with its token gone, no run could have said what is missing."""
+    site.join()
+    assert has_joined(site.machine.host, site.document)
+    site.machine.put(IDENTITY)
+    assert not has_joined(site.machine.host, site.document)
+
+
+def test_a_first_certificate_is_synced_before_the_join_counts(site: Site) -> None:
+    site.join()
+    synced = [call for call in site.machine.commands.calls if call[0] == "sync"]
+    assert synced == [("sync", "--", IDENTITY, PKI)]
+    site.join(MORE)
+    assert site.machine.commands.times("sync") == 1, "the kubelet renews it long after"
+
+
+def test_what_was_restored_is_on_the_disk_before_the_journal_goes(site: Site) -> None:
+    site.join()
+    journal, seen = site.machine.path(f"{DATA_DIR}/journal"), []
+    commands = site.machine.commands
+    commands._sync = lambda *_: seen.append(journal.exists()) or ""  # type: ignore[attr-defined]
+    leave(site.machine.host)
+    assert seen == [True, False]

@@ -115,7 +115,7 @@ def test_a_node_keeps_its_name(site: Site, ready: bool) -> None:
     if ready:
         site.join()
     else:  # its certificate has the name already
-        site.machine.commands.on_start[KUBELET] = lambda: site.machine.put(IDENTITY)
+        site.machine.commands.on_start[KUBELET] = lambda: site.machine.put(IDENTITY, "a certificate\n")
         with pytest.raises(NodeNotReady):
             site.join()
     before = site.machine.snapshot("/var")
@@ -135,7 +135,7 @@ def test_a_node_keeps_its_name(site: Site, ready: bool) -> None:
 
 
 def test_a_certificate_of_another_clusters_kubelet_is_no_join(site: Site) -> None:
-    site.machine.put(IDENTITY)
+    site.machine.put(IDENTITY, "a certificate\n")
     assert not has_joined(site.machine.host, site.document)
     site.machine.path(IDENTITY).unlink()
     site.join()

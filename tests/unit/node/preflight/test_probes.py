@@ -195,7 +195,7 @@ IDENTITY = "/var/lib/kubelet/pki/kubelet-client-current.pem"
 
 
 def test_a_certificate_is_a_strangers_unless_we_have_been_here(debian: Machine) -> None:
-    debian.put(IDENTITY)
+    debian.put(IDENTITY, "a certificate\n")
     seen = probe_machine(debian.host, None, Ways("x86_64", 0))
     assert (seen.identity_left, seen.joined) == (IDENTITY, False)
     debian.store.journal.record([File("/etc/systemd/system/kubelet.service", "ours")])
@@ -228,6 +228,12 @@ def test_disks_of_what_does_not_exist_yet_are_those_above(debian: Machine) -> No
     assert found[1] == Disk(
         "/opt/aks-flex-node", debian.root.stat().st_dev, 409600, 163840, 10, 4, True, True
     )
+
+
+def test_a_file_system_that_the_kernel_writes_no_more_after_an_error(debian: Machine) -> None:
+    assert not any(disk.read_only for disk in disks(debian.host, None, os.statvfs))
+    debian.put("/proc/mounts", "/dev/vda / ext4 rw,relatime,emergency_ro 0 0\n")
+    assert all(disk.read_only for disk in disks(debian.host, None, os.statvfs))
 
 
 def test_a_file_system_that_hangs_is_not_waited_for(debian: Machine) -> None:

@@ -172,6 +172,22 @@ def test_swap_goes_off_and_comes_back_with_its_priority(machine: Machine) -> Non
     assert restore_host(machine.host, machine.store) == []
 
 
+def test_swap_in_compressed_memory_is_created_again_by_its_service(machine: Machine) -> None:
+    """The machine was rebooted meanwhile, with the service masked: there is no device to swap to."""
+    machine.put("/proc/swaps", SWAPS_HEADER + swap_row("/dev/zram0", "100"))
+    machine.commands.units["zramswap.service"] = "active"
+    apply(SwapOff(("dphys-swapfile.service", "zramswap.service")), machine)
+    machine.commands.statuses["swapon"] = 255
+
+    def creates() -> None:
+        machine.put("/proc/swaps", SWAPS_HEADER + swap_row("/dev/zram0", "100"))
+
+    machine.commands.on_start["zramswap.service"] = creates
+    assert restore_host(machine.host, machine.store) == [Restored("swap:active", "restored")]
+    assert machine.commands.times("systemctl", "restart") == 1
+    assert ("systemctl", "restart", "zramswap.service") in machine.commands.calls
+
+
 def test_swap_that_does_not_come_back_is_reported(machine: Machine) -> None:
     machine.put("/proc/swaps", SWAPS_HEADER + swap_row("/swapfile"))
     apply(SwapOff(), machine)

@@ -14,7 +14,7 @@ from ...dataclass import dataclass, replace
 from ...engine.records.state import Store, store_of
 from ...errors import FlexNodeError
 from ...machine.facts import memory_of, os_release
-from ...machine.host import Host
+from ...machine.host import Host, unescaped
 from ...machine.layout import KUBELET, PROGRAM_DIR
 from ...operations.other_owners import foreign_units
 from ...resources.kernel import KernelModule
@@ -194,6 +194,13 @@ def proxy_environment(host: Host) -> dict[str, str]:
     return found
 
 
+def shut_down(host: Host) -> set[int]:
+    """Devices that the kernel writes no more after an error; since 6.12 it does not call them read-only."""
+    rows = (line.split() for line in host.text("/proc/mounts").splitlines())
+    places = [unescaped(row[1]) for row in rows if len(row) > 3 and "emergency_ro" in row[3].split(",")]
+    return {os.stat(host.path(place)).st_dev for place in places if host.exists(place)}
+
+
 def disks(host: Host, config: NodeConfig | None, statvfs: StatVfs) -> tuple[Disk, ...]:
     """The file systems of all directories that a node writes to."""
     data, kubelet = (
@@ -201,21 +208,21 @@ def disks(host: Host, config: NodeConfig | None, statvfs: StatVfs) -> tuple[Disk
         if config
         else ("/var/lib/aks-flex-node", KUBELET_DIR)
     )
-    found = []
+    found, shut = [], shut_down(host)
     for path in ("/etc", PROGRAM_DIR, "/usr/local/bin", data, "/var/lib/containerd", kubelet):
         there = path
         while not host.exists(there) and there != "/":
             there = os.path.dirname(there)
-        seen = statvfs(host.path(there))
+        seen, device = statvfs(host.path(there)), os.stat(host.path(there)).st_dev
         found.append(
             Disk(
                 path,
-                os.stat(host.path(there)).st_dev,
+                device,
                 seen.f_blocks * seen.f_frsize,
                 seen.f_bavail * seen.f_frsize,
                 seen.f_files,
                 seen.f_favail,
-                bool(seen.f_flag & os.ST_RDONLY),
+                bool(seen.f_flag & os.ST_RDONLY) or device in shut,
                 bool(seen.f_flag & os.ST_NOEXEC),
             )
         )
