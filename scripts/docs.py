@@ -584,7 +584,7 @@ def tried() -> str:
                 f"{row['kernel']}, cgroup {row['cgroup']}",
                 row["kubernetes"],
                 _acts(row["acts"]),
-                code(row["commit"]),
+                ", ".join(map(code, sorted({done["commit"] for done in row["acts"].values() if done}))),
             )
             for _key, row in sorted(found.items())
         ),
@@ -592,11 +592,11 @@ def tried() -> str:
     )
 
 
-def _acts(acts: Mapping[str, float | None]) -> str:
-    cuts = [seconds for act, seconds in acts.items() if act.startswith("power cut")]
+def _acts(acts: Mapping[str, Mapping[str, Any] | None]) -> str:
+    cuts = [done for act, done in acts.items() if act.startswith("power cut")]
     words = [
-        f"**{act} failed**" if seconds is None else f"{act} ({seconds:.0f} s)"
-        for act, seconds in acts.items()
+        f"{act} ({done['seconds']:.0f} s)" if done else f"**{act} failed**"
+        for act, done in acts.items()
         if not act.startswith("power cut")
     ]
     if cuts:

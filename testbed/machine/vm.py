@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import shlex
 import shutil
@@ -81,7 +80,8 @@ class VirtualMachine(Machine):
         """Cut its power: what its programs had not synced is lost."""
         if pid := self._pid():
             os.kill(pid, signal.SIGKILL)
-            wait_for(f"end of {self.name}", lambda: self._pid() is None, 30)
+            # All of it: until its last thread is gone, it holds the locks of its disks.
+            wait_for(f"end of {self.name}", lambda: not Path(f"/proc/{pid}/task").is_dir(), 60)
         self._start_plan().pid_file.unlink(missing_ok=True)
 
     def start(self, clock: str = "utc", kernel_options: tuple[str, ...] = ()) -> None:
@@ -89,16 +89,15 @@ class VirtualMachine(Machine):
         if self._switch_on(clock, kernel_options):
             self.wait()
 
-    def reboot(self, grace: int = 120) -> None:
-        """Shut it down in order, as far as that is done within grace seconds, and switch it on again."""
+    def reboot(self, grace: int = 300) -> None:
+        """Shut it down in order and switch it on again."""
         self.shut_down(grace)
         self.start()
 
-    def shut_down(self, grace: int = 120) -> None:
-        """Switch it off in order, as far as that is done within grace seconds."""
+    def shut_down(self, grace: int = 300) -> None:
+        """Switch it off in order; if that takes longer than grace seconds, something hangs: an error."""
         self.run(["systemctl", "poweroff", "--no-block"], check=False)
-        with contextlib.suppress(TookTooLong):
-            wait_for(f"{self.name} is off", lambda: self._pid() is None, grace)
+        wait_for(f"{self.name} is off", lambda: self._pid() is None, grace)
         self.stop()
 
     def snapshot(self, name: str) -> None:

@@ -15,7 +15,7 @@ from testbed.machine.vm import VirtualMachine
 from testbed.playbooks import Play
 from tests.e2e import fleet, updating
 from tests.e2e.photograph import photograph
-from tests.e2e.updating import Document, Group
+from tests.e2e.updating import Document, Group, changed
 
 PLAY_SECONDS = 1800
 READY_SECONDS = 600
@@ -65,6 +65,7 @@ class Lab:
     def group(self, machine: VirtualMachine, document: Document) -> Group:
         """A machine with an inventory of its own."""
         inventory = self.directory / f"{machine.name}.yml"
+        document = patient(document)
         return replace(Group(self.bed, [machine], document, inventory), seconds=PLAY_SECONDS)
 
     def clear(self) -> None:
@@ -74,6 +75,11 @@ class Lab:
         if self.made:
             names = [machine.name for machine in self.made]
             self.bed.cluster.kubectl("delete", "node", "--ignore-not-found", *names)
+
+
+def patient(document: Document) -> Document:
+    """With gates that wait for an emulated machine on a busy one."""
+    return changed(document, upgrade={**document.get("upgrade", {}), "gateSeconds": READY_SECONDS})
 
 
 def machine_of(group: Group) -> VirtualMachine:
@@ -104,10 +110,17 @@ def pod_works(bed: Testbed, machine: VirtualMachine, name: str) -> None:
     kubectl = bed.cluster.kubectl
     kubectl("delete", "pod", name, "--ignore-not-found", "--force", "--grace-period=0")
     kubectl("create", "--filename=-", input=json.dumps(pod))
-    kubectl("wait", "--for=condition=Ready", f"pod/{name}", "--timeout=300s", timeout=330)
+    pod_runs(bed, name)
     assert kubectl("logs", name).strip() == "a kernel of its own"
     kernel = kubectl("exec", name, "--", "cat", "/proc/sys/kernel/osrelease", timeout=60).strip()
     assert kernel == machine.run(["uname", "-r"]).stdout.strip()
+
+
+def pod_runs(bed: Testbed, name: str) -> None:
+    """Wait until the processes of a pod have been started by the kubelet that runs now."""
+    wait = ("wait", "--for=condition=Ready", f"pod/{name}", f"--timeout={READY_SECONDS}s")
+    bed.cluster.kubectl(*wait, timeout=READY_SECONDS + 30)
+    bed.cluster.kubectl("exec", name, "--", "true", timeout=120)
 
 
 def uninstall(group: Group, document: Document) -> None:

@@ -6,7 +6,9 @@ from __future__ import annotations
 import json
 import shlex
 import subprocess
+from collections.abc import Callable
 from dataclasses import dataclass
+from select import select
 
 from testbed.machine.vm import VirtualMachine
 
@@ -49,7 +51,7 @@ while child.poll() is None:
         print("cut", flush=True)
         time.sleep(600)
     time.sleep(0.002)
-print("cut" if kind == "ended" else "missed", child.returncode, flush=True)
+print("ended" if kind == "ended" else "missed", child.returncode, flush=True)
 print(text("/run/cut.log"), flush=True)
 time.sleep(600)
 """
@@ -63,20 +65,33 @@ class Moment:
     condition: tuple[str, ...]
 
 
-def cut(machine: VirtualMachine, moment: Moment, argv: list[str]) -> None:
-    """Run a command, cut the power at a moment, and switch the machine on again."""
+def cut(
+    machine: VirtualMachine,
+    moment: Moment,
+    argv: list[str],
+    *,
+    fails: bool = False,
+    meanwhile: Callable[[], None] = lambda: None,
+) -> None:
+    """Run a command, cut the power at a moment, and switch the machine on again.
+
+    A command that is cut when it has ended must have succeeded, or failed if that is expected.
+    """
     program = ["sudo", "-n", "--", "python3", "-c", WATCHER, json.dumps(moment.condition), *argv]
     with subprocess.Popen(
         machine.ssh(shlex.join(program)), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True
     ) as running:
         try:
             assert running.stdout
+            assert select([running.stdout], [], [], SECONDS)[0], f"{moment.name}: no news in {SECONDS} s"
             said = running.stdout.readline()
-            if not said.startswith("cut"):
+            ended = "ended 0" if not fails else "ended 1"
+            if not said.startswith(("cut", ended)):
                 running.kill()
                 log = machine.run(["cat", "/run/cut.log"], check=False).stdout
                 raise AssertionError(f"{moment.name}: the moment did not come: {said}{log}")
             machine.stop()
         finally:
             running.kill()
+    meanwhile()
     machine.start()

@@ -34,8 +34,7 @@ class Seen:
         self._write()
         start = time.monotonic()
         yield
-        row["acts"][name] = round(time.monotonic() - start, 1)
-        row["commit"] = commit()
+        row["acts"][name] = {"seconds": round(time.monotonic() - start, 1), "commit": commit()}
         self._write()
 
     def _row(self, machine: VirtualMachine, kubernetes: str) -> dict[str, Any]:
@@ -48,7 +47,6 @@ class Seen:
                 "kubernetes": kubernetes,
                 "kernel": kernel,
                 "cgroup": "v2" if v2 == "True" else "v1",
-                "commit": commit(),
                 "acts": {},
             }
         found: dict[str, Any] = self.rows[key]
@@ -61,9 +59,10 @@ class Seen:
         """For people, with times."""
         lines = []
         for key, row in sorted(self.rows.items()):
-            lines.append(f"{key}  (kernel {row['kernel']}, cgroup {row['cgroup']}, {row.get('commit', '-')})")
-            for act, seconds in row["acts"].items():
-                lines.append(f"    {act:40} {'FAILED' if seconds is None else f'{seconds:8.1f} s'}")
+            lines.append(f"{key}  (kernel {row['kernel']}, cgroup {row['cgroup']})")
+            for act, done in row["acts"].items():
+                result = f"{done['seconds']:8.1f} s  {done['commit']}" if done else "FAILED"
+                lines.append(f"    {act:60} {result}")
         return lines
 
 

@@ -47,7 +47,7 @@ def test_the_agent_waits_for_unattended_upgrades(bed: Testbed, lab: Lab, tmp_pat
         running = pool.submit(bootstrap)
         try:
             fleet.eventually("the agent's package", partial(downloaded, machine), seconds=PLAY_SECONDS)
-            time.sleep(20)
+            time.sleep(30)
             assert not exists(machine, "/usr/bin/azcmagent")
         finally:
             machine.run(["rm", HELD])
@@ -63,4 +63,4 @@ def exists(machine: VirtualMachine, path: str) -> bool:
 
 def downloaded(machine: VirtualMachine) -> bool:
     """Whether the agent's package is there, so that it is the next thing to be installed."""
-    return ".deb" in machine.run(["ls", "/var/lib/aks-flex-node/cache"], check=False).stdout
+    return ".deb\n" in machine.run(["ls", "/var/lib/aks-flex-node/cache"], check=False).stdout

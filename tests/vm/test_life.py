@@ -13,7 +13,7 @@ from testbed.machine.qemu import Hardware
 from tests.e2e import fleet, updating
 from tests.e2e.photograph import differences
 from tests.e2e.updating import with_versions
-from tests.vm.lab import Lab, is_ready, photographed, pod_works, unchanged, uninstall
+from tests.vm.lab import Lab, is_ready, photographed, pod_runs, pod_works, unchanged, uninstall
 from tests.vm.seen import Seen
 
 OLD, NEW = versions.KUBERNETES_OLD_PATCH, versions.KUBERNETES
@@ -44,12 +44,14 @@ def test_life_of_a_node(bed: Testbed, lab: Lab, seen: Seen, platform: str, arch:
     with act("reboot"):
         machine.reboot()
         is_ready(bed, machine)
+        pod_runs(bed, machine.name)  # it came back by itself
         pod_works(bed, machine, f"{machine.name}-again")
     with act("update"):
         newer = with_versions(bed, group.document, kubernetes=NEW)
         fleet.succeeded(group.play("update", newer))
         assert updating.running_version(machine, updating.KUBELET) == NEW
         is_ready(bed, machine)
+        pod_works(bed, machine, f"{machine.name}-updated")
     with act("uninstall, machine as before"):
         uninstall(group, newer)
         assert differences(before, photographed(machine)) == []

@@ -22,7 +22,7 @@ from testbed.machine.vm import VirtualMachine
 from tests.e2e import fleet, updating
 from tests.e2e.photograph import differences
 from tests.e2e.updating import Document, changed, with_versions
-from tests.vm.lab import DRAIN_SECONDS, Lab, is_ready, photographed
+from tests.vm.lab import DRAIN_SECONDS, Lab, is_ready, patient, photographed, pod_works
 from tests.vm.power import Moment, cut
 from tests.vm.seen import Seen
 
@@ -59,7 +59,7 @@ UNINSTALL = (
 )
 # Runs on the machine: files of ours that are empty, or JSON that can't be read.
 INSPECTOR = """
-import json, os, sys
+import hashlib, json, os, sys
 places = json.loads(sys.argv[1])
 def below(place):
     if os.path.isfile(place):
@@ -70,15 +70,21 @@ def below(place):
 for path in (path for place in places for path in below(place)):
     if os.path.islink(path) and not os.path.exists(path):
         print("leads nowhere:", path)
-    if not os.path.isfile(path) or os.path.basename(path).startswith(".") or "/cache/" in path:
+    half = os.path.basename(path).startswith(".") and not path.endswith("/.manifest.json")  # never used
+    if not os.path.isfile(path) or half or "/cache/" in path:
         continue
     if os.path.getsize(path) == 0:
         print("empty:", path)
     elif path.endswith(".json"):
         try:
-            json.load(open(path))
+            found = json.load(open(path))
         except ValueError as error:
             print("half-written:", path, error)
+            continue
+        for name, noted in found["files"].items() if path.endswith("/.manifest.json") else ():
+            with open(os.path.join(os.path.dirname(path), name), "rb") as file:
+                if hashlib.file_digest(file, "sha256").hexdigest() != noted["sha256"]:
+                    print("not what was verified:", path, name)
 journal = "/var/lib/aks-flex-node/journal"
 if os.path.exists(journal):
     for line in open(journal, "rb").read().split(b"\\n")[:-1]:
@@ -92,12 +98,19 @@ OURS = (
     "/etc/aks-flex-node",
     "/etc/containerd",
     "/etc/cni",
+    "/etc/default/kubelet",
+    "/etc/default/kubelet-registration",
+    "/etc/default/kubeletconfig.json",
     "/etc/kubernetes",
     "/etc/modules-load.d/aks-flex-node.conf",
     "/etc/sysctl.d/99-zz-aks-flex-node.conf",
     f"{UNITS}/containerd.service",
+    f"{UNITS}/containerd.service.d",
     f"{UNITS}/kubelet.service",
-    "/var/lib/kubelet/config.yaml",
+    f"{UNITS}/kubelet.service.d",
+    f"{UNITS}/multi-user.target.wants",
+    "/var/lib/kubelet/bootstrap-kubeconfig",
+    "/var/lib/kubelet/kubeconfig",
     "/opt/aks-flex-node",
     "/usr/local/bin",
 )
@@ -114,11 +127,20 @@ class Plugged:
 
     def wants(self, version: str) -> None:
         """Put the configuration with a version on the machine."""
-        document = with_versions(self.bed, self.document, kubernetes=version)
-        if not COMMIT:
-            document = changed(document, upgrade={"allowDowngrade": True})
+        document = patient(with_versions(self.bed, self.document, kubernetes=version))
+        if not COMMIT:  # the commit before that had no such check, and no such setting
+            document = changed(document, upgrade={**document["upgrade"], "allowDowngrade": True})
         self.machine.run(["tee", CONFIG], input=json.dumps(document))
         self.machine.run(["sync"])
+
+    def new_token(self) -> None:
+        """For a new join."""
+        self.document["azure"]["bootstrapToken"] = fleet.join_document(self.bed)["azure"]["bootstrapToken"]
+
+    def revoke_token(self) -> None:
+        """As whoever created it does when it has been used."""
+        name = f"bootstrap-token-{self.document['azure']['bootstrapToken']['token'].partition('.')[0]}"
+        self.bed.cluster.kubectl("delete", "secret", "--namespace=kube-system", name)
 
     def command(self, *words: str) -> list[str]:
         """The program's command line."""
@@ -202,13 +224,20 @@ def _cuts(moments: tuple[Moment, ...]) -> pytest.MarkDecorator:
 @_cuts(JOIN)
 def test_join(plugged: Plugged, seen: Seen, moment: Moment) -> None:
     plugged.start_clean()
+    plugged.new_token()
     plugged.wants(OLD)
+    ended = moment.condition == ("ended",)
     with seen.act(plugged.machine, NEW, f"power cut, join: {moment.name}"):
-        cut(plugged.machine, moment, plugged.join)
+        # What has joined needs its token no more, also after a power cut.
+        cut(plugged.machine, moment, plugged.join, meanwhile=plugged.revoke_token if ended else lambda: None)
         plugged.is_whole()
+        if ended:
+            is_ready(plugged.bed, plugged.machine)
         plugged.runs(plugged.join)
         plugged.is_node(OLD)
-    plugged.runs(plugged.uninstall)
+        pod_works(plugged.bed, plugged.machine, "after-the-cut")
+        plugged.runs(plugged.uninstall)
+        plugged.is_clean()
 
 
 @_cuts(UPDATE)
@@ -220,6 +249,9 @@ def test_update(plugged: Plugged, seen: Seen, moment: Moment) -> None:
     with seen.act(plugged.machine, NEW, f"power cut, update: {moment.name}"):
         cut(plugged.machine, at, plugged.join)
         plugged.is_whole()
+        if moment.condition == ("ended",):
+            is_ready(plugged.bed, plugged.machine)
+            assert updating.running_version(plugged.machine, updating.KUBELET) == then
         plugged.runs(plugged.join)
         plugged.is_node(then)
 
@@ -230,10 +262,12 @@ def test_rollback(plugged: Plugged, seen: Seen, moment: Moment) -> None:
     plugged.start_joined(now)
     plugged.wants(BAD)
     with seen.act(plugged.machine, NEW, f"power cut, rollback: {moment.name}"):
-        cut(plugged.machine, moment, plugged.join)
+        cut(plugged.machine, moment, plugged.join, fails=True)
         plugged.is_whole()
         refused = plugged.machine.run(plugged.join, check=False, timeout=900)
-        assert "FLEX-1508" in refused.stdout + refused.stderr
+        # Cut before its gate, it is tried once more; then it is known to be bad.
+        tried_again = moment.condition[0] == "leads to"
+        assert ("FLEX-1501" if tried_again else "FLEX-1508") in refused.stdout + refused.stderr
         is_ready(plugged.bed, plugged.machine)
         assert updating.running_version(plugged.machine, updating.KUBELET) == now
         plugged.wants(now)
@@ -247,5 +281,7 @@ def test_uninstall(plugged: Plugged, seen: Seen, moment: Moment) -> None:
     with seen.act(plugged.machine, NEW, f"power cut, uninstall: {moment.name}"):
         cut(plugged.machine, moment, plugged.uninstall)
         plugged.is_whole()
+        if moment.condition == ("ended",):
+            plugged.is_clean()
         plugged.runs(plugged.uninstall)
         plugged.is_clean()
