@@ -43,6 +43,7 @@ DEFAULT_NAME = "flexnode"
 DEFAULT_PLATFORM = "debian12"
 BED_NAME = re.compile(r"[a-z0-9]{1,20}")
 NODE_NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,38}[a-z0-9])?")
+MOUNTS, SETTINGS = "cgroup-mounts.json", "kernel-settings.json"
 SERVICES = ("etcd", *versions.CONTROL_PLANE, "mirror", "registry", "azurite", "azure")
 
 
@@ -158,8 +159,8 @@ class Testbed:
             with files.lock(directory.parent / "sites.lock"):
                 shutil.rmtree(directory, ignore_errors=True)
                 if not site.others(self.name):
-                    cgroups.restore(self._mounts_record())
-                    kernel.restore(self._kernel_record())
+                    cgroups.restore(self._shared(MOUNTS))
+                    kernel.restore(self._shared(SETTINGS))
 
     def azure_runs(self) -> bool:
         """Whether the emulated Azure and what it works on are running."""
@@ -273,8 +274,8 @@ class Testbed:
         return (self.azure.service(), self.blob.service(), *control_plane, *for_nodes)
 
     def _prepare_machine(self, here: Site) -> None:
-        cgroups.complete(self._mounts_record())
-        kernel.settle(self._kernel_record())
+        cgroups.complete(self._shared(MOUNTS))
+        kernel.settle(self._shared(SETTINGS))
         network.ensure(here)
 
     def _start(self, here: Site, services: Iterable[Service], nodes: bool) -> None:
@@ -301,11 +302,8 @@ class Testbed:
                 with step(f"node {machine.name}: start"):
                     machine.ensure()
 
-    def _kernel_record(self) -> Path:
-        return paths.state(self.name).parent / "kernel-settings.json"
-
-    def _mounts_record(self) -> Path:
-        return paths.state(self.name).parent / "cgroup-mounts.json"
+    def _shared(self, name: str) -> Path:  # by all testbeds of this machine
+        return paths.state(self.name).parent / name
 
     def _record(self, name: str) -> Path:
         return self.site.directory / "nodes" / f"{name}.json"
@@ -337,10 +335,8 @@ class Testbed:
     def _plan_node(self, name: str, platform: str, edge: bool, vm: Hardware | None) -> Machine:
         if edge and vm:
             raise TestbedError(f"node {name}: a site behind NAT has no virtual machines yet")
-        taken = [
-            json.loads(path.read_text(encoding="utf-8"))["index"]
-            for path in self._record("*").parent.glob("*.json")
-        ]
+        records = self._record("*").parent.glob("*.json")
+        taken = [json.loads(path.read_text(encoding="utf-8"))["index"] for path in records]
         index = plan.free_index(taken)
         record: dict[str, Any] = {"index": index, "platform": platform}
         record |= {"edge": True} if edge else {}

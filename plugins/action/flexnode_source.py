@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -15,7 +15,6 @@ from ansible.utils.display import Display
 from ansible_collections.aks.flexnode.plugins.module_utils.controller.azure.arguments import AZURE, PREVIEW
 from ansible_collections.aks.flexnode.plugins.module_utils.controller.inventory import url_files
 from ansible_collections.aks.flexnode.plugins.module_utils.controller.inventory.checks import (
-    Finding,
     lines_of,
 )
 from ansible_collections.aks.flexnode.plugins.module_utils.controller.inventory.errors import (
@@ -34,19 +33,20 @@ from ansible_collections.aks.flexnode.plugins.module_utils.controller.inventory.
     of_sources,
 )
 from ansible_collections.aks.flexnode.plugins.module_utils.controller.inventory.reading import (
-    Inventory,
     config_file,
     find_file,
     read_inventory,
-)
-from ansible_collections.aks.flexnode.plugins.module_utils.controller.inventory.variables import (
-    paths_only_in,
 )
 from ansible_collections.aks.flexnode.plugins.module_utils.controller.inventory.versions import (
     require_versions,
 )
 from ansible_collections.aks.flexnode.plugins.module_utils.node.errors import FlexNodeError
 from ansible_collections.aks.flexnode.plugins.plugin_utils.document_file import load_document
+from ansible_collections.aks.flexnode.plugins.plugin_utils.findings import (
+    excluded_in_vain,
+    missing_hooks,
+    unseen,
+)
 from ansible_collections.aks.flexnode.plugins.plugin_utils.on_controller import (
     ControllerAction,
     Result,
@@ -60,9 +60,7 @@ from ansible_collections.aks.flexnode.plugins.plugin_utils.play import (
 from ansible_collections.aks.flexnode.plugins.plugin_utils.source_modules import ModuleFailed, row, summary
 from ansible_collections.aks.flexnode.plugins.plugin_utils.vpn_modules import VpnModules
 
-WHOLE = {"flexnode_config", "flexnode_host_config"}
 PURPOSES_OF_JOIN = ("join", "check", "preflight")
-OF_PLAYS = {"flexnode_hosts", "flexnode_serial", "flexnode_max_fail_percentage"}
 STATES = ("present", "joined", "left", "absent", "renewed", "gateway", "no_gateway", "revoked")
 ARGUMENTS: dict[str, dict[str, Any]] = {
     **undefaulted(AZURE),
@@ -129,8 +127,9 @@ class ActionModule(VpnModules):
             others=self._vars["groups"]["all"],
             joins=joins,
         )
-        inventory.findings += [*self._unseen(inventory), *self._excluded_in_vain()]
-        inventory.findings += self._missing_hooks(inventory)
+        typed = self._play.typed(self._vars.get("ansible_limit"))
+        inventory.findings += [*unseen(self._play, inventory), *excluded_in_vain(self._play, typed)]
+        inventory.findings += missing_hooks(inventory, self._places)
         if joins or self._options["state"] == "gateway":
             inventory.findings += self._vpn_findings(inventory.machines)
         inventory.require()
@@ -151,43 +150,6 @@ class ActionModule(VpnModules):
             return
         excluding = next(map(str, typed), "")
         raise MachinesNotNamed(playbook, self._vars["ansible_play_hosts_all"], excluding)
-
-    def _excluded_in_vain(self) -> Iterator[Finding]:
-        """A name typed wrong after `!`: this run would act on machines that were meant to be left out."""
-        typed = self._play.typed(self._vars.get("ansible_limit"))
-        for part in (part for pattern in typed for part in self._play.excluded_in_vain(pattern)):
-            what = f"{part} leaves out nothing: the inventory has no machine or group {part[1:]}"
-            yield Finding(("all",), what, "correct the name in --limit or flexnode_hosts, or remove it")
-
-    def _unseen(self, inventory: Inventory) -> Iterator[Finding]:
-        """Variables of playbooks that stand in the inventory, where a play can't see them."""
-        for name in sorted(OF_PLAYS & inventory.names - set(self._play.visible)):
-            severity = "error" if name == "flexnode_hosts" else "warning"
-            what = f"{name} has no effect in the inventory: a play can't see it there"
-            fix = f"type it: -e {name}=...; for machines of one inventory use the group aks_flexnode"
-            yield Finding(("all",), what, fix, severity)
-        for name in sorted(WHOLE & set(self._play.extra_vars)):
-            ignored: dict[str, list[str]] = {}
-            for one in inventory.machines:
-                if (hidden_value := self._play.replaced(name, one.host)) is not None:
-                    paths = paths_only_in(hidden_value, self._play.extra_vars[name])
-                    ignored.setdefault(", ".join(paths), []).append(one.host)
-            for settings, hosts in ignored.items():
-                what = f"-e {name} replaces {name} of the inventory completely"
-                what += f", so these settings are ignored in this run: {settings}" if settings else ""
-                fix = "To change individual settings, edit the inventory"
-                yield Finding(tuple(hosts), what, fix, "warning")
-
-    def _missing_hooks(self, inventory: Inventory) -> Iterator[Finding]:
-        """Task files of hooks that do not exist: better known before the first machine is changed."""
-        missing: dict[tuple[str, str], list[str]] = {}
-        for one in inventory.machines:
-            for hook, path in one.hooks:
-                if not find_file(path, self._places(one.host)):
-                    missing.setdefault((hook, path), []).append(one.host)
-        for (hook, path), hosts in missing.items():
-            what = f"flexnode_update_{hook}: there is no file {path}"
-            yield Finding(tuple(hosts), what, "a relative path starts at the current directory")
 
     def _hooks(self, machine: Machine) -> dict[str, str]:
         return {hook: find_file(path, self._places(machine.host)) or path for hook, path in machine.hooks}

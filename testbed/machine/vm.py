@@ -81,7 +81,7 @@ class VirtualMachine(Machine):
         if pid := self._pid():
             os.kill(pid, signal.SIGKILL)
             # All of it: until its last thread is gone, it holds the locks of its disks.
-            wait_for(f"end of {self.name}", lambda: not Path(f"/proc/{pid}/task").is_dir(), 60)
+            wait_for(f"end of {self.name}", lambda: _has_ended(pid), 60)
         self._start_plan().pid_file.unlink(missing_ok=True)
 
     def start(self, clock: str = "utc", kernel_options: tuple[str, ...] = ()) -> None:
@@ -215,3 +215,13 @@ class VirtualMachine(Machine):
         except TookTooLong as error:
             last = "\n".join(self.console.splitlines()[-LAST_LINES:])
             raise TestbedError(f"{error}; the end of its console:\n{last}") from error
+
+
+def _has_ended(pid: int) -> bool:
+    """Whether a process and all of its threads are gone, or wait for nothing but their parent."""
+    try:
+        threads = len(os.listdir(f"/proc/{pid}/task"))
+        state = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[0]
+    except (FileNotFoundError, ProcessLookupError):
+        return True
+    return threads <= 1 and state == "Z"

@@ -17,7 +17,7 @@ from ansible_collections.aks.flexnode.plugins.module_utils.controller.cluster.ku
 from ansible_collections.aks.flexnode.plugins.module_utils.node.errors import PreflightFailed
 from ansible_collections.aks.flexnode.plugins.module_utils.node.machine.host import Host
 from ansible_collections.aks.flexnode.plugins.module_utils.node.preflight.run import run_preflight
-from scripts.docs import every_error
+from scripts.docs.errors import every_error
 
 TESTS = Path(__file__).parents[1]
 CODES = {cls.code: cls for cls in every_error()}

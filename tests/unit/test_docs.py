@@ -25,7 +25,11 @@ from ansible_collections.aks.flexnode.plugins.module_utils.node.config.model imp
 from ansible_collections.aks.flexnode.plugins.module_utils.node.config.parse import parse
 from ansible_collections.aks.flexnode.plugins.module_utils.node.config.types.setting import table
 from ansible_collections.aks.flexnode.plugins.module_utils.node.errors import NotAvailable
-from scripts import docs
+from scripts.docs.__main__ import main as write_docs
+from scripts.docs.document import ONLY_WITH, is_listed
+from scripts.docs.errors import every_error
+from scripts.docs.machine import INSTEAD
+from scripts.docs.roles import example, roles
 
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLES = ROOT / "docs" / "examples"
@@ -62,7 +66,7 @@ def named(page: Path) -> str:
 
 
 def test_generated_pages_are_fresh(capsys: pytest.CaptureFixture[str]) -> None:
-    assert docs.main(["--check"]) == 0, capsys.readouterr().out + capsys.readouterr().err
+    assert write_docs(["--check"]) == 0, capsys.readouterr().out + capsys.readouterr().err
 
 
 @pytest.mark.parametrize("page", PAGES, ids=named)
@@ -94,14 +98,14 @@ def test_playbooks_that_are_named_exist(page: Path) -> None:
 
 @pytest.mark.parametrize("page", PAGES, ids=named)
 def test_error_codes_exist(page: Path) -> None:
-    known = {cls.code for cls in docs.every_error()}
+    known = {cls.code for cls in every_error()}
     assert set(re.findall(r"FLEX-\d{4}", text_of(page))) <= known
 
 
 def test_variables_of_the_page_are_those_of_the_roles_and_playbooks() -> None:
     in_specs = {
         name
-        for role in docs.roles()
+        for role in roles()
         for entry in role.entry_points.values()
         for name in entry.get("options") or {}
         if name.startswith("flexnode_")
@@ -139,7 +143,7 @@ ASKING: dict[str, dict[str, Any]] = {
 
 
 def test_every_refused_field_is_tried() -> None:
-    refused = {row.path for row in table(NodeConfig) if docs.is_listed(row.path, UNSUPPORTED)}
+    refused = {row.path for row in table(NodeConfig) if is_listed(row.path, UNSUPPORTED)}
     assert set(ASKING) == refused
 
 
@@ -152,7 +156,7 @@ def test_refused_fields_are_refused(field: str) -> None:
 
 
 def test_fields_that_need_something_are_refused_without_it() -> None:
-    assert set(docs.ONLY_WITH) == {"continuousMonitoring"}
+    assert set(ONLY_WITH) == {"continuousMonitoring"}
     asked = {
         "azure": {"tenantId": TENANT, "managedIdentity": IDENTITY},
         "kubernetesAuth": {"method": "bootstrapToken"},
@@ -215,7 +219,7 @@ def test_parts_of_documents_are_accepted(name: str) -> None:
 
 def test_document_with_everything_is_accepted() -> None:
     document = yaml.safe_load((EXAMPLES / "everything.yml").read_text())
-    for instead in docs.INSTEAD:
+    for instead in INSTEAD:
         check_available(parse(merge(document, instead), pollable=True), pollable=True)
 
 
@@ -289,7 +293,7 @@ def test_rights_are_those_of_the_testbed() -> None:
 
 
 def test_example_playbooks_of_roles_are_playbooks(tmp_path: Path) -> None:
-    plays = [play for role in docs.roles() for play in yaml.safe_load(docs.example(role))]
+    plays = [play for role in roles() for play in yaml.safe_load(example(role))]
     playbook = tmp_path / "examples.yml"
     playbook.write_text(yaml.safe_dump(plays, sort_keys=False))
     done = subprocess.run(

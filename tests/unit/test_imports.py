@@ -206,10 +206,14 @@ def test_the_node_side_never_uses_ansible() -> None:
 LONGEST_FILE, LARGEST_FOLDER = 350, 13  # lines; Python files in one folder, __init__.py included
 
 
-def test_a_file_of_the_node_fits_on_a_few_screens_and_a_folder_is_read_at_a_glance() -> None:
+def test_a_file_fits_on_a_few_screens() -> None:
     data = {PLUGINS / f"module_utils/node/catalogue/{name}.py" for name in ("data", "wheel_data")}
-    files = set(python_files(PLUGINS / "module_utils/node")) - data
+    roots = (PLUGINS, ROOT / "testbed", ROOT / "scripts")
+    files = {path for root in roots for path in python_files(root)} - data
     lengths = {str(path): len(path.read_text().splitlines()) for path in files}
     assert {path: lines for path, lines in lengths.items() if lines > LONGEST_FILE} == {}
-    folders = Counter(str(path.parent) for path in files)
+
+
+def test_a_folder_of_the_node_is_read_at_a_glance() -> None:
+    folders = Counter(str(path.parent) for path in python_files(PLUGINS / "module_utils/node"))
     assert {folder: count for folder, count in folders.items() if count > LARGEST_FOLDER} == {}

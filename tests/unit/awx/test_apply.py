@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from scripts.docs import awx_data
+from scripts.docs.awx import awx_data
 from tests.unit.awx.fake_awx import TOKEN, FakeAwx, running
 
 ROOT = Path(__file__).parents[3]

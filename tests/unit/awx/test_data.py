@@ -21,21 +21,20 @@ from ansible_collections.aks.flexnode.plugins.module_utils.controller.inventory.
 )
 from ansible_collections.aks.flexnode.plugins.module_utils.controller.inventory.variables import VARIABLES
 from ansible_collections.aks.flexnode.plugins.module_utils.node.preflight.every import IDS
-from scripts import docs
+from scripts.docs.awx import awx_data
+from scripts.docs.roles import roles
 
 ROOT = Path(__file__).parents[3]
 PROJECT = ROOT / "awx" / "project"
 PLAYBOOKS = {path.stem for path in ROOT.glob("playbooks/*.yml")}
 TEMPLATES: dict[str, dict[str, Any]] = {
-    one["name"]: one for one in docs.awx_data("job_templates")["awx_job_templates"]
+    one["name"]: one for one in awx_data("job_templates")["awx_job_templates"]
 }
 TYPES: dict[str, dict[str, Any]] = {
-    one["name"]: one for one in docs.awx_data("credential_types")["awx_credential_types"]
+    one["name"]: one for one in awx_data("credential_types")["awx_credential_types"]
 }
-WORKFLOWS: dict[str, dict[str, Any]] = {
-    one["name"]: one for one in docs.awx_data("workflows")["awx_workflows"]
-}
-SCHEDULES = docs.awx_data("schedules")["awx_schedules"]
+WORKFLOWS: dict[str, dict[str, Any]] = {one["name"]: one for one in awx_data("workflows")["awx_workflows"]}
+SCHEDULES = awx_data("schedules")["awx_schedules"]
 DESTROYING = {"unbootstrap", "config_delete"}
 # The types of questions that fit the type of a variable. AWX passes true and false as texts.
 QUESTIONS = {
@@ -159,7 +158,7 @@ def test_no_survey_asks_for_a_secret() -> None:
 
 def test_defaults_of_surveys_are_those_of_the_roles() -> None:
     specs: dict[str, Any] = {}
-    for role in docs.roles():
+    for role in roles():
         for entry in role.entry_points.values():
             specs.update(entry.get("options") or {})
     for name in TEMPLATES:
@@ -261,7 +260,7 @@ def argument_spec(module: str, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any
 
 
 def items() -> Iterator[Any]:
-    base, inventory = docs.awx_data("organization"), docs.awx_data("inventory")
+    base, inventory = awx_data("organization"), awx_data("inventory")
     owner = {"organization": "FlexNode"}
     yield "organization", base["awx_organization"]
     yield "project", base["awx_project"]

@@ -22,12 +22,12 @@ from ansible_collections.aks.flexnode.plugins.module_utils.controller.inventory.
 from ansible_collections.aks.flexnode.plugins.module_utils.node.config.available import check_available
 from ansible_collections.aks.flexnode.plugins.module_utils.node.config.document import merge
 from ansible_collections.aks.flexnode.plugins.module_utils.node.config.parse import parse
-from scripts import docs
+from scripts.docs.awx import awx_data
 
 ROOT = Path(__file__).parents[3]
 PROJECT = ROOT / "awx" / "project"
 COMMANDS = Path(sys.executable).parent
-WORKFLOWS = docs.awx_data("workflows")["awx_workflows"]
+WORKFLOWS = awx_data("workflows")["awx_workflows"]
 
 
 def inventory() -> dict[str, Any]:
@@ -44,7 +44,7 @@ def test_the_project_installs_this_version_of_the_collection() -> None:
     assert project["collections"] == wanted
     image = yaml.safe_load((ROOT / "awx/execution-environment.yml").read_text())
     assert image["dependencies"]["galaxy"]["collections"] == wanted
-    named = docs.awx_data("organization")["awx_execution_environment"]["image"]
+    named = awx_data("organization")["awx_execution_environment"]["image"]
     assert named.endswith(f":{version}")
     navigator = yaml.safe_load((PROJECT / "ansible-navigator.yml").read_text())["ansible-navigator"]
     assert navigator["execution-environment"]["image"] == named

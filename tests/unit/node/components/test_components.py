@@ -34,7 +34,7 @@ from ansible_collections.aks.flexnode.plugins.module_utils.node.resources.kinds 
 from ansible_collections.aks.flexnode.plugins.module_utils.node.resources.paths import Directory, File, Link
 from ansible_collections.aks.flexnode.plugins.module_utils.node.resources.tree import Tree
 from ansible_collections.aks.flexnode.plugins.module_utils.node.resources.units import Unit
-from scripts.docs import FACTS
+from scripts.docs.machine import FACTS
 from tests.unit.node.config.test_samples import PEM, PREPARE, TOKEN, joining
 from tests.unit.node.conftest import Golden
 

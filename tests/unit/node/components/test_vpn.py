@@ -28,7 +28,7 @@ from ansible_collections.aks.flexnode.plugins.module_utils.node.net.proxy import
 from ansible_collections.aks.flexnode.plugins.module_utils.node.net.tunnel import with_tunnel
 from ansible_collections.aks.flexnode.plugins.module_utils.node.resources.paths import File
 from ansible_collections.aks.flexnode.plugins.module_utils.node.secret import REDACTED
-from scripts.docs import FACTS
+from scripts.docs.machine import FACTS
 from tests.unit.node.config.test_samples import at, joining
 from tests.unit.node.fakes import Machine
 from tests.unit.node.tunnels import SECRET_KEY, a_gateway, a_profile, with_vpn

@@ -26,7 +26,7 @@ from ansible_collections.aks.flexnode.plugins.module_utils.node.resources.base i
 from ansible_collections.aks.flexnode.plugins.module_utils.node.resources.paths import File, Link
 from ansible_collections.aks.flexnode.plugins.module_utils.node.resources.tree import Tree
 from ansible_collections.aks.flexnode.plugins.module_utils.node.resources.units import Unit
-from scripts.docs import FACTS
+from scripts.docs.machine import FACTS
 from tests.unit.node.config.test_samples import joining
 from tests.unit.node.conftest import Golden
 

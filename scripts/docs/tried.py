@@ -1,0 +1,41 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What was tried on virtual machines."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from scripts.checkout import ROOT
+from scripts.docs.tables import code, rows
+
+
+def tried() -> str:
+    """What ran on machines with a kernel of their own, and whether all of it passed."""
+    found = json.loads((ROOT / "docs" / "tried.json").read_text(encoding="utf-8"))
+    return rows(
+        (
+            (
+                f"{row['platform']} {row['arch']}",
+                f"{row['kernel']}, cgroup {row['cgroup']}",
+                row["kubernetes"],
+                _acts(row["acts"]),
+                ", ".join(map(code, sorted({done["commit"] for done in row["acts"].values() if done}))),
+            )
+            for _key, row in sorted(found.items())
+        ),
+        head=("virtual machine", "kernel", "kubelet", "seen", "commit"),
+    )
+
+
+def _acts(acts: Mapping[str, Mapping[str, Any] | None]) -> str:
+    cuts = [done for act, done in acts.items() if act.startswith("power cut")]
+    words = [
+        f"{act} ({done['seconds']:.0f} s)" if done else f"**{act} failed**"
+        for act, done in acts.items()
+        if not act.startswith("power cut")
+    ]
+    if cuts:
+        words.append(f"{len([one for one in cuts if one is not None])} of {len(cuts)} power cuts survived")
+    return ", ".join(words)
