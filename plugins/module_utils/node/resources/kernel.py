@@ -207,7 +207,8 @@ class SwapOff:
     def capture(self, host: Host, vault: Vault) -> Origin:
         """Which areas were active, and which units that create some."""
         areas = active_swap(host)
-        instances = {unit.replace("@.", f"@{basename(area)}.") for unit in self.units for area, _ in areas}
+        devices = [basename(area) for area, _priority in areas]
+        instances = {unit.replace("@.", f"@{device}.") for unit in self.units for device in devices}
         states = unit_states(host, tuple(sorted(instances)))
         return {
             "areas": areas,
