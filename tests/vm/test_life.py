@@ -27,7 +27,7 @@ MACHINES = [
 ]
 
 
-@pytest.mark.parametrize(("platform", "arch"), MACHINES, ids=" ".join)
+@pytest.mark.parametrize(("platform", "arch"), MACHINES, ids=[" ".join(pair) for pair in MACHINES])
 def test_life_of_a_node(bed: Testbed, lab: Lab, seen: Seen, platform: str, arch: str) -> None:
     machine = lab.machine(f"{platform}-{arch}", platform, Hardware(arch))
     act = partial(seen.act, machine, NEW)
