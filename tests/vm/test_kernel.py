@@ -139,7 +139,8 @@ def test_apparmor_confines_pods(bed: Testbed, node: Group) -> None:
     machine.run(["modprobe", "overlay"])
     fleet.succeeded(node.play("bootstrap", node.document))
     pod_works(bed, machine, "confined")
-    profile = bed.cluster.kubectl("exec", "confined", "--", "cat", "/proc/self/attr/current", timeout=60)
+    read = ("busybox", "cat", "/proc/self/attr/current")
+    profile = bed.cluster.kubectl("exec", "confined", "--", *read, timeout=120)
     assert profile.strip() == "cri-containerd.apparmor.d (enforce)"
     uninstall(node, node.document)
     assert photographed(machine)["modules"] == ["overlay"]
