@@ -53,7 +53,7 @@ class Seen:
         return found
 
     def _write(self) -> None:
-        files.write(self._file, json.dumps(self.rows, indent=1, sort_keys=True) + "\n")
+        files.write(self._file, json.dumps(self.rows, indent=1) + "\n")
 
     def table(self) -> list[str]:
         """For people, with times."""
