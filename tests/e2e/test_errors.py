@@ -361,7 +361,7 @@ def test_dead_token_is_named_and_a_new_one_completes(edge: Edge, kind: str) -> N
     said = edge.fails(
         "FLEX-1503",
         "the token does not exist, has expired, or its secret is wrong",
-        "create a new token (`kubeadm token create --kubeconfig ADMIN_KUBECONFIG` on a computer with",
+        "create a new token with `kubeadm token create --kubeconfig ADMIN_KUBECONFIG` (on a computer with",
         document=document,
     )
     assert token not in said

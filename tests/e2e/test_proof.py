@@ -257,7 +257,8 @@ def test_wrong_name_server_is_named(pair: Pair) -> None:
         error = fault(run, name)
         right = pair.bed.cluster.dns_service_ip
         assert error["why"] == f"pods ask {wrong}, but the cluster's DNS is at {right}"
-        assert error["fix"] == f"set node.kubelet.dnsServiceIP to {right} and run bootstrap again"
+        again = "run playbook aks.flexnode.bootstrap again"
+        assert error["fix"] == f"set node.kubelet.dnsServiceIP to {right} and {again}"
     finally:
         fleet.succeeded(fleet.play("bootstrap", pair.inventory, *only))
     assert leftovers(pair.bed) == []

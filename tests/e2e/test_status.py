@@ -72,7 +72,7 @@ class Watched:
         run = self.group.play("status", self.group.document, "-e", f"flexnode_report={page}")
         self.group.play("status", self.group.document, "-e", f"flexnode_report={data}")
         rows = {one["host"]: one["reason"] for one in json.loads(data.read_text())["machines"]}
-        table = run.output.partition("TASK [Show the status]")[2].partition("TASK [")[0]
+        table = run.output.partition("TASK [Show the status (")[2].partition("TASK [")[0]
         return {
             host: {
                 "table": in_table(line(table, host), rows[host]),

@@ -407,7 +407,7 @@ class TestConsumedAndNotJoined:
         said = done.stdout + done.stderr
         assert done.returncode == 1, said
         assert "FLEX-1503" in said
-        assert "in an earlier run; this run did not try the same token again" in said
+        assert "in an earlier run, and this run did not try it again" in said
         assert (
             "set it as azure.bootstrapToken.token in the file, then run `aks-flex-node join --config FILE`"
             in said

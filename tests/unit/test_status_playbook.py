@@ -26,7 +26,7 @@ TEMPLATE = "{{ lookup('ansible.builtin.pipe', 'printf tak%s en') }}"
 
 def shown(stage: Stage) -> list[list[str]]:
     """The lines of the table, as words."""
-    block = stage.output.partition("TASK [Show the status]")[2].partition("TASK [")[0]
+    block = stage.output.partition("TASK [Show the status (")[2].partition("TASK [")[0]
     lines = (line.strip().removeprefix("- ").strip("\"',") for line in block.splitlines())
     return [line.split() for line in lines if "  " in line]
 

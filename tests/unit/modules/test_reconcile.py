@@ -73,7 +73,7 @@ def test_a_refused_token_on_a_fresh_machine_is_a_change(
         "The changes made so far stay on the machine. The kubelet is stopped. After you replace "
         "the token, the next run continues from here"
     )
-    fix = "run bootstrap again: it creates a new token"
+    fix = "run playbook aks.flexnode.bootstrap again: it creates a new token"
     message = f"FLEX-1503: {rejected}. {stays}\nfix: {fix}"
     assert failed["msg"] == message
     status = status_of(site.machine.host)

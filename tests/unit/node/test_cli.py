@@ -210,9 +210,10 @@ def test_the_status_in_words_and_as_json(site: Site, capsys: Captured) -> None:
     assert re.search(r"^node +edge-1 +Ready +kubelet 1\.34\.4 +cluster plant$", words, re.MULTILINE)
     # A document without a version has no line for it.
     assert [line.split()[0] for line in words.splitlines()] == ["phase", "node", "config", "drift", "reason"]
-    polling = "config polling  off (the configuration changes only when you run bootstrap, update or "
-    polling += "`aks-flex-node join`)"
-    assert f"{polling}\ndrift           none\nreason          -\n" in words
+    polling = "config polling  off (the configuration changes only when you run playbook "
+    polling += "aks.flexnode.bootstrap or aks.flexnode.update, or `aks-flex-node join`)"
+    drift = "drift           none (no change by others since the configuration was applied)"
+    assert f"{polling}\n{drift}\nreason          -\n" in words
     assert main(["status", "--json"], site.machine.host) == 0
     assert json.loads(capsys.readouterr().out)["node"]["ready"] is True
     site.machine.put("/etc/default/kubelet", "x")

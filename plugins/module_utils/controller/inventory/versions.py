@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
 from collections.abc import Container, Iterable, Iterator, Mapping
 from typing import Any
 
@@ -16,7 +15,7 @@ from ...node.config.parse import parse
 from ...node.config.types.values import Arch, Version
 from ...node.errors import ConfigInvalid, FlexNodeError, NotInCatalogue, counted
 from .checks import Finding, lines_of
-from .errors import CORRECT_SETTINGS, NOTHING_CHANGED
+from .errors import CORRECT_SETTINGS, NOTHING_CHANGED, InventoryInvalid
 from .machines import Machine
 
 ARCHES: tuple[Arch, ...] = ("amd64", "arm64")
@@ -55,21 +54,26 @@ def require_versions(machines: Iterable[Machine], clusters: Iterable[Mapping[str
     others = list(other_problems(all_machines, refusing))
     findings += others
     what = f"the configuration of {counted(len(refusing), 'machine')} is not valid"
-    codes = Counter([error.code for error in errors] + [ConfigInvalid.code] * len(others))
-    listed = ", ".join(f"{number} {code}" for code, number in sorted(codes.items()))
-    what += f": {counted(len(findings), 'error')} ({listed})"
-    stop = type(errors[0])(what, why="\n  " + "\n  ".join(lines_of(findings)), fix=CORRECT_SETTINGS)
+    what += f": {counted(len(findings), 'error')}"
+    kinds = {type(error) for error in errors}
+    # Different codes: each is in its line, and none of them leads.
+    kind = InventoryInvalid if others or len(kinds) > 1 else kinds.pop()
+    stop = kind(what, why="\n  " + "\n  ".join(lines_of(findings)), fix=CORRECT_SETTINGS)
     stop.unchanged = NOTHING_CHANGED
     raise stop
 
 
 def other_problems(machines: Iterable[Machine], hosts: Container[str]) -> Iterator[Finding]:
-    """What else is wrong in the documents of these hosts: a user wants to know everything at once."""
+    """What else is wrong in the documents of these hosts: a user wants to know everything at once.
+
+    A version that is not set is an error in a document of the inventory only: elsewhere the cluster has it.
+    """
     by_problem: dict[str, list[str]] = {}
     for machine in machines:
         if machine.host in hosts:
+            cluster: Mapping[str, Any] = {} if machine.source == "inline" else {"kubernetes": UNKNOWN}
             try:
-                parse(machine.document, purpose="prepare")
+                parse(merge(cluster, machine.document), purpose="prepare")
             except ConfigInvalid as invalid:
                 for problem in invalid.problems:
                     by_problem.setdefault(str(problem), []).append(machine.host)

@@ -207,8 +207,9 @@ def skew(kubelet: Version, api_server: Version) -> VersionSkew | None:
 def _ways_out(section: str, near: bool) -> str:
     """What to do about a version that is not known."""
     choose = f"set {section}.version to one of these, " if near else ""
-    files = f"checksums of {', '.join(KUBERNETES)} (one for each)" if section == "kubernetes" else "checksum"
-    return f"{choose}upgrade the aks.flexnode collection, or set {section}.sha256 to the SHA-256 {files}"
+    several = f"{{{', '.join(f'{name}: SHA256' for name in KUBERNETES)}}}"
+    sums = several if section == "kubernetes" else "its SHA-256 checksum"
+    return f"{choose}upgrade the aks.flexnode collection, or set {section}.sha256 to {sums}"
 
 
 def _section(name: str) -> str:

@@ -12,6 +12,7 @@ from typing import Any
 
 from ..config.document import loads
 from ..config.parse import parse
+from ..engine.records.state import Phase
 from ..identity.choice import audience_for, identity_for
 from ..identity.token import claims, exec_credential
 from ..machine.host import Host
@@ -22,7 +23,7 @@ from ..status.pull import NOT_CONFIGURED, pull_line
 from ..status.reasons import fix_with_log
 from ..status.rollout import rollout_lines
 from ..status.vpn import NO_VPN, vpn_line
-from ..status.words import in_words, is_right, reason_in_words
+from ..status.words import NO_DRIFT, in_words, is_right, reason_in_words
 from .output import show
 from .source import open_text
 
@@ -36,7 +37,7 @@ def status(options: argparse.Namespace, host: Host) -> int:
         show(json.dumps(found, indent=2))
     else:
         node, config, words = found["node"], found["config"], in_words(found)
-        entry("phase", found["phase"])
+        entry("phase", phase_line(found))
         kubelet, cluster = (node.get(name) for name in ("kubeletVersion", "cluster"))
         versions = (kubelet and f"kubelet {kubelet}", cluster and f"cluster {cluster}")
         parts = (node.get("name"), words["status"], *versions)
@@ -50,7 +51,7 @@ def status(options: argparse.Namespace, host: Host) -> int:
             entry("pull", pull_line(found["pull"]))
         for number, line in enumerate(rollout_lines(found["rollout"])):
             entry("" if number else "rollout", line)
-        entry("drift", words["drift"])
+        entry("drift", drift_line(words["drift"]))
         for item in found["drift"][:SHOWN]:
             state = "" if item["state"] == "found" else f" ({item['state']})"
             entry("", f"{item['what']}{state}")
@@ -67,10 +68,23 @@ def entry(label: str, text: str) -> None:
     show(f"{label:<16}{text}".rstrip())
 
 
+def phase_line(found: dict[str, Any]) -> str:
+    """NodeFailed of a machine that never joined: there is no Node to look for."""
+    failed_to_join = found["phase"] == Phase.NODE_FAILED.value and not found["node"]["joined"]
+    return f"{found['phase']} (the machine did not join)" if failed_to_join else str(found["phase"])
+
+
+def drift_line(drift: str) -> str:
+    """None: as this collection left the machine, which need not be as the inventory says by now."""
+    return (
+        f"{drift} (no change by others since the configuration was applied)" if drift == NO_DRIFT else drift
+    )
+
+
 def monitoring_line(monitoring: dict[str, Any]) -> str:
     """How the configuration is polled, in one line."""
     if monitoring["status"] == "NotConfigured":
-        changes = f"bootstrap, update or `{COMMAND} join`"
+        changes = f"playbook aks.flexnode.bootstrap or aks.flexnode.update, or `{COMMAND} join`"
         return f"off (the configuration changes only when you run {changes})"
     if monitoring["ok"]:
         pool = f"pool {monitoring['pool']}, machine " if monitoring.get("pool") else ""

@@ -33,7 +33,7 @@ def certificates(host: Host, client: str, ca: str, profile: str, now: float) -> 
     block = certificate_in(host.read(profile) or b"") if profile else b""
     if (valid := validity(block)) and valid.expires - now < (valid.expires - valid.issued) * LAST_PART:
         what = (
-            f"the VPN certificate {_ends(valid.expires, now)}: run update on the controller; "
+            f"the VPN certificate {_ends(valid.expires, now)}: run playbook aks.flexnode.update; "
             "without azure.vpn.autoProvision it needs a new azure.vpn.profile"
         )
         yield Finding(f"certificate:{profile}", REPORT, what)

@@ -77,7 +77,8 @@ def tick_machine(
         raise ConfigMissing(
             "the configuration of this node is lost",
             where=store.directory,
-            fix=f"join again: {COMMAND} join --cluster ID --pool NAME --identity ..., or run bootstrap",
+            fix=f"join again: {COMMAND} join --cluster ID --pool NAME --identity ..., or run playbook "
+            "aks.flexnode.bootstrap",
         )
     return repaired or 0
 

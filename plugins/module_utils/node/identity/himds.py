@@ -119,7 +119,8 @@ class ArcMetadata:
                 "this machine has no Arc identity",
                 where=self._endpoint,
                 why=why,
-                fix="see `azcmagent show`; register it: aks-flex-node arc register, or run bootstrap",
+                fix="see `azcmagent show`; register it: aks-flex-node arc register, or run playbook "
+                "aks.flexnode.bootstrap",
             )
         return IdentityRefused(
             "the Arc agent refuses to issue a token",

@@ -21,7 +21,8 @@ from .imds import error_text
 from .token import Issued, read_answer
 
 ROTATE = (
-    "set the new secret in azure.servicePrincipal, then run bootstrap, update or `aks-flex-node join` again"
+    "set the new secret in azure.servicePrincipal, then run playbook aks.flexnode.bootstrap or "
+    "aks.flexnode.update, or `aks-flex-node join` again"
 )
 # The remedies for Entra's most frequent errors.
 REMEDIES = {

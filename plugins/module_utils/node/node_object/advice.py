@@ -8,10 +8,11 @@ from __future__ import annotations
 from ..errors import FlexNodeError
 from ..machine.program import COMMAND
 
-BOOTSTRAP = "run bootstrap again: it creates a new token"
+AGAIN = "run playbook aks.flexnode.bootstrap again"
+BOOTSTRAP = f"{AGAIN}: it creates a new token"
 CREATE = (
-    "create a new token (`kubeadm token create --kubeconfig ADMIN_KUBECONFIG` on a computer with "
-    "administrator access to the cluster, or module aks.flexnode.flexnode_bootstrap_token)"
+    "create a new token with `kubeadm token create --kubeconfig ADMIN_KUBECONFIG` (on a computer with "
+    "administrator access to the cluster)"
 )
 RENEWED = (
     " (for a flexNodeConfig: ansible-playbook -i INVENTORY aks.flexnode.config_tokens -e "
@@ -26,15 +27,18 @@ WAYS = {
     "blob": BOOTSTRAP,
     "rp": BOOTSTRAP,
     "machines": BOOTSTRAP,
-    "url": f"get a new configuration URL{RENEWED}, set it as flexnode_config_url, then run bootstrap again",
-    "inline": f"{CREATE}, set it as azure.bootstrapToken.token in the inventory, then run bootstrap again",
+    "url": f"get a new configuration URL{RENEWED}, set it as flexnode_config_url, then {AGAIN}",
+    "inline": f"{CREATE}, set it as azure.bootstrapToken.token in the inventory, then {AGAIN}",
     FILE: f"{CREATE}, set it as azure.bootstrapToken.token in the file, then run "
     f"`{COMMAND} join {FILE} FILE` again",
     URL: f"get a new configuration URL{RENEWED}, then run `{COMMAND} join {URL} URL`",
     POOL: f"run the same `{COMMAND} join --cluster ID {POOL} NAME` again: it gets a new token",
 }
 # For errors that do not know where the configuration comes from.
-NEW_TOKEN = f"get a new token or configuration URL, then run bootstrap or `{COMMAND} join` again"
+NEW_TOKEN = (
+    "get a new token or configuration URL, then run playbook aks.flexnode.bootstrap or "
+    f"`{COMMAND} join` again"
+)
 REPLACE = f"{TYPO}{NEW_TOKEN}"
 UNAPPROVED = f"check that the cluster approves such requests (`kubectl get csr`), then {NEW_TOKEN}"
 PLACES = {

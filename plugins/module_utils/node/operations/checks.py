@@ -76,8 +76,8 @@ def check_token(node: ThisNode, store: Store) -> None:
     if record.get("digest") == token.digest:
         dead = record["what"] == rejected(token.id)  # otherwise it worked, and brought no certificate
         fix = REPLACE if dead else UNAPPROVED
-        error = TokenRefused(record["what"], where=f"Node {node.name}", why=DEAD if dead else "", fix=fix)
-        error.add("that was in an earlier run; this run did not try the same token again")
+        what = f"{record['what']} in an earlier run, and this run did not try it again"
+        error = TokenRefused(what, where=f"Node {node.name}", why=DEAD if dead else "", fix=fix)
         error.add(STOPPED)
         raise error
 

@@ -266,8 +266,8 @@ def blame(error: FlexNodeError, settings: Sequence[str], place: str) -> None:
         return
     error.lead = "With the new configuration"
     error.fix = (
-        f"this update changed {some(settings)}: correct it {place}, then run update again"
-        f"\n  {error.fix.removesuffix(AGAIN)}"
+        f"this update changed {some(settings)}: correct it {place}, then run playbook "
+        f"aks.flexnode.update again\n  {error.fix.removesuffix(AGAIN)}"
     )
 
 

@@ -14,6 +14,11 @@ from ..errors import PreflightFailed
 Severity = Literal["error", "warning"]
 Stage = Literal["host", "connectivity", "all"]
 NOT_CHECKED = "NOT CHECKED"
+# Then follows the option that skips a check.
+SKIP_ADVICE = (
+    "correct each ERROR above, then run this again; the other lines do not block the join. If a check is "
+    "wrong for your site, skip it by its ID, the word before the colon: "
+)
 
 
 @dataclass(frozen=True)
@@ -90,7 +95,7 @@ class Report:
             found = "".join(f"\n  ERROR {item.id}: {item.found}\n    fix: {item.fix}" for item in self.errors)
             found += "".join(f"\n  WARNING {item.id}: {item.found}: {item.why}" for item in self.warnings)
             found += "".join(f"\n  NOT CHECKED {item.id}: {item.why}" for item in self.unchecked)
-            fix = f"{skip_advice(self.errors[0].id)}-e flexnode_preflight_skip={self.errors[0].id}"
+            fix = f"{SKIP_ADVICE}-e flexnode_preflight_skip=ID"
             raise PreflightFailed("this machine can't join yet", why=found, fix=fix)
 
     @property
@@ -135,15 +140,6 @@ class Report:
             "summary": self.summary,
             "seconds": self.seconds,
         }
-
-
-def skip_advice(example: str) -> str:
-    """What to do about errors; then follows how to skip the check of this example."""
-    return (
-        "correct each ERROR above, then run this again; the other lines do not block the join. If a check is "
-        "wrong for your site, skip it by its "
-        f"ID, the word before the colon; for example, to skip {example}: "
-    )
 
 
 def _count(number: int, word: str) -> str:

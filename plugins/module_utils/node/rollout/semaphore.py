@@ -23,9 +23,12 @@ APPLY = "kubectl apply -f docs/examples/rollout.yaml (a file of the collection)"
 REPLACE = (
     f"look at it (kubectl get configmap {NAME} -n {NAMESPACE} -o yaml). If nothing in it is needed and no "
     f"node is being updated: kubectl delete configmap {NAME} -n {NAMESPACE}, then {APPLY}, then "
-    "run update on the nodes: they register again"
+    "run playbook aks.flexnode.update on the nodes: they register again"
 )
-UPDATE = "update the node to that release of aks.flexnode, or a newer one: run bootstrap or update with it"
+UPDATE = (
+    "update the node to that release of aks.flexnode, or a newer one: run playbook aks.flexnode.bootstrap or "
+    "aks.flexnode.update with it"
+)
 AGAIN = "run this again; a node that polls its configuration tries again by itself"
 
 

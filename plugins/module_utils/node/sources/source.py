@@ -62,7 +62,7 @@ class Stored:
                 why="it has never been a node, has left, or was reinstalled since",
                 fix="create a new one. For a flexNodeConfig resource: ansible-playbook "
                 "aks.flexnode.config_tokens -i INVENTORY -l HOST, then bootstrap or `aks-flex-node join` "
-                "with the new URL. Otherwise: run bootstrap with a new configuration",
+                "with the new URL. Otherwise: run playbook aks.flexnode.bootstrap with a new configuration",
             )
         return Fetched(document, self.store.config_version())
 

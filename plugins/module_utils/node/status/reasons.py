@@ -97,7 +97,7 @@ def fix_of(status: Mapping[str, Any], state: Mapping[str, Any]) -> str:
     if refused and status["reason"] == refused["code"]:
         what = some(refused.get("settings")) or "the configuration"
         place = refused.get("place") or "where the configuration comes from"
-        return f"correct {what} {place}, then run update again"
+        return f"correct {what} {place}, then run playbook aks.flexnode.update again"
     return next((one.remedy for one in error_classes() if one.code == status["reason"]), "")
 
 
@@ -187,8 +187,9 @@ def some(names: Sequence[str] | None) -> str:
 
 NOT_READY = {
     "NotRegistered": "the Node does not exist; the kubelet should create it: check systemctl status kubelet",
-    "NotJoined": "the kubelet has no credential: run bootstrap (with a new token, if it joins with one)",
-    "NotConfigured": "there is no configuration: run bootstrap",
+    "NotJoined": "the kubelet has no credential: run playbook aks.flexnode.bootstrap (with a new token, if "
+    "it joins with one)",
+    "NotConfigured": "there is no configuration: run playbook aks.flexnode.bootstrap",
 }
 # Listed, and no reason of its own: another owner's choice, and ansible-pull, whose reason has its own code.
 ONLY_NOTED = ("drop-in:", "pull:")

@@ -12,7 +12,7 @@ from ..errors import counted
 from .pull import NO_PULL, in_short
 from .reasons import Verdict, verdict_of
 
-NOTHING = "-"
+NOTHING, NO_DRIFT = "-", "none"
 
 
 def is_right(status: Mapping[str, Any]) -> bool:
@@ -25,7 +25,7 @@ def in_words(status: Mapping[str, Any]) -> dict[str, str]:
     node, drift, config = status["node"], status["drift"], status["config"]
     applied = "applied" if config["appliedVersion"] else "not applied"
     # Beside a configuration that was refused: nothing differs from the one that the machine runs.
-    no_drift = "none"
+    no_drift = NO_DRIFT
     if refused := config.get("refused"):
         runs = "which the rollback restored" if refused["rolledBack"] else "which this machine runs"
         no_drift = f"none (compared with the earlier configuration, {runs})"

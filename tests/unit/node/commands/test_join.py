@@ -39,7 +39,7 @@ def test_a_machine_that_can_not_join_is_not_touched_and_hears_everything(
     assert error.startswith("FLEX-1310")
     for finding in ("tool-missing: mount is missing", "foreign-runtime", "memory"):
         assert finding in error
-    assert "to skip memory: aks-flex-node join --skip memory" in error
+    assert "skip it by its ID, the word before the colon: aks-flex-node join --skip ID" in error
     assert machine.snapshot("/etc", "/opt", "/usr", "/var") == before
     assert asked == (len(site.api.server.requests), len(site.mirror.requests))
 

@@ -124,6 +124,6 @@ def test_a_vpn_certificate_near_its_end_is_reported(debian: Machine) -> None:
     assert found(89) == []
     (what,) = found(91)
     assert what.startswith("the VPN certificate expires at ")
-    assert "run update on the controller" in what
+    assert "run playbook aks.flexnode.update;" in what
     assert "expired at" in found(101)[0]
     assert found(91, profile="") == [], "a machine without a VPN"

@@ -20,13 +20,15 @@ from ansible_collections.aks.flexnode.plugins.module_utils.node.node_object.advi
     place_of,
 )
 
+AGAIN = "run playbook aks.flexnode.bootstrap again"
+
 
 @pytest.mark.parametrize(
     ("origin", "way"),
     [
-        *((source, "run bootstrap again: it creates a new token") for source in RESOLVED),
-        ("inline", "azure.bootstrapToken.token in the inventory, then run bootstrap again"),
-        ("url", "set it as flexnode_config_url, then run bootstrap again"),
+        *((source, f"{AGAIN}: it creates a new token") for source in RESOLVED),
+        ("inline", f"azure.bootstrapToken.token in the inventory, then {AGAIN}"),
+        ("url", f"set it as flexnode_config_url, then {AGAIN}"),
         (FILE, "azure.bootstrapToken.token in the file, then run `aks-flex-node join --config FILE` again"),
         (URL, "`aks-flex-node join --config-url URL`"),
         (POOL, "`aks-flex-node join --cluster ID --pool NAME` again"),

@@ -59,7 +59,7 @@ def test_settings_that_kill_the_kubelet_are_rolled_back_remembered_and_blocked(s
         f"FLEX-1501: {rolled_back}. With the new configuration {KUBELET} failed"
     )
     what, log = caught.value.fix.split("\n  ")
-    correct = "correct it where the configuration comes from, then run update again"
+    correct = "correct it where the configuration comes from, then run playbook aks.flexnode.update again"
     assert what == f"this update changed node.maxPods: {correct}"
     assert re.fullmatch(rf"see .* on edge-1: `journalctl -u {KUBELET} -n 50 --until=@\d+`", log)
     assert (caught.value.rolled_back, caught.value.changed) == (True, False)

@@ -767,7 +767,7 @@ def test_an_unknown_process_on_a_port_of_a_joined_node_is_found() -> None:
         ),
         (
             situation(reached=Reached(api=ApiAnswer("dns", "x"))),
-            {"clock-skew": "no server that was asked answered with the time"},
+            {"clock-skew": "neither the API server nor a download server answered"},
         ),
         (situation(TOKEN_PROFILE), {"azure-token": "no identity", "azure-role": "no identity"}),
         (

@@ -240,7 +240,7 @@ def _dns_cause(evidence: Evidence, report: Report) -> tuple[str, str]:
     if address and report.nameserver != address:
         return (
             f"pods ask {report.nameserver or 'no name server'}, but the cluster's DNS is at {address}",
-            f"set node.kubelet.dnsServiceIP to {address} and run bootstrap again",
+            f"set node.kubelet.dnsServiceIP to {address} and run playbook aks.flexnode.bootstrap again",
         )
     if address == "":
         return f"the cluster has no DNS Service (label {DNS_LABEL} in kube-system)", "install CoreDNS"
@@ -311,7 +311,7 @@ def kubelet_fault(said: str, kubelet: str) -> tuple[str, str]:
     if "unauthorized" in text or "provide credentials" in text:
         return (
             f"the kubelet at {kubelet} does not accept the cluster's certificate",
-            "set node.kubelet.clientCAData to the cluster's CA and run bootstrap again",
+            "set node.kubelet.clientCAData to the cluster's CA and run playbook aks.flexnode.bootstrap again",
         )
     if "cannot get resource" in text or "cannot create resource" in text:
         return f"the kubeconfig's user is not allowed to: {_short(said)}", "grant pods/log and pods/exec"

@@ -311,7 +311,8 @@ class Store:
                 "a state file can't be read",
                 where=self._path(name),
                 why=str(error),
-                fix=f"remove it (rm {self._path(name)}) and run bootstrap or `aks-flex-node join` again",
+                fix=f"remove it (rm {self._path(name)}), then run playbook aks.flexnode.bootstrap or "
+                "`aks-flex-node join` again",
             ) from error
         return document if name in DOCUMENTS else check_schema(document, self._path(name))
 

@@ -24,7 +24,8 @@ from ..seen import Listener, Situation
 OURS = {"kubelet": KUBELET, "containerd": CONTAINERD}
 LABEL = 63  # the name is also the value of the label kubernetes.io/hostname
 ASK_AGAIN = (
-    "get a new one: run bootstrap again (sources cluster, blob), or aks.flexnode.config_tokens (source rp)"
+    "get a new one: run playbook aks.flexnode.bootstrap again (sources cluster, blob), or playbook "
+    "aks.flexnode.config_tokens (source rp)"
 )
 SOON = 600  # seconds that a join may take, with slow downloads
 

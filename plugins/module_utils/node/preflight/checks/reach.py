@@ -109,8 +109,8 @@ def clock(now: Situation) -> Iterator[Outcome]:
     if not skews:
         yield Unchecked(
             "clock-skew",
-            "could not check this machine's clock, because no server that was asked answered with the time. "
-            "Check it with `timedatectl`",
+            "could not compare this machine's clock with a server's, because neither the API server nor "
+            "a download server answered. Check it with `timedatectl`",
         )
         return
     skew = sorted(skews)[len(skews) // 2]
