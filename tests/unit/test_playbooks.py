@@ -541,7 +541,7 @@ def test_a_machine_that_fails_lets_its_batch_finish_and_stops_the_next(stage: St
         (  # a second run, after the first was interrupted: the Node may have been deleted then
             {"changed": True, "node_name": "x", "actions": ["stop kubelet"]},
             (),
-            "x  removed from the cluster: 1 change on the machine undone",
+            "x  no Node to delete, 1 change on the machine undone",
         ),
         (
             {"changed": True, "node_name": "", "actions": ["restored file:/etc/x"]},

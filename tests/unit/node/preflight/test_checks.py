@@ -577,7 +577,7 @@ CASES: dict[str, tuple[Situation, str, str, str, str]] = {
         ),
         "artifact-unreachable",
         "error",
-        "containerd, runc: https://mirror.example: Connection refused",
+        "can't download containerd, runc from https://mirror.example: Connection refused",
         "check that the mirror runs",
     ),
     "upstream is out of reach": (
@@ -619,7 +619,7 @@ CASES: dict[str, tuple[Situation, str, str, str, str]] = {
         ),
         "registry-unreachable",
         "warning",
-        "pause:3: https://mcr.microsoft.com/v2/: no answer in time",
+        "can't pull pause:3 from https://mcr.microsoft.com/v2/: no answer in time",
         "registryMirrors",
     ),
     "no token of Azure": (
@@ -767,8 +767,13 @@ def test_an_unknown_process_on_a_port_of_a_joined_node_is_found() -> None:
         ),
         (
             situation(reached=Reached(api=ApiAnswer("dns", "x"))),
-            {"clock-skew": "neither the API server nor a download server answered"},
+            {"clock-skew": "because the API server did not answer. "},
         ),
+        (
+            situation(reached=Reached(api=ApiAnswer("dns", "x"), sources=(source("refused"),))),
+            {"clock-skew": "because the API server and the download servers did not answer. "},
+        ),
+        (situation(reached=Reached()), {"clock-skew": "because no server was asked. "}),
         (situation(TOKEN_PROFILE), {"azure-token": "no identity", "azure-role": "no identity"}),
         (
             situation(TOKEN_PROFILE, **reached(access_waits_for="Arc first")),
@@ -831,7 +836,9 @@ def test_a_dead_mirror_is_one_finding_whatever_it_was_to_serve() -> None:
         item for item in judged(situation(reached=replace(GOOD, sources=dead))) if isinstance(item, Finding)
     ]
     assert len(findings) == 1
-    assert findings[0].found.startswith("a, b, c, d, e and 2 more: https://mirror.example:")
+    assert findings[0].found.startswith(
+        "can't download a, b, c, d, e and 2 more from https://mirror.example: "
+    )
 
 
 def test_each_identity_is_judged_by_what_it_serves() -> None:

@@ -329,7 +329,7 @@ def test_node_problem_detector_is_asked_for_where_it_is_wanted(site: Site) -> No
     wanted = {"version": "1.36.0", "sha256": "ab" * 32, "url": "https://127.0.0.1:1/npd-{version}.tgz"}
     report = site.preflight({"npd": wanted}, stage="connectivity")
     assert found(report) == ["artifact-unreachable"]
-    assert report.findings[0].found == "npd: https://127.0.0.1:1: Connection refused"
+    assert report.findings[0].found == "can't download npd from https://127.0.0.1:1: Connection refused"
 
 
 def test_a_ca_that_is_none(site: Site) -> None:

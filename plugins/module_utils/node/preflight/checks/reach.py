@@ -107,11 +107,11 @@ def clock(now: Situation) -> Iterator[Outcome]:
     measured = [api.skew if api else None, *(source.skew for source in now.reached.sources)]
     skews = [skew for skew in measured if skew is not None]
     if not skews:
-        yield Unchecked(
-            "clock-skew",
-            "could not compare this machine's clock with a server's, because neither the API server nor "
-            "a download server answered. Check it with `timedatectl`",
-        )
+        asked = (("the API server", api), ("the download servers", now.reached.sources))
+        silent = " and ".join(name for name, found in asked if found)
+        why = f"{silent} did not answer" if silent else "no server was asked"
+        compare = f"could not compare this machine's clock with a server's, because {why}"
+        yield Unchecked("clock-skew", f"{compare}. Check it with `timedatectl`")
         return
     skew = sorted(skews)[len(skews) // 2]
     if abs(skew) < SLIGHT:
@@ -150,7 +150,7 @@ def artifacts(now: Situation) -> Iterator[Outcome]:
             fix = f"open the firewall for {where}, set proxy.https, or use a mirror (mirror.url)"
         yield error(
             "artifact-unreachable",
-            f"{names}: {where}: {reason}",
+            f"can't download {names} from {where}: {reason}",
             "the join downloads it before it changes anything",
             fix,
         )
@@ -162,7 +162,7 @@ def registries(now: Situation) -> Iterator[Outcome]:
         if source.failure:
             yield warning(
                 "registry-unreachable",
-                f"{listed(source.names)}: {source.url}: {source.failure}",
+                f"can't pull {listed(source.names)} from {source.url}: {source.failure}",
                 "no pod starts without it, unless the image is on the machine already",
                 source.advice
                 or f"open the firewall for {_origin(source.url)}, or set proxy.https or registryMirrors",
