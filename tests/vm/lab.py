@@ -23,7 +23,7 @@ DRAIN_SECONDS = 600
 # Runs on the machine: what a join changes in a kernel. Packet filter rules are kube-proxy's, not ours: they
 # stay until the next boot.
 KERNEL_CAMERA = """
-import json, os
+import json, os, subprocess
 def names(path):
     return sorted(os.listdir(path)) if os.path.isdir(path) else []
 def value(path):
@@ -31,6 +31,10 @@ def value(path):
         return open(path).read().strip()
     except OSError:
         return None
+def network(*what):
+    found = json.loads(subprocess.run(["ip", "-json", *what], capture_output=True, check=True).stdout or "[]")
+    return sorted(json.dumps({key: one[key] for key in sorted(one) if key not in LEASE}) for one in found)
+LEASE = ("expires", "flags", "metric")  # of an address that the network gives, and the network's own
 bridges = "/proc/sys/net/bridge"
 mounts = [line.split()[1] for line in open("/proc/mounts")]
 print(json.dumps({
@@ -40,6 +44,8 @@ print(json.dumps({
     "cgroups": [name for name in names("/sys/fs/cgroup") if name.startswith("kube")],
     "mounts": sorted(name for name in mounts if "kubelet" in name or "containerd" in name),
     "network namespaces": names("/run/netns"),
+    "routes": network("route", "show", "table", "all") + network("-6", "route", "show", "table", "all"),
+    "rules": network("rule"),
 }))
 """
 
