@@ -270,9 +270,8 @@ class LeaseHeld(FlexNodeError):
 class StateCorrupt(FlexNodeError):
     code, title = "FLEX-1402", "A state file can't be read"
     remedy = (
-        "do what the message says for the file that it names. A state file: remove it, then run playbook "
-        "aks.flexnode.bootstrap or `aks-flex-node join` again. The undo journal: do not delete it, restore "
-        "it from a backup"
+        "a state file: remove it, then run playbook aks.flexnode.bootstrap or `aks-flex-node join` again. "
+        "The undo journal: do not delete it, restore it from a backup"
     )
 
 
@@ -299,10 +298,7 @@ class NodeNotReady(FlexNodeError):
 
 class TokenRefused(FlexNodeError):
     code, title = "FLEX-1503", "The bootstrap token is invalid, expired or already used"
-    remedy = (
-        "get a new token (or configuration URL), then run playbook aks.flexnode.bootstrap or "
-        "`aks-flex-node join` again"
-    )
+    remedy = "get a new token or URL, then run playbook aks.flexnode.bootstrap or `aks-flex-node join`"
 
 
 class ApiUnreachable(FlexNodeError):

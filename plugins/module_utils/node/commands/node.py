@@ -95,14 +95,13 @@ def check_machine(host: Host, config: NodeConfig, skip: Sequence[str], say: Say)
     if store_of(host, config.paths.data_dir).applied_if_intact() is not None:
         return
     from ..preflight.document import Read  # not needed by an update
-    from ..preflight.finding import SKIP_ADVICE
     from ..preflight.run import run_preflight
 
     report = run_preflight(host, Read(config), "host", skip)
     try:
         report.require()
     except PreflightFailed as error:
-        error.fix = f"{SKIP_ADVICE}{COMMAND} join --skip ID"
+        error.fix = error.fix.replace("-e flexnode_preflight_skip=ID", f"{COMMAND} join --skip ID")
         raise
     warnings = ", ".join(finding.id for finding in report.warnings)
     say("this machine can join" + (f"; `{COMMAND} preflight` explains: {warnings}" if warnings else ""))

@@ -14,11 +14,6 @@ from ..errors import PreflightFailed
 Severity = Literal["error", "warning"]
 Stage = Literal["host", "connectivity", "all"]
 NOT_CHECKED = "NOT CHECKED"
-# Then follows the option that skips a check.
-SKIP_ADVICE = (
-    "correct each ERROR above, then run this again; the other lines do not block the join. If a check is "
-    "wrong for your site, skip it by its ID, the word before the colon: "
-)
 
 
 @dataclass(frozen=True)
@@ -95,8 +90,7 @@ class Report:
             found = "".join(f"\n  ERROR {item.id}: {item.found}\n    fix: {item.fix}" for item in self.errors)
             found += "".join(f"\n  WARNING {item.id}: {item.found}: {item.why}" for item in self.warnings)
             found += "".join(f"\n  NOT CHECKED {item.id}: {item.why}" for item in self.unchecked)
-            fix = f"{SKIP_ADVICE}-e flexnode_preflight_skip=ID"
-            raise PreflightFailed("this machine can't join yet", why=found, fix=fix)
+            raise PreflightFailed("this machine can't join yet", why=found)
 
     @property
     def summary(self) -> str:
