@@ -80,7 +80,7 @@ def register_again(host: Host, store: Store, say: Say) -> FlexNodeError | None:
     except FlexNodeError as error:
         note_failure(host, store.journal, error, f"{COMMAND} poll")
         record = Record.of(store.transaction())
-        if record and not record.before:  # only a restart: there is nothing to complete or to roll back
+        if record and not record.before:  # only a restart: no change to complete or to roll back
             store.finish()
         return error
     say(f"the Node is registered again: {run.summary}")

@@ -139,7 +139,7 @@ def poll_machine(
     *,
     hand_over: bool,
 ) -> int | None:
-    """Look at the Node, ask for the machine if it is time, and act; None: there is nothing to do."""
+    """Look at the Node, ask for the machine if it is time, and act; None: nothing was due."""
     node, watched, failure = look(host, seen, document)
     failing = not seen.blocked and bool(store.monitoring())
     if not is_due(host, watched, node, failing=failing):

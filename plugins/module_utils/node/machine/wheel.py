@@ -41,7 +41,7 @@ def unpack_wheel(host: Host, archive: str, target: str) -> dict[str, str]:
                 if name in digests:
                     raise Unsafe(f"it contains {name} twice")
                 digests[name] = _write(host, wheel, member, f"{target}/{name}")
-    except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError) as error:
+    except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError) as error:
         raise Unsafe(f"it can't be read as a wheel: {error}") from error
     if not digests:
         raise Unsafe("it is empty")
@@ -56,6 +56,8 @@ def safe_name(member: zipfile.ZipInfo) -> str:
     kind = stat.S_IFMT(member.external_attr >> 16)
     if kind and kind != stat.S_IFREG:
         raise Unsafe(f"{name} is not a regular file")
+    if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+        raise Unsafe(f"{name} is compressed in a way that wheels do not use")
     return name
 
 

@@ -17,7 +17,7 @@ from .base import Change, Drift, Origin, Vault
 if TYPE_CHECKING:
     from ..machine.command import Completed
 
-# What a package is needed for: while this exists, whoever installed it, there is nothing to do.
+# What a package is needed for: while this exists, whoever installed it, the package is not installed.
 PROVIDES: Mapping[str, str] = {
     "ca-certificates": "/etc/ssl/certs/ca-certificates.crt",
     "git": "/usr/bin/git",

@@ -79,7 +79,7 @@ def observe(
             config = parse(document, purpose="join" if joining else "prepare", pollable=True)
             _look_around(host, store, config, observed)
             if is_node(status):
-                if status["node"]["joined"]:  # before that there is nothing that could have been changed
+                if status["node"]["joined"]:  # before that the machine has nothing of ours that could change
                     known = recorded(record) if record is not None else None
                     status["drift"] = drift_now(host, store, document) if known is None else known
                 _look_at_node(host, node or ThisNode.of(host, config), observed, attempts)

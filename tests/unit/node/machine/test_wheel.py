@@ -65,3 +65,39 @@ def test_the_same_name_twice_an_empty_file_and_nonsense_are_refused(machine: Mac
         unpacked(machine, a_wheel({}))
     with pytest.raises(Unsafe, match="can't be read"):
         unpacked(machine, b"not a zip file")
+
+
+def packed_with(packing: int) -> bytearray:
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w", packing) as wheel:
+        wheel.writestr("a.py", "x = 1\n" * 500)
+    return bytearray(packed.getvalue())
+
+
+def damaged(packing: int) -> bytes:
+    content = packed_with(packing)
+    for place in range(36, 44):
+        content[place] ^= 0xFF
+    return bytes(content)
+
+
+def encrypted() -> bytes:
+    content = packed_with(zipfile.ZIP_DEFLATED)
+    content[6] |= 1
+    content[content.rfind(b"PK\x01\x02") + 8] |= 1
+    return bytes(content)
+
+
+@pytest.mark.parametrize(
+    ("content", "why"),
+    [
+        (damaged(zipfile.ZIP_STORED), "can't be read"),
+        (damaged(zipfile.ZIP_DEFLATED), "can't be read"),
+        (encrypted(), "can't be read"),
+        (bytes(packed_with(zipfile.ZIP_LZMA)), "compressed in a way"),
+    ],
+    ids=["damaged", "damaged, packed", "encrypted", "packed in another way"],
+)
+def test_what_can_not_be_unpacked_is_refused(machine: Machine, content: bytes, why: str) -> None:
+    with pytest.raises(Unsafe, match=why):
+        unpacked(machine, content)

@@ -6,9 +6,11 @@
 from __future__ import annotations
 
 import io
+import lzma
 import re
 import traceback
 import zipfile
+import zlib
 from urllib.parse import urlsplit
 
 from ....node.config.types.openvpn import profile_problems
@@ -24,6 +26,16 @@ except ImportError:
 MEMBER = "openvpn/vpnconfig.ovpn"
 CERTIFICATE, KEY = "$CLIENTCERTIFICATE", "$PRIVATEKEY"
 LARGEST_ARCHIVE, LARGEST_PROFILE = 32 << 20, 256 << 10  # bytes
+# What zipfile raises for an archive that is damaged, encrypted or packed in an unknown way.
+BROKEN = (
+    zipfile.BadZipFile,
+    zlib.error,
+    lzma.LZMAError,
+    OSError,
+    EOFError,
+    NotImplementedError,
+    RuntimeError,
+)
 SECONDS = (10, 60)  # to connect, between two parts of an answer
 
 
@@ -78,7 +90,7 @@ def template_in(archive: bytes) -> str:
                 )
             with found.open(names[0]) as file:
                 data = file.read(LARGEST_PROFILE + 1)  # the size in its header proves nothing
-    except (zipfile.BadZipFile, OSError, EOFError, NotImplementedError, RuntimeError) as error:
+    except BROKEN as error:
         raise ProfileUnusable("the profile is no archive", why=type(error).__name__) from error
     if len(data) > LARGEST_PROFILE:
         raise ProfileUnusable("the profile is too large", why=f"more than {LARGEST_PROFILE >> 10} KiB")

@@ -53,7 +53,7 @@ def connect(
     *,
     leave: frozenset[str] | None = None,
 ) -> Connected:
-    """Apply what the configuration says about the VPN, and prove it. Mostly there is nothing to do.
+    """Apply what the configuration says about the VPN, and prove it. Most runs change nothing.
 
     leave: of a repair. It applies only: the tunnel is proven with the node, and a gateway that is away must
     not keep a stopped kubelet from its repair.

@@ -30,6 +30,25 @@ def archive(**members: str | bytes) -> bytes:
     return packed.getvalue()
 
 
+def damaged(packing: int) -> bytes:
+    """An archive with a few wrong bytes in its packed data."""
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w", packing) as found:
+        found.writestr(MEMBER, PROFILE * 20)
+    content = bytearray(packed.getvalue())
+    for place in range(60, 75):
+        content[place] ^= 0xFF
+    return bytes(content)
+
+
+def encrypted() -> bytes:
+    """An archive that asks for a password."""
+    content = bytearray(archive(**{MEMBER: PROFILE}))
+    content[6] |= 1
+    content[content.rfind(b"PK\x01\x02") + 8] |= 1
+    return bytes(content)
+
+
 def test_a_profile_is_read_and_filled() -> None:
     text = profile.template_in(FakeNetwork().fetch("https://x?sig=1"))
     assert text == PROFILE
@@ -49,6 +68,10 @@ def test_the_log_file_of_azures_profile_is_no_problem() -> None:
     "case",
     {
         "no archive": b"x",
+        "damaged": damaged(zipfile.ZIP_DEFLATED),
+        "damaged, packed with lzma": damaged(zipfile.ZIP_LZMA),
+        "damaged, packed with bzip2": damaged(zipfile.ZIP_BZIP2),
+        "encrypted": encrypted(),
         "no profile": archive(**{"Generic/VpnSettings.xml": "x"}),
         "a name that leads out": archive(**{f"../{MEMBER}": PROFILE}),
         "an absolute name": archive(**{f"/{MEMBER}": PROFILE}),
