@@ -29,6 +29,7 @@ class FlexNodeError(Exception):
         self.rolled_back = False  # whether the previous generation was restored
         self.at_gate = False  # whether everything was in place, and did not work
         self.recorded = False  # whether the log of the run has it
+        self.settled = False  # whether the steps that followed its failure worked
         self.outcome = ""  # what became of the machine, if that comes first: it was rolled back
         self.lead = "Cause:"  # between the outcome and what happened
         super().__init__(what)

@@ -19,7 +19,7 @@ from .journald import LEVELS, to_journal
 from .lease import holder
 from .records.journal import Journal
 from .restarts import Progress, silent
-from .transaction import Timings
+from .transaction import CHECK_FAILED, Timings
 
 SHORT = 0.05  # seconds: the duration of a shorter change says nothing
 SECRET = "<secret>"  # noqa: S105 - what is shown instead of one
@@ -68,8 +68,8 @@ class RunLog:
         self._sent = len(self.lines)
 
     def __call__(self, sentence: str) -> None:
-        """The next step begins."""
-        self.end_step()
+        """The next step begins; that a check failed is said of the one before it."""
+        self.end_step("see the end of this run" if sentence.startswith(CHECK_FAILED) else "")
         self._step, self._since = sentence, self.host.clock.monotonic()
         self.also(sentence)
 
@@ -138,7 +138,7 @@ def recorded(log: RunLog) -> Iterator[RunLog]:
     except FlexNodeError as error:
         if not (error.waits and log.quiet):  # a node that waits asks often, and says so once
             log.wake()
-        log.end_step(f"{error.code}: {error.what}")
+        log.end_step("" if error.settled else f"{error.code}: {error.what}")
         error.recorded = True
         _end(log, "info" if error.waits else "error", f"{'waits' if error.waits else 'failed'}: {error}")
         raise

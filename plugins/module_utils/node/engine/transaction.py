@@ -25,6 +25,8 @@ from .records.state import Store
 from .restarts import Progress, reload_and_restart, restart_order, running_units, silent
 from .rollback import previous_generation, roll_back
 
+CHECK_FAILED = "check failed: "  # how the step begins that follows a failed one
+
 
 class Stager(Protocol):
     """Fetches and verifies artifacts beside their final place, before anything is stopped."""
@@ -194,7 +196,7 @@ def conclude(
         # An unreachable API server says nothing about this node: keep the new state for the next run.
         error.add("the change stays in place; the next run completes it, or rolls it back")
         return
-    progress("check failed: rolling back to the earlier configuration")
+    progress(f"{CHECK_FAILED}rolling back to the earlier configuration")
     undo(replace(record, reason=around.reason(error, True)), error, host, store, progress)
 
 

@@ -221,6 +221,7 @@ def settle_previous(
         )
         store.enter(Phase.NODE_FAILED, code=second.code, message=second.what)
         return False
+    error.settled = True
     error.outcome = "the update failed and was rolled back; the Node is Ready with its earlier configuration"
     store.enter(Phase.NODE_JOINED)
     return True

@@ -84,7 +84,13 @@ def test_a_failed_update_says_what_was_done_and_why_it_was_rolled_back(site: Sit
     assert errors[-1].startswith("failed: FLEX-1501")
     assert "the update failed and was rolled back; the Node is Ready" in errors[-1]
     assert ("info", "done     update /etc/default/kubeletconfig.json") in lines
-    assert any(text.startswith("done     check failed: rolling back") for _level, text in lines)
+    steps = [(level, re.sub(r" \(\d.*", "", text)) for level, text in lines]
+    waited = [text for text in steps if "waiting for" in text[1]]
+    assert waited[-2:] == [
+        ("error", "failed   waiting for active units, Node Ready"),
+        ("info", "done     waiting for Node Ready with the earlier configuration"),
+    ]
+    assert ("info", "done     check failed: rolling back to the earlier configuration") in steps
 
 
 def test_changes_that_were_not_reached_are_named(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
