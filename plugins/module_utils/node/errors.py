@@ -29,9 +29,8 @@ class FlexNodeError(Exception):
         self.rolled_back = False  # whether the previous generation was restored
         self.at_gate = False  # whether everything was in place, and did not work
         self.recorded = False  # whether the log of the run has it
-        self.settled = False  # whether the steps that followed its failure worked
-        self.outcome = ""  # what became of the machine, if that comes first: it was rolled back
-        self.lead = "Cause:"  # between the outcome and what happened
+        self.last_step: str | None = None  # why the last step after it failed; empty: that step worked
+        self.outcome, self.lead = "", "Cause:"  # if it was rolled back: said before what happened
         super().__init__(what)
 
     def add(self, consequence: str) -> None:

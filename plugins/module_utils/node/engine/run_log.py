@@ -138,7 +138,7 @@ def recorded(log: RunLog) -> Iterator[RunLog]:
     except FlexNodeError as error:
         if not (error.waits and log.quiet):  # a node that waits asks often, and says so once
             log.wake()
-        log.end_step("" if error.settled else f"{error.code}: {error.what}")
+        log.end_step(f"{error.code}: {error.what}" if error.last_step is None else error.last_step)
         error.recorded = True
         _end(log, "info" if error.waits else "error", f"{'waits' if error.waits else 'failed'}: {error}")
         raise

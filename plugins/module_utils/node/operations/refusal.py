@@ -219,9 +219,10 @@ def settle_previous(
             "the update failed and was rolled back, but the Node is not Ready with its earlier configuration "
             f"either: {second.what}: {second.why}"
         )
+        error.last_step = f"{second.code}: {second.what}"
         store.enter(Phase.NODE_FAILED, code=second.code, message=second.what)
         return False
-    error.settled = True
+    error.last_step = ""
     error.outcome = "the update failed and was rolled back; the Node is Ready with its earlier configuration"
     store.enter(Phase.NODE_JOINED)
     return True

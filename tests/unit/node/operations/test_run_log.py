@@ -25,6 +25,7 @@ from ansible_collections.aks.flexnode.plugins.module_utils.node.resources.log_fi
     LogFile,
     rotate,
 )
+from tests.unit.node.fake_api import a_node
 from tests.unit.node.fakes import Machine
 from tests.unit.node.sites import KUBELET, MORE, SHORT, TOKEN, Site, exits_from_now_on
 
@@ -91,6 +92,25 @@ def test_a_failed_update_says_what_was_done_and_why_it_was_rolled_back(site: Sit
         ("info", "done     waiting for Node Ready with the earlier configuration"),
     ]
     assert ("info", "done     check failed: rolling back to the earlier configuration") in steps
+
+
+def test_a_node_that_is_not_ready_with_its_earlier_configuration_either(site: Site) -> None:
+    site.join()
+    exits_from_now_on(site)
+
+    def breaks(sentence: str) -> None:
+        if "with the earlier configuration" in sentence:
+            site.api.nodes["edge-1"] = a_node(ready=False)
+
+    with pytest.raises(FlexNodeError) as caught:
+        site.join(MORE, SHORT, progress=breaks)
+    assert "not Ready with its earlier configuration either" in caught.value.outcome
+    steps = [text for level, text in logged(site) if level == "error" and "waiting for" in text]
+    assert [re.sub(r" \([\d.]+ s\)", "", step) for step in steps[-2:]] == [
+        "failed   waiting for active units, Node Ready: see the end of this run",
+        "failed   waiting for Node Ready with the earlier configuration: "
+        "FLEX-1502: Node edge-1 is not Ready after 120 s",
+    ]
 
 
 def test_changes_that_were_not_reached_are_named(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
