@@ -75,12 +75,10 @@ imports = ["{IMPORTS}/*.toml"]
 [plugins."io.containerd.internal.v1.opt"]
   path = "/var/lib/containerd/opt"
 
-# A pull ends when its files are on the disk: else a power cut leaves an image with empty files, which counts
-# as complete for ever.
-[plugins."io.containerd.service.v1.diff-service"]
-  sync_fs = true
-
 [plugins."io.containerd.cri.v1.images"]
+  # A pull ends when its files are on the disk: else a power cut leaves an image with empty files, which
+  # counts as complete for ever.
+  image_pull_with_sync_fs = true
   [plugins."io.containerd.cri.v1.images".pinned_images]
     sandbox = "{config.containerd.pause_image}"
   [plugins."io.containerd.cri.v1.images".registry]
@@ -113,12 +111,10 @@ state = "/run/containerd"
 [plugins."io.containerd.internal.v1.opt"]
   path = "/var/lib/containerd/opt"
 
-# A pull ends when its files are on the disk: else a power cut leaves an image with empty files, which counts
-# as complete for ever.
-[plugins."io.containerd.service.v1.diff-service"]
-  sync_fs = true
-
 [plugins."io.containerd.grpc.v1.cri"]
+  # A pull ends when its files are on the disk: else a power cut leaves an image with empty files, which
+  # counts as complete for ever.
+  image_pull_with_sync_fs = true
   sandbox_image = "{config.containerd.pause_image}"
   restrict_oom_score_adj = {_bool(not facts.may_lower_oom_score)}
   [plugins."io.containerd.grpc.v1.cri".cni]
