@@ -9,7 +9,7 @@ import re
 import shutil
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -23,7 +23,7 @@ from testbed.basics.errors import TestbedError
 from testbed.basics.progress import step
 from testbed.cluster import Cluster, addons
 from testbed.cluster.credentials import Credentials
-from testbed.host import cgroups, kernel, leftovers, packages
+from testbed.host import cgroups, disk, kernel, leftovers, packages
 from testbed.images import addons as addon_images
 from testbed.images import recipes, rootfs
 from testbed.layout import network, plan, site, ssh, versions
@@ -107,6 +107,7 @@ class Testbed:
         """
         if os.geteuid() != 0:
             raise TestbedError("the testbed runs machines and networks: run it as root")
+        disk.warn()
         packages.TESTBED.ensure()
         here = site.create(self.name, network.subnets(), kubernetes)
         if signing_duration:
@@ -126,15 +127,9 @@ class Testbed:
             self._prepare_machine(here)
             here.authority.ensure()
             services = self._services(nodes)
-            missing = [
-                one.name
-                for one in services
-                if not podman.is_running(podman.inspect(here.container(one.name)))
-            ]
-            if missing:
-                with step(f"testbed {self.name}: start {', '.join(missing)}"):
-                    self._start(here, services, nodes)
-            else:
+            runs = {one.name: podman.is_running(podman.inspect(here.container(one.name))) for one in services}
+            missing = ", ".join(name for name, running in runs.items() if not running)
+            with step(f"testbed {self.name}: start {missing}") if missing else nullcontext():
                 self._start(here, services, nodes)
             self._revive()
 

@@ -12,7 +12,7 @@ from testbed.artifacts import store, toolchain, upstream
 from testbed.basics import paths
 from testbed.basics.errors import TestbedError
 from testbed.basics.progress import say
-from testbed.host import cgroups, packages
+from testbed.host import cgroups, disk, packages
 from testbed.layout import network, versions
 
 FREE_GIB = 15
@@ -68,6 +68,10 @@ def findings() -> Iterator[Finding]:
     free = shutil.disk_usage(existing).free / 2**30
     enough = free >= FREE_GIB or cached == len(versions.default_set())
     yield Finding(enough, f"{free:.0f} GiB free at {existing}", f"free {FREE_GIB} GiB")
+    pressure = disk.pressure()
+    yield Finding(
+        not pressure, pressure or "no disk pressure", f"free {disk.PRESSURE_PERCENT} % of that disk"
+    )
     yield Finding(True, _virtual())
     yield Finding(True, _go())
     reach = (
