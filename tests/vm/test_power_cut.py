@@ -196,6 +196,7 @@ class Plugged:
         """From a node with a version."""
         if not (self.machine.is_running() and self.is_joined_with(version)):
             self.start_clean()
+            self.new_token()
         self.wants(version)
         self.runs(self.join)
         self.is_node(version)
