@@ -46,8 +46,8 @@ contract: $(STAMP) ## Test the emulated Azure through the real Azure SDK and the
 molecule: $(STAMP) ## Run the molecule scenarios (S="debian12 debian13" selects)
 	@$(PATH_RUN) molecule/run.py $(S)
 
-vm: $(STAMP) ## See what only a kernel of its own shows, on emulated machines (slow; K=expression selects)
-	@$(PYTEST) tests/vm
+vm: $(STAMP) ## See what only a kernel of its own shows, on emulated machines (hours on two processors; K=expression selects)
+	@$(PYTEST) -v -n auto --dist loadgroup tests/vm
 
 bench: $(STAMP) ## Measure joins against the bare floor (N=rounds, 5)
 	@$(RUN) tests.bench $(if $(N),--rounds "$(N)")

@@ -38,4 +38,4 @@ def _acts(acts: Mapping[str, Mapping[str, Any] | None]) -> str:
     ]
     if cuts:
         words.append(f"{len([one for one in cuts if one is not None])} of {len(cuts)} power cuts survived")
-    return ", ".join(words)
+    return "; ".join(words)

@@ -13,6 +13,12 @@ from tests.vm.lab import Lab
 from tests.vm.seen import ROOT, Seen
 
 
+def pytest_xdist_auto_num_workers() -> int:
+    """Emulation keeps two processors busy for each machine, its control plane a part of a third."""
+    lanes = (os.cpu_count() or 1) // 3
+    return lanes if lanes > 1 else 0
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Everything here needs the testbed, and QEMU."""
     for item in items:
@@ -21,8 +27,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session")
 def bed() -> Iterator[Testbed]:
-    """A running testbed; one that was started for the tests is removed, one that was there stays."""
-    testbed = Testbed(os.environ.get("TESTBED_NAME", "vm"))
+    """A running testbed, one per lane; one that was started for the tests is removed, a named one stays."""
+    lane = os.environ.get("PYTEST_XDIST_WORKER", "")
+    testbed = Testbed(os.environ.get("TESTBED_NAME", "vm") + lane)
     testbed.up()
     yield testbed
     if "TESTBED_NAME" not in os.environ:

@@ -20,40 +20,42 @@ FACTS = "import platform, os; print(platform.release(), os.path.exists('/sys/fs/
 
 
 class Seen:
-    """Acts and how long each took, per kind of machine; written down as soon as an act is over."""
+    """Acts and how long each took, per kind of machine; written down as soon as an act is over.
+
+    Tests that run side by side share the file.
+    """
 
     def __init__(self, file: Path = FILE) -> None:
         self._file = file
-        self.rows: dict[str, Any] = json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
+
+    @property
+    def rows(self) -> dict[str, Any]:
+        """All that was seen so far."""
+        return json.loads(self._file.read_text(encoding="utf-8")) if self._file.is_file() else {}
 
     @contextmanager
     def act(self, machine: VirtualMachine, kubernetes: str, name: str) -> Iterator[None]:
         """Note an act; one that fails is noted as such, in place of what an earlier run saw."""
-        row = self._row(machine, kubernetes)
-        row["acts"][name] = None
-        self._write()
+        kernel, v2 = machine.run(["python3", "-c", FACTS]).stdout.split()
+        row = {
+            "platform": machine.platform,
+            "arch": machine.hardware.arch,
+            "kubernetes": kubernetes,
+            "kernel": kernel,
+            "cgroup": "v2" if v2 == "True" else "v1",
+        }
+        self._note(row, name, None)
         start = time.monotonic()
         yield
-        row["acts"][name] = {"seconds": round(time.monotonic() - start, 1), "commit": commit()}
-        self._write()
+        self._note(row, name, {"seconds": round(time.monotonic() - start, 1), "commit": commit()})
 
-    def _row(self, machine: VirtualMachine, kubernetes: str) -> dict[str, Any]:
-        key = f"{machine.platform} {machine.hardware.arch} {kubernetes}"
-        if key not in self.rows:
-            kernel, v2 = machine.run(["python3", "-c", FACTS]).stdout.split()
-            self.rows[key] = {
-                "platform": machine.platform,
-                "arch": machine.hardware.arch,
-                "kubernetes": kubernetes,
-                "kernel": kernel,
-                "cgroup": "v2" if v2 == "True" else "v1",
-                "acts": {},
-            }
-        found: dict[str, Any] = self.rows[key]
-        return found
-
-    def _write(self) -> None:
-        files.write(self._file, json.dumps(self.rows, indent=1) + "\n")
+    def _note(self, row: dict[str, Any], act: str, done: dict[str, Any] | None) -> None:
+        with files.lock(ROOT / "build" / f"{self._file.name}.lock"):
+            rows = self.rows
+            key = f"{row['platform']} {row['arch']} {row['kubernetes']}"
+            acts = rows.get(key, {}).get("acts", {})
+            rows[key] = {**row, "acts": {**acts, act: done}}
+            files.write(self._file, json.dumps(rows, indent=1) + "\n")
 
     def table(self) -> list[str]:
         """For people, with times."""

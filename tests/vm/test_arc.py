@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 
 from testbed import Testbed
+from testbed.layout import versions
 from testbed.machine.qemu import Hardware
 from testbed.machine.vm import VirtualMachine
 from testbed.playbooks import play
@@ -16,6 +17,7 @@ from tests.e2e import fleet
 from tests.e2e.identities import GRANTOR_ROLES, registrar
 from tests.e2e.test_arc import site_of
 from tests.vm.lab import PLAY_SECONDS, Lab
+from tests.vm.seen import Seen
 
 HELD = "/run/held"
 # What apt's timers hold for minutes: a lock of the kernel, which dpkg asks for itself.
@@ -31,29 +33,30 @@ while held.exists():
 WAITS = "waiting until another process has installed its packages"
 
 
-def test_the_agent_waits_for_unattended_upgrades(bed: Testbed, lab: Lab, tmp_path: Path) -> None:
+def test_the_agent_waits_for_unattended_upgrades(bed: Testbed, lab: Lab, tmp_path: Path, seen: Seen) -> None:
     machine = lab.machine("busy", "debian12", Hardware("amd64"))
-    site = site_of(bed, tmp_path, registrar(bed, "vm-arc", *GRANTOR_ROLES), machine)
-    bootstrap = partial(
-        play,
-        "bootstrap",
-        site.inventory("busy", autoRoleAssignment=True),
-        environment=site.environment,
-        seconds=PLAY_SECONDS,
-    )
-    machine.run(["systemd-run", "--unit=upgrades", "--quiet", "python3", "-c", HOLDER])
-    fleet.eventually("a held lock", partial(exists, machine, HELD))
-    with ThreadPoolExecutor(1) as pool:
-        running = pool.submit(bootstrap)
-        try:
-            fleet.eventually("the agent's package", partial(downloaded, machine), seconds=PLAY_SECONDS)
-            time.sleep(30)
-            assert not exists(machine, "/usr/bin/azcmagent")
-        finally:
-            machine.run(["rm", HELD])
-        run = fleet.succeeded(running.result())
-    assert any(WAITS in event["result"].get("progress", ()) for event in run.events)
-    assert fleet.is_ready(fleet.node(bed, machine.name))
+    with seen.act(machine, versions.KUBERNETES, "Azure Arc while unattended upgrades hold the lock of dpkg"):
+        site = site_of(bed, tmp_path, registrar(bed, "vm-arc", *GRANTOR_ROLES), machine)
+        bootstrap = partial(
+            play,
+            "bootstrap",
+            site.inventory("busy", autoRoleAssignment=True),
+            environment=site.environment,
+            seconds=PLAY_SECONDS,
+        )
+        machine.run(["systemd-run", "--unit=upgrades", "--quiet", "python3", "-c", HOLDER])
+        fleet.eventually("a held lock", partial(exists, machine, HELD))
+        with ThreadPoolExecutor(1) as pool:
+            running = pool.submit(bootstrap)
+            try:
+                fleet.eventually("the agent's package", partial(downloaded, machine), seconds=PLAY_SECONDS)
+                time.sleep(30)
+                assert not exists(machine, "/usr/bin/azcmagent")
+            finally:
+                machine.run(["rm", HELD])
+            run = fleet.succeeded(running.result())
+        assert any(WAITS in event["result"].get("progress", ()) for event in run.events)
+        assert fleet.is_ready(fleet.node(bed, machine.name))
 
 
 def exists(machine: VirtualMachine, path: str) -> bool:

@@ -9,14 +9,18 @@ from contextlib import contextmanager
 import pytest
 
 from testbed import Testbed
+from testbed.layout import versions
 from testbed.machine.qemu import Hardware
 from testbed.machine.vm import VirtualMachine
 from tests.e2e import fleet, updating
 from tests.e2e.photograph import differences
 from tests.e2e.updating import Group, changed
 from tests.vm.lab import Lab, is_ready, machine_of, photographed, unchanged, uninstall
+from tests.vm.seen import Seen
 
 FILL = "/var/tmp/fill"
+
+pytestmark = pytest.mark.xdist_group("bad days")  # one machine
 
 
 @pytest.fixture(scope="module")
@@ -37,67 +41,73 @@ def full_disk(machine: VirtualMachine) -> Iterator[None]:
         machine.run(["rm", FILL])
 
 
-def test_a_clock_that_is_years_behind_at_boot(bed: Testbed, node: Group) -> None:
+def test_a_clock_that_is_years_behind_at_boot(bed: Testbed, node: Group, seen: Seen) -> None:
     """No battery, and no time server reached yet: said before anything is touched; right, it joins."""
     machine = machine_of(node)
-    machine.shut_down()
-    machine.start(clock="2021-03-04T05:06:07")
-    before = photographed(machine)
-    refused = node.play("bootstrap", node.document)
-    assert refused.status != 0
-    assert "ERROR clock-skew" in refused.output, refused.output
-    left = [
-        line for line in differences(before, photographed(machine)) if "/var/lib/aks-flex-node" not in line
-    ]
-    assert left == []
-    machine.reboot()
-    fleet.succeeded(node.play("bootstrap", node.document))
-    is_ready(bed, machine)
+    with seen.act(machine, versions.KUBERNETES, "clock years behind before the join"):
+        machine.shut_down()
+        machine.start(clock="2021-03-04T05:06:07")
+        before = photographed(machine)
+        refused = node.play("bootstrap", node.document)
+        assert refused.status != 0
+        assert "ERROR clock-skew" in refused.output, refused.output
+        left = [
+            line
+            for line in differences(before, photographed(machine))
+            if "/var/lib/aks-flex-node" not in line
+        ]
+        assert left == []
+        machine.reboot()
+        fleet.succeeded(node.play("bootstrap", node.document))
+        is_ready(bed, machine)
 
 
 def test_a_node_that_boots_with_a_wrong_clock_comes_back_with_the_right_one(
-    bed: Testbed, node: Group
+    bed: Testbed, node: Group, seen: Seen
 ) -> None:
     machine = machine_of(node)
-    machine.shut_down()
-    machine.start(clock="2021-03-04T05:06:07")
-    refused = node.play("update", node.document)
-    assert refused.status != 0
-    assert "clock" in refused.output, refused.output
-    machine.reboot()
-    is_ready(bed, machine)
-    unchanged(node.play("update", node.document), machine)
+    with seen.act(machine, versions.KUBERNETES, "clock years behind after a boot"):
+        machine.shut_down()
+        machine.start(clock="2021-03-04T05:06:07")
+        refused = node.play("update", node.document)
+        assert refused.status != 0
+        assert "clock" in refused.output, refused.output
+        machine.reboot()
+        is_ready(bed, machine)
+        unchanged(node.play("update", node.document), machine)
 
 
-def test_a_full_disk(bed: Testbed, node: Group) -> None:
+def test_a_full_disk(bed: Testbed, node: Group, seen: Seen) -> None:
     machine = machine_of(node)
     other = changed(node.document, node={**node.document["node"], "maxPods": 40})
-    with full_disk(machine):
-        run = node.play("update", other)
-        assert updating.failure(run, machine.name)[0] == "FLEX-1303", run.output
-        is_ready(bed, machine)
-    fleet.succeeded(node.play("update", other))
-    unchanged(node.play("update", other), machine)
-    fleet.succeeded(node.play("update", node.document))
+    with seen.act(machine, versions.KUBERNETES, "full disk during an update"):
+        with full_disk(machine):
+            run = node.play("update", other)
+            assert updating.failure(run, machine.name)[0] == "FLEX-1303", run.output
+            is_ready(bed, machine)
+        fleet.succeeded(node.play("update", other))
+        unchanged(node.play("update", other), machine)
+        fleet.succeeded(node.play("update", node.document))
 
 
-def test_a_root_that_turned_read_only(bed: Testbed, node: Group) -> None:
+def test_a_root_that_turned_read_only(bed: Testbed, node: Group, seen: Seen) -> None:
     """As ext4 does after an error, provoked in the kernel: said with the way out, and over after a reboot."""
     machine = machine_of(node)
-    machine.shut_down()
-    machine.start(kernel_options=("rootflags=errors=remount-ro",))
-    machine.run(["sh", "-c", "echo testbed > /sys/fs/ext4/vda/trigger_fs_error"])
-    # Since 6.12 the kernel has a word of its own for it.
-    fleet.eventually("a read-only root", lambda: {"ro", "emergency_ro"} & set(root_options(machine)))
-    other = changed(node.document, node={**node.document["node"], "maxPods": 41})
-    refused = node.play("update", other)
-    assert refused.status != 0
-    assert "ead-only" in refused.output, refused.output
-    machine.stop()
-    machine.start()
-    is_ready(bed, machine)
-    fleet.succeeded(node.play("update", other))
-    uninstall(node, other)
+    with seen.act(machine, versions.KUBERNETES, "root file system turned read-only"):
+        machine.shut_down()
+        machine.start(kernel_options=("rootflags=errors=remount-ro",))
+        machine.run(["sh", "-c", "echo testbed > /sys/fs/ext4/vda/trigger_fs_error"])
+        # Since 6.12 the kernel has a word of its own for it.
+        fleet.eventually("a read-only root", lambda: {"ro", "emergency_ro"} & set(root_options(machine)))
+        other = changed(node.document, node={**node.document["node"], "maxPods": 41})
+        refused = node.play("update", other)
+        assert refused.status != 0
+        assert "ead-only" in refused.output, refused.output
+        machine.stop()
+        machine.start()
+        is_ready(bed, machine)
+        fleet.succeeded(node.play("update", other))
+        uninstall(node, other)
 
 
 def root_options(machine: VirtualMachine) -> list[str]:

@@ -9,12 +9,14 @@ from typing import Any
 import pytest
 
 from testbed import Testbed
+from testbed.layout import versions
 from testbed.machine.qemu import Hardware
 from testbed.machine.vm import VirtualMachine
 from tests.e2e import fleet
 from tests.e2e.photograph import differences
 from tests.e2e.updating import Group
 from tests.vm.lab import Lab, is_ready, machine_of, photographed, pod_works, uninstall
+from tests.vm.seen import Seen
 
 DISK, FILE, ZRAM = "/dev/disk/by-id/virtio-swap", "/swapfile", "/dev/zram0"
 # A machine with a past: swap on a disk and in a file by fstab, compressed in memory by a unit of its own,
@@ -34,6 +36,7 @@ WantedBy=multi-user.target
 """
 DROP_IN_DIRECTORY = "/etc/systemd/system/containerd.service.d"
 DROP_IN = "[Service]\nEnvironment=GPU_OPERATOR=here\n"
+pytestmark = pytest.mark.xdist_group("kernel")  # one machine
 
 
 def put(machine: VirtualMachine, path: str, content: str) -> None:
@@ -79,68 +82,77 @@ def stats(bed: Testbed, machine: VirtualMachine) -> dict[str, Any]:
     return found
 
 
-def test_swap_modules_sysctls_and_cgroups(bed: Testbed, node: Group) -> None:
+def test_swap_modules_sysctls_and_cgroups(bed: Testbed, node: Group, seen: Seen) -> None:
     machine = machine_of(node)
-    areas = names(machine, DISK, FILE, ZRAM)
-    assert swaps(machine) == areas
-    before = photographed(machine)
-    assert before["modules"] == []
-    assert (before["sysctls"]["kernel.panic"], before["sysctls"]["vm.overcommit_memory"]) == ("30", "2")
+    with seen.act(
+        machine,
+        versions.KUBERNETES,
+        "swap on a disk, in a file and in memory, modules, sysctls, cgroups: changed and restored",
+    ):
+        areas = names(machine, DISK, FILE, ZRAM)
+        assert swaps(machine) == areas
+        before = photographed(machine)
+        assert before["modules"] == []
+        assert (before["sysctls"]["kernel.panic"], before["sysctls"]["vm.overcommit_memory"]) == ("30", "2")
 
-    fleet.succeeded(node.play("bootstrap", node.document))
-    joined = photographed(machine)
-    assert joined["swaps"] == []
-    assert joined["modules"] == ["overlay", "br_netfilter"]
-    assert joined["sysctls"]["vm.overcommit_memory"] == "1"
-    assert stats(bed, machine)["cgroupDriver"] == "systemd"
-    assert "kubepods.slice" in machine.run(["ls", "/sys/fs/cgroup"]).stdout
-    pod_works(bed, machine, "in-a-slice")
-    placed = machine.run(["systemd-cgls", "--no-pager", "/kubepods.slice"]).stdout
-    assert "cri-containerd-" in placed, placed
-    shown = machine.run(["systemctl", "show", "--property=Environment", "containerd.service"]).stdout
-    assert "GPU_OPERATOR=here" in shown
+        fleet.succeeded(node.play("bootstrap", node.document))
+        joined = photographed(machine)
+        assert joined["swaps"] == []
+        assert joined["modules"] == ["overlay", "br_netfilter"]
+        assert joined["sysctls"]["vm.overcommit_memory"] == "1"
+        assert stats(bed, machine)["cgroupDriver"] == "systemd"
+        assert "kubepods.slice" in machine.run(["ls", "/sys/fs/cgroup"]).stdout
+        pod_works(bed, machine, "in-a-slice")
+        placed = machine.run(["systemd-cgls", "--no-pager", "/kubepods.slice"]).stdout
+        assert "cri-containerd-" in placed, placed
+        shown = machine.run(["systemctl", "show", "--property=Environment", "containerd.service"]).stdout
+        assert "GPU_OPERATOR=here" in shown
 
-    machine.reboot()
-    is_ready(bed, machine)
-    assert swaps(machine) == set(), "swap came back at boot"
-    assert photographed(machine)["modules"] == ["overlay", "br_netfilter"]
+        machine.reboot()
+        is_ready(bed, machine)
+        assert swaps(machine) == set(), "swap came back at boot"
+        assert photographed(machine)["modules"] == ["overlay", "br_netfilter"]
 
-    uninstall(node, node.document)
-    left = differences(before, photographed(machine))
-    assert left == []
-    assert swaps(machine) == areas
-    machine.reboot()
-    assert swaps(machine) == areas, "the machine's own swap does not start at boot"
-    assert differences(before, photographed(machine)) == []
+        uninstall(node, node.document)
+        left = differences(before, photographed(machine))
+        assert left == []
+        assert swaps(machine) == areas
+        machine.reboot()
+        assert swaps(machine) == areas, "the machine's own swap does not start at boot"
+        assert differences(before, photographed(machine)) == []
 
 
-def test_a_module_that_is_not_there(bed: Testbed, node: Group) -> None:
+def test_a_module_that_is_not_there(bed: Testbed, node: Group, seen: Seen) -> None:
     """As after a kernel upgrade without a reboot: found before anything is touched."""
     machine = machine_of(node)
     release = machine.run(["uname", "-r"]).stdout.strip()
     modules = f"/lib/modules/{release}"
     before = photographed(machine)
-    machine.run(["mv", modules, f"{modules}.away"])
-    try:
-        refused = node.play("bootstrap", node.document)
-        assert refused.status != 0
-        assert "br_netfilter" in refused.output, refused.output
-    finally:
-        machine.run(["mv", f"{modules}.away", modules])
-    left = [
-        line for line in differences(before, photographed(machine)) if "/var/lib/aks-flex-node" not in line
-    ]
-    assert left == []
+    with seen.act(machine, versions.KUBERNETES, "a kernel module is missing"):
+        machine.run(["mv", modules, f"{modules}.away"])
+        try:
+            refused = node.play("bootstrap", node.document)
+            assert refused.status != 0
+            assert "br_netfilter" in refused.output, refused.output
+        finally:
+            machine.run(["mv", f"{modules}.away", modules])
+        left = [
+            line
+            for line in differences(before, photographed(machine))
+            if "/var/lib/aks-flex-node" not in line
+        ]
+        assert left == []
 
 
-def test_apparmor_confines_pods(bed: Testbed, node: Group) -> None:
+def test_apparmor_confines_pods(bed: Testbed, node: Group, seen: Seen) -> None:
     """On a kernel that enforces it, a pod has the runtime's profile. A module of the machine's own stays."""
     machine = machine_of(node)
-    machine.run(["modprobe", "overlay"])
-    fleet.succeeded(node.play("bootstrap", node.document))
-    pod_works(bed, machine, "confined")
-    read = ("busybox", "cat", "/proc/self/attr/current")
-    profile = bed.cluster.kubectl("exec", "confined", "--", *read, timeout=120)
-    assert profile.strip() == "cri-containerd.apparmor.d (enforce)"
-    uninstall(node, node.document)
-    assert photographed(machine)["modules"] == ["overlay"]
+    with seen.act(machine, versions.KUBERNETES, "AppArmor confines pods"):
+        machine.run(["modprobe", "overlay"])
+        fleet.succeeded(node.play("bootstrap", node.document))
+        pod_works(bed, machine, "confined")
+        read = ("busybox", "cat", "/proc/self/attr/current")
+        profile = bed.cluster.kubectl("exec", "confined", "--", *read, timeout=120)
+        assert profile.strip() == "cri-containerd.apparmor.d (enforce)"
+        uninstall(node, node.document)
+        assert photographed(machine)["modules"] == ["overlay"]

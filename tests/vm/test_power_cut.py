@@ -222,6 +222,7 @@ def _cuts(moments: tuple[Moment, ...]) -> pytest.MarkDecorator:
     return pytest.mark.parametrize("moment", moments, ids=lambda moment: moment.name)
 
 
+@pytest.mark.xdist_group("join")
 @_cuts(JOIN)
 def test_join(plugged: Plugged, seen: Seen, moment: Moment) -> None:
     plugged.start_clean()
@@ -241,6 +242,7 @@ def test_join(plugged: Plugged, seen: Seen, moment: Moment) -> None:
         plugged.is_clean()
 
 
+@pytest.mark.xdist_group("update")
 @_cuts(UPDATE)
 def test_update(plugged: Plugged, seen: Seen, moment: Moment) -> None:
     now, then = (NEW, OLD) if plugged.is_joined_with(NEW) else (OLD, NEW)
@@ -257,6 +259,7 @@ def test_update(plugged: Plugged, seen: Seen, moment: Moment) -> None:
         plugged.is_node(then)
 
 
+@pytest.mark.xdist_group("rollback")
 @_cuts(ROLLBACK)
 def test_rollback(plugged: Plugged, seen: Seen, moment: Moment) -> None:
     now = NEW if plugged.is_joined_with(NEW) else OLD
@@ -276,6 +279,7 @@ def test_rollback(plugged: Plugged, seen: Seen, moment: Moment) -> None:
         plugged.is_node(now)
 
 
+@pytest.mark.xdist_group("uninstall")
 @_cuts(UNINSTALL)
 def test_uninstall(plugged: Plugged, seen: Seen, moment: Moment) -> None:
     plugged.start_joined(NEW if plugged.is_joined_with(NEW) else OLD)

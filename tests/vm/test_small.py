@@ -6,42 +6,45 @@ from __future__ import annotations
 import json
 
 from testbed import Testbed
+from testbed.layout import versions
 from testbed.machine.qemu import Hardware
 from testbed.machine.vm import VirtualMachine
 from tests.e2e import fleet, updating
 from tests.vm.lab import READY_SECONDS, Lab, is_ready, pod_works, uninstall
+from tests.vm.seen import Seen
 
 GREEDY = "greedy"
 
 
-def test_a_small_machine_joins_and_survives_its_pods(bed: Testbed, lab: Lab) -> None:
+def test_a_small_machine_joins_and_survives_its_pods(bed: Testbed, lab: Lab, seen: Seen) -> None:
     machine = lab.machine("small", "debian12", Hardware("amd64", memory_mib=1024, cores=1))
-    node = lab.group(machine, fleet.join_document(bed))
-    fleet.succeeded(node.play("bootstrap", node.document))
-    pod_works(bed, machine, "modest")
+    with seen.act(machine, versions.KUBERNETES, "1 GiB and 1 core: join, and eviction by memory pressure"):
+        node = lab.group(machine, fleet.join_document(bed))
+        fleet.succeeded(node.play("bootstrap", node.document))
+        pod_works(bed, machine, "modest")
 
-    before = services(machine)
+        before = services(machine)
 
-    pod = updating.pod(bed, GREEDY, machine.name)
-    # A file in memory that grows: the kubelet has time to notice, unlike with one huge allocation.
-    grow = "busybox dd if=/dev/zero of=/fill/$i bs=1M count=16"
-    fill = f"i=0; while {grow}; do i=$((i+1)); sleep 1; done; exec sleep 9999"
-    pod["spec"]["containers"][0] |= {
-        "command": ["/bin/sh", "-c", fill],
-        "volumeMounts": [{"name": "fill", "mountPath": "/fill"}],
-    }
-    pod["spec"]["volumes"] = [{"name": "fill", "emptyDir": {"medium": "Memory"}}]
-    bed.cluster.kubectl("create", "--filename=-", input=json.dumps(pod))
+        pod = updating.pod(bed, GREEDY, machine.name)
+        # A file in memory that grows: the kubelet has time to notice, unlike with one huge allocation.
+        grow = "busybox dd if=/dev/zero of=/fill/$i bs=1M count=16"
+        fill = f"i=0; while {grow}; do i=$((i+1)); sleep 1; done; exec sleep 9999"
+        pod["spec"]["containers"][0] |= {
+            "command": ["/bin/sh", "-c", fill],
+            "volumeMounts": [{"name": "fill", "mountPath": "/fill"}],
+        }
+        pod["spec"]["volumes"] = [{"name": "fill", "emptyDir": {"medium": "Memory"}}]
+        bed.cluster.kubectl("create", "--filename=-", input=json.dumps(pod))
 
-    def evicted() -> bool:
-        found = json.loads(bed.cluster.kubectl("get", "pod", GREEDY, "--output=json"))
-        return found["status"].get("reason") == "Evicted" and "memory" in found["status"]["message"]
+        def evicted() -> bool:
+            found = json.loads(bed.cluster.kubectl("get", "pod", GREEDY, "--output=json"))
+            return found["status"].get("reason") == "Evicted" and "memory" in found["status"]["message"]
 
-    fleet.eventually("an evicted pod", evicted, seconds=READY_SECONDS)
-    is_ready(bed, machine)
-    assert services(machine) == before, "the kernel killed one of them"
-    bed.cluster.kubectl("delete", "pod", GREEDY, "--force", "--grace-period=0")
-    uninstall(node, node.document)
+        fleet.eventually("an evicted pod", evicted, seconds=READY_SECONDS)
+        is_ready(bed, machine)
+        assert services(machine) == before, "the kernel killed one of them"
+        bed.cluster.kubectl("delete", "pod", GREEDY, "--force", "--grace-period=0")
+        uninstall(node, node.document)
 
 
 def services(machine: VirtualMachine) -> str:
