@@ -88,7 +88,7 @@ After=network-online.target
 [Service]
 Type=oneshot
 ExecStart={BIN_DIR}/{COMMAND} poll --hand-over
-TimeoutStartSec=60
+TimeoutStartSec=300
 # A poll that finds nothing new logs nothing.
 LogLevelMax=notice
 RuntimeDirectory={COMMAND}

@@ -270,13 +270,25 @@ Environment="KUBELET_CONTAINERD_FLAGS=--runtime-cgroups=/system.slice/containerd
 """
 
 
+PAIR = "kubelet.crt kubelet.key"  # one without the other is useless
+
+
 def kubeadm_drop_in(config: NodeConfig) -> str:
     """The flags for the kubelet's first certificate and its kubeconfig."""
     directory = config.paths.kubernetes.kubelet_dir
     flags = f"--bootstrap-kubeconfig={directory}/bootstrap-kubeconfig --kubeconfig={directory}/kubeconfig"
     if exec_plugin.uses_tokens(config):
         flags = f"--kubeconfig={kubelet_identity(config)}"
-    return f'{HEADER}[Service]\nEnvironment="KUBELET_TLS_BOOTSTRAP_FLAGS={flags}"\n'
+    place = directory.replace("%", "%%")
+    pki = f"{place}/pki"
+    empty = f"/usr/bin/find -H {place} -mindepth 2 -maxdepth 2 -type f -empty"
+    return f"""{HEADER}[Service]
+Environment="KUBELET_TLS_BOOTSTRAP_FLAGS={flags}"
+# Older kubelets sync none of their keys and certificates, newer ones not all. With one that a power cut has
+# emptied it never starts again; one that is missing it makes, or requests, anew.
+ExecStartPre=-{empty} ( -path {pki}/kubelet-client* -o -path {pki}/kubelet-server* ) -delete
+ExecStartPre=-{empty} ( -path {pki}/kubelet.crt -o -path {pki}/kubelet.key ) -execdir rm -f {PAIR} {{}} +
+"""
 
 
 UNIT = f"""{HEADER}[Unit]

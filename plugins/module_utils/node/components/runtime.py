@@ -174,6 +174,8 @@ StartLimitIntervalSec=0
 [Service]
 ExecStart={BIN_DIR}/containerd
 Type=notify
+# With many containers, on a slow disk, it takes longer than systemd's default to find them all again.
+TimeoutStartSec=300
 Delegate=yes
 # Pods keep running while the daemon restarts.
 KillMode=process

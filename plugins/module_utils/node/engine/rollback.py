@@ -5,7 +5,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import os
+from collections.abc import Callable, Iterable, Mapping
 
 from ..dataclass import replace
 from ..errors import FlexNodeError
@@ -49,6 +50,13 @@ def previous_generation(
     }
 
 
+def sync_entries(host: Host, names: Iterable[str]) -> None:
+    """A rename is on the disk with its directory, and not before."""
+    for directory in sorted({os.path.dirname(name) for name in names if name.startswith("/")}):
+        if host.exists(directory):
+            host.sync_directory(directory)
+
+
 def roll_back(record: Record, host: Host, store: Store, progress: Progress) -> list[str]:
     """Restore the previous generation and restart what runs with the new one; returns what failed, in words.
 
@@ -79,6 +87,10 @@ def roll_back(record: Record, host: Host, store: Store, progress: Progress) -> l
             RESTORE[kind](host, name, origin, store.journal)
         except FlexNodeError as error:
             failures.append(f"{name}: {error.what}: {error.why}")
+    try:  # the record of the change is removed next
+        sync_entries(host, (name for _kind, name, _origin in generation))
+    except FlexNodeError as error:
+        failures.append(f"{error.what}: {error.why}")
     reload = record.reload or any(name.startswith(UNIT_DIR) for _kind, name, _origin in generation)
     restarted = dict.fromkeys((*record.restarted, *was_running))
     try:

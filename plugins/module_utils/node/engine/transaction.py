@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, Protocol
@@ -23,7 +22,7 @@ from .prune import discard_new
 from .records.record import Record, Stage
 from .records.state import Store
 from .restarts import Progress, reload_and_restart, restart_order, running_units, silent
-from .rollback import previous_generation, roll_back
+from .rollback import previous_generation, roll_back, sync_entries
 
 CHECK_FAILED = "check failed: "  # how the step begins that follows a failed one
 
@@ -131,10 +130,7 @@ def execute(
             progress(f"apply {counted(len(plan.steps), 'change')}")
             for step in plan.steps:
                 timings.change(step.change.sentence, partial(step.resource.apply, host))
-            # A rename is on the disk with its directory, and not before.
-            for directory in sorted({os.path.dirname(step.resource.name) for step in plan.steps}):
-                if host.exists(directory) and directory.startswith("/"):
-                    host.sync_directory(directory)
+            sync_entries(host, (step.resource.name for step in plan.steps))
         except FlexNodeError as error:
             undo(replace(record, reason=around.reason(error, False)), error, host, store, progress)
             raise

@@ -28,7 +28,7 @@ from .outcome import Reconciled
 from .pool_token import retire_token
 from .update import versions
 
-KEY_OF_REQUEST = "kubelet-client.key.tmp"  # of the kubelet's first certificate, until it has that
+SYNC_SECONDS = 600.0  # a slow disk may have much to write before
 
 
 @dataclass(frozen=True)
@@ -60,17 +60,9 @@ class JoinRecord:
 
     def kubelet_starts(self) -> None:
         """From here on the kubelet may have used its token."""
-        self._remove_torn_key()
         token = self.node.config.azure.bootstrap_token
         if token and not self.had_certificate:
             self.store.set_join(token.id, "attempted")
-
-    def _remove_torn_key(self) -> None:
-        """A power cut can leave it empty, as the kubelet does not sync it, and then it never starts again."""
-        key = f"{dirname(self.node.identity)}/{KEY_OF_REQUEST}"
-        found = self.node.host.stat(key)
-        if found.is_ == "file" and found.size == 0:
-            self.node.host.remove(key)
 
     def unchanged(self) -> None:
         """The run failed before its first change: the node is as it was, whether that works or not."""
@@ -122,7 +114,7 @@ class JoinRecord:
 def commit(obtained: Obtained, record: JoinRecord, facts: Facts) -> None:
     """The gates have passed: what was applied is the generation that the next run can roll back to."""
     store = obtained.store
-    if not record.had_certificate:
+    if not record.worked:
         sync_certificate(obtained.node)
     if done := Record.of(store.transaction()):
         store.begin(replace(done, stage=Stage.COMMITTED).as_dict())  # first: from here on nothing returns
@@ -143,7 +135,7 @@ def sync_certificate(node: ThisNode) -> None:
         return
     directory = dirname(node.identity)
     files = [f"{directory}/{name}" for name in node.host.names(directory)]
-    node.host.run(["sync", "--", *files, directory], check=False)
+    node.host.run(["sync", "--", *files, directory], timeout=SYNC_SECONDS, check=False)
 
 
 def settle_records(obtained: Obtained, components: Sequence[str], run: Reconciled) -> None:

@@ -300,10 +300,11 @@ def apply(
     node, store, host, plan = obtained.node, obtained.store, obtained.node.host, work.plan
     gates: list[Gate] = []
     if record:
-        ready = NodeReady(node, node.config.upgrade.gate_seconds, work.units)
-        gates = [UnitsActive(work.units), ready]
+        seconds = node.config.upgrade.gate_seconds
+        ready = NodeReady(node, seconds, work.units)
+        gates = [UnitsActive(work.units, seconds), ready]
         if node.config.npd.version:
-            gates.append(ProblemsReported(node, node.config.upgrade.gate_seconds))
+            gates.append(ProblemsReported(node, seconds))
         if plan.touches(PODS_NEED):
             around = replace(around, starting=also_noting(around.starting, ready.changed, host))
     if plan.changed:

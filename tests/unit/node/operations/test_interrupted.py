@@ -5,7 +5,9 @@
 
 from __future__ import annotations
 
+import subprocess
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -24,7 +26,6 @@ from ansible_collections.aks.flexnode.plugins.module_utils.node.machine.host imp
 from ansible_collections.aks.flexnode.plugins.module_utils.node.machine.program import sources
 from ansible_collections.aks.flexnode.plugins.module_utils.node.operations import refusal
 from ansible_collections.aks.flexnode.plugins.module_utils.node.operations.checks import has_joined
-from ansible_collections.aks.flexnode.plugins.module_utils.node.operations.join_record import KEY_OF_REQUEST
 from ansible_collections.aks.flexnode.plugins.module_utils.node.operations.leave import leave
 from ansible_collections.aks.flexnode.plugins.module_utils.node.operations.obtain import stored_config
 from ansible_collections.aks.flexnode.plugins.module_utils.node.operations.reconcile import reconcile
@@ -260,27 +261,48 @@ def test_a_release_that_was_rolled_back_is_blocked_and_the_one_before_it_is_not(
 # -- a power cut: what the kubelet had not synced ---------------------------------------------------------
 
 PKI = IDENTITY.rpartition("/")[0]
+KUBELET_DIR = PKI.rpartition("/")[0]
 
 
-def test_an_empty_key_of_a_certificate_request_is_removed_before_the_kubelet_starts(site: Site) -> None:
-    """The kubelet would say "error loading key" for ever."""
-    key = site.machine.put(f"{PKI}/{KEY_OF_REQUEST}")
-    starts = site.machine.commands.on_start
-    usual, seen = starts.get(KUBELET, lambda: None), []
+def starts_before(site: Site, directory: Path) -> list[list[str]]:
+    """What systemd runs before the kubelet, for another directory."""
+    lines = (
+        (site.machine.root / "etc/systemd/system/kubelet.service.d/10-kubeadm.conf").read_text().splitlines()
+    )
+    found = [line.removeprefix("ExecStartPre=-") for line in lines if line.startswith("ExecStartPre=-")]
+    return [line.replace(KUBELET_DIR, str(directory)).split() for line in found]
 
-    def start() -> None:
-        seen.append(key.exists())
-        usual()
 
-    starts[KUBELET] = start
+@pytest.mark.parametrize(
+    ("torn", "left"),
+    [
+        ((), {"kubelet.crt", "kubelet.key", "kubelet-client-2026.pem", "kubelet-client.key.tmp"}),
+        (("kubelet-client.key.tmp",), {"kubelet.crt", "kubelet.key", "kubelet-client-2026.pem"}),
+        (("kubelet-client-2026.pem",), {"kubelet.crt", "kubelet.key", "kubelet-client.key.tmp"}),
+        (("kubelet.key",), {"kubelet-client-2026.pem", "kubelet-client.key.tmp"}),
+        (("kubelet.crt", "kubelet.key"), {"kubelet-client-2026.pem", "kubelet-client.key.tmp"}),
+    ],
+)
+def test_empty_keys_and_certificates_are_removed_before_the_kubelet_starts(
+    site: Site, tmp_path: Path, torn: tuple[str, ...], left: set[str]
+) -> None:
+    """With one of them it would never start again; of a pair it needs both."""
     site.join()
-    assert seen == [False]
-
-
-def test_a_key_of_a_certificate_request_is_used_again(site: Site) -> None:
-    key = site.machine.put(f"{PKI}/{KEY_OF_REQUEST}", "a key")
-    site.join()
-    assert key.read_text() == "a key"
+    directory = tmp_path / "kubelet"
+    directory.symlink_to(tmp_path / "disk", target_is_directory=True)
+    pki, volume = tmp_path / "disk/pki", tmp_path / "disk/pods/kubelet-client-1"
+    pki.mkdir(parents=True)
+    volume.parent.mkdir()
+    volume.touch()
+    for name in ("kubelet.crt", "kubelet.key", "kubelet-client-2026.pem", "kubelet-client.key.tmp"):
+        (pki / name).write_text("" if name in torn else "a key")
+    (pki / "kubelet-client-current.pem").symlink_to(pki / "kubelet-client-2026.pem")
+    before = starts_before(site, directory)
+    assert len(before) == 2
+    for argv in before:
+        subprocess.run(argv, check=True)
+    assert {path.name for path in pki.iterdir()} - {"kubelet-client-current.pem"} == left
+    assert volume.exists()
 
 
 def test_an_empty_certificate_is_none(site: Site) -> None:
