@@ -58,7 +58,8 @@ states = {}
 for unit in units:
     question = ["systemctl", "show", "-p", "LoadState,ActiveState,UnitFileState", unit]
     states[unit] = subprocess.run(question, capture_output=True, text=True).stdout.split()
-swaps = [line.split()[0] for line in open("/proc/swaps").read().splitlines()[1:]]
+rows = [line.split() for line in open("/proc/swaps").read().splitlines()[1:]]
+swaps = [[row[0], max(int(row[4]), -1)] for row in rows]  # a negative priority is the kernel's own counter
 print(json.dumps({"files": files, "sysctls": settings, "units": states, "swaps": swaps}))
 """
 UNITS = ("containerd.service", "kubelet.service", "kubepods.slice")

@@ -14,8 +14,9 @@ from tests.vm.seen import ROOT, Seen
 
 
 def pytest_xdist_auto_num_workers() -> int:
-    """Emulation keeps two processors busy for each machine, its control plane a part of a third."""
-    lanes = (os.cpu_count() or 1) // 3
+    """Each emulated machine keeps two processors busy, its control plane a part of a third."""
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2**30
+    lanes = min((os.cpu_count() or 1) // 3, memory // 5)
     return lanes if lanes > 1 else 0
 
 
@@ -39,6 +40,10 @@ def bed() -> Iterator[Testbed]:
 @pytest.fixture(scope="session")
 def seen() -> Seen:
     """What was seen on which kind of machine; what another commit did is no matter of the README."""
+    return _seen()
+
+
+def _seen() -> Seen:
     other = os.environ.get("FLEXNODE_VM_COMMIT")
     return Seen(ROOT / "build" / f"vm-{other}.json") if other else Seen()
 
@@ -54,5 +59,5 @@ def lab(bed: Testbed, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """The table."""
     terminalreporter.write_sep("=", "seen on virtual machines (emulated: times are long)")
-    for line in Seen().table():
+    for line in _seen().table():
         terminalreporter.write_line(line)

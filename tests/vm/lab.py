@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from testbed import Testbed
+from testbed.basics.errors import TestbedError
 from testbed.machine.qemu import Hardware
 from testbed.machine.vm import VirtualMachine
 from testbed.playbooks import Play
@@ -110,6 +111,23 @@ def is_ready(bed: Testbed, machine: VirtualMachine) -> None:
     )
 
 
+def reports(bed: Testbed, machine: VirtualMachine) -> None:
+    """Wait until it is Ready and its kubelet has reported so again, from now on."""
+    lease = (
+        "get",
+        "lease",
+        machine.name,
+        "--namespace=kube-node-lease",
+        "--output=jsonpath={.spec.renewTime}",
+    )
+    before = bed.cluster.kubectl(*lease)
+
+    def again() -> bool:
+        return bed.cluster.kubectl(*lease) != before and fleet.is_ready(fleet.node(bed, machine.name))
+
+    fleet.eventually(f"{machine.name} Ready again", again, seconds=READY_SECONDS)
+
+
 def pod_works(bed: Testbed, machine: VirtualMachine, name: str) -> None:
     """A pod runs there; its log and a command in it are reached through the API server."""
     command = ["/bin/sh", "-c", "echo a kernel of its own; exec sleep 86400"]
@@ -128,7 +146,16 @@ def pod_runs(bed: Testbed, name: str) -> None:
     """Wait until the processes of a pod have been started by the kubelet that runs now."""
     wait = ("wait", "--for=condition=Ready", f"pod/{name}", f"--timeout={READY_SECONDS}s")
     bed.cluster.kubectl(*wait, timeout=READY_SECONDS + 30)
-    bed.cluster.kubectl("exec", name, "--", "hostname", timeout=120)
+    # Right after a boot the API server may still tell what was before it.
+    fleet.eventually(f"a command in {name}", partial(_answers, bed, name), seconds=READY_SECONDS)
+
+
+def _answers(bed: Testbed, name: str) -> bool:
+    try:
+        bed.cluster.kubectl("exec", name, "--", "hostname", timeout=120)
+    except TestbedError:
+        return False
+    return True
 
 
 def uninstall(group: Group, document: Document) -> None:

@@ -16,7 +16,7 @@ SECONDS = 900
 # Runs on the machine: starts the command, and stops it (SIGSTOP) as soon as the moment has come. A power cut
 # leaves what is on the disk then; what is only in memory is lost.
 WATCHER = """
-import json, os, signal, subprocess, sys, time
+import glob, json, os, signal, subprocess, sys, time
 moment, argv = json.loads(sys.argv[1]), sys.argv[2:]
 kind, *where = moment
 def text(path):
@@ -26,7 +26,7 @@ def text(path):
         return ""
 def come():
     if kind == "exists":
-        return os.path.lexists(where[0])
+        return bool(glob.glob(where[0]))
     if kind == "gone":
         return not os.path.lexists(where[0])
     if kind == "holds":

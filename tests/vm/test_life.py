@@ -33,7 +33,7 @@ def test_life_of_a_node(bed: Testbed, lab: Lab, seen: Seen, platform: str, arch:
     act = partial(seen.act, machine, NEW)
     before = photographed(machine)
     group = lab.group(machine, with_versions(bed, fleet.join_document(bed), kubernetes=OLD))
-    with act("join"):
+    with act(f"join with kubelet {OLD}"):
         fleet.succeeded(group.play("bootstrap", group.document))
         assert fleet.is_ready(fleet.node(bed, machine.name))
         assert fleet.node(bed, machine.name)["status"]["nodeInfo"]["architecture"] == arch
@@ -46,7 +46,7 @@ def test_life_of_a_node(bed: Testbed, lab: Lab, seen: Seen, platform: str, arch:
         is_ready(bed, machine)
         pod_runs(bed, machine.name)  # it came back by itself
         pod_works(bed, machine, f"{machine.name}-again")
-    with act("update"):
+    with act(f"update to {NEW}"):
         newer = with_versions(bed, group.document, kubernetes=NEW)
         fleet.succeeded(group.play("update", newer))
         assert updating.running_version(machine, updating.KUBELET) == NEW
@@ -56,4 +56,4 @@ def test_life_of_a_node(bed: Testbed, lab: Lab, seen: Seen, platform: str, arch:
         uninstall(group, newer)
         assert differences(before, photographed(machine)) == []
         assert machine.name not in fleet.node_names(bed)
-    machine.stop()
+    machine.remove()

@@ -10,7 +10,7 @@ from testbed.layout import versions
 from testbed.machine.qemu import Hardware
 from testbed.machine.vm import VirtualMachine
 from tests.e2e import fleet, updating
-from tests.vm.lab import READY_SECONDS, Lab, is_ready, pod_works, uninstall
+from tests.vm.lab import READY_SECONDS, Lab, pod_works, reports, uninstall
 from tests.vm.seen import Seen
 
 GREEDY = "greedy"
@@ -41,7 +41,7 @@ def test_a_small_machine_joins_and_survives_its_pods(bed: Testbed, lab: Lab, see
             return found["status"].get("reason") == "Evicted" and "memory" in found["status"]["message"]
 
         fleet.eventually("an evicted pod", evicted, seconds=READY_SECONDS)
-        is_ready(bed, machine)
+        reports(bed, machine)
         assert services(machine) == before, "the kernel killed one of them"
         bed.cluster.kubectl("delete", "pod", GREEDY, "--force", "--grace-period=0")
         uninstall(node, node.document)
