@@ -187,12 +187,17 @@ class Testbed:
         if not NODE_NAME.fullmatch(name):
             raise TestbedError(f"node name {name!r} is not a host name of at most 40 characters")
         with files.lock(self.site.directory / "nodes.lock"):
-            machine = self._find(name) or self._plan_node(name, platform, edge, vm)
+            machine = (found := self._find(name)) or self._plan_node(name, platform, edge, vm)
             self._write_known_hosts()
         wanted = (platform, vm or None)
         if wanted != (machine.platform, machine.hardware if isinstance(machine, VirtualMachine) else None):
             raise TestbedError(f"node {name} exists as {machine.kind}: remove it first")
-        machine.prepare()
+        try:
+            machine.prepare()
+        except TestbedError:
+            if not found:  # else each later `up` would try again to start what can't be
+                machine.forget()
+            raise
         if vm:
             self.serve(vm.arch)
         podman.wait_for_stragglers()

@@ -3,15 +3,16 @@
 
 from __future__ import annotations
 
+import contextlib
 from pathlib import Path
 
 from testbed.basics import paths
 from testbed.basics.errors import TestbedError
 from testbed.basics.process import run
 from testbed.host import packages
+from testbed.host.packages import BINFMT, INTERPRETERS
 
 REGISTER = Path("/proc/sys/fs/binfmt_misc/register")
-INTERPRETERS = {"amd64": "qemu-x86_64", "arm64": "qemu-aarch64"}
 
 
 def ensure(arch: str) -> None:
@@ -23,14 +24,22 @@ def ensure(arch: str) -> None:
         return
     if not REGISTER.exists():
         run(["mount", "-t", "binfmt_misc", "binfmt_misc", REGISTER.parent], check=False)
-    # A systemd machine that was stopped may have cleared the kernel's list, and Debian's does not know it.
-    run(["update-binfmts", "--disable", INTERPRETERS[arch]], check=False)
-    run(["update-binfmts", "--enable", INTERPRETERS[arch]], check=False)
+    with contextlib.suppress(OSError):
+        _register(INTERPRETERS[arch])
     if not _runs(arch):
         raise TestbedError(
             f"programs of {arch} do not run here, and disks of such machines are made by them: "
-            f"check that the kernel has binfmt_misc, and 'update-binfmts --display {INTERPRETERS[arch]}'"
+            f"check that the kernel has binfmt_misc ({REGISTER}) and gives them to what "
+            f"{BINFMT}/{INTERPRETERS[arch]}.conf names"
         )
+
+
+def _register(name: str) -> None:
+    """As systemd-binfmt does at boot: the package itself does not, in a container or without systemd."""
+    entry = REGISTER.with_name(name)
+    if entry.exists():
+        entry.write_text("-1", encoding="ascii")  # the kernel's word for: remove it
+    REGISTER.write_text((BINFMT / f"{name}.conf").read_text(encoding="ascii"), encoding="ascii")
 
 
 def _runs(arch: str) -> bool:

@@ -40,12 +40,14 @@ class Needs:
             wanted = self.missing()
             if not wanted:
                 return
-            install = ["apt-get", "install", "--yes", "--no-install-recommends", *wanted]
+            # The upgrades of a machine that was just switched on may hold dpkg's lock for minutes.
+            lock = ("-o", "DPkg::Lock::Timeout=600")
+            install = ["apt-get", *lock, "install", "--yes", "--no-install-recommends", *wanted]
             env = {"DEBIAN_FRONTEND": "noninteractive"}
             with step(f"apt-get install {' '.join(wanted)}"):
-                if run(install, env=env, check=False, timeout=900).returncode != 0:
+                if run(install, env=env, check=False, timeout=1500).returncode != 0:
                     run(["apt-get", "update"], env=env, timeout=600)
-                    run(install, env=env, timeout=900)
+                    run(install, env=env, timeout=1500)
 
 
 TESTBED = Needs(
@@ -58,6 +60,7 @@ TESTBED = Needs(
         "ip": "iproute2",
         "ssh": "openssh-client",
         "gcc": "gcc",
+        "pkg-config": "pkg-config",
         "npm": "npm",
     },
     {
@@ -87,9 +90,10 @@ VIRTUAL = {
 }
 """Virtual machines of an architecture."""
 
-BINFMT = {"update-binfmts": "binfmt-support", "arch-test": "arch-test"}
+BINFMT = Path("/usr/lib/binfmt.d")
+INTERPRETERS = {"amd64": "qemu-x86_64", "arm64": "qemu-aarch64"}
 FOREIGN = {
-    "amd64": Needs({"qemu-x86_64-static": "qemu-user-static", **BINFMT}),
-    "arm64": Needs({"qemu-aarch64-static": "qemu-user-static", **BINFMT}),
+    arch: Needs({"arch-test": "arch-test"}, {f"{BINFMT}/{name}.conf": "qemu-user-static"})
+    for arch, name in INTERPRETERS.items()
 }
 """Programs of another architecture run here: they configure the packages of its root file systems."""

@@ -23,6 +23,7 @@ from testbed.host import foreign
 
 REPOSITORY = "localhost/aks-flexnode-testbed"
 BUILD_SECONDS = 1200
+FOREIGN_SECONDS = 3600  # its programs are emulated
 PROBE_SECONDS = 60
 UBUNTU_KEYRING = "usr/share/keyrings/ubuntu-archive-keyring.gpg"
 LEAVE_OUT = ("/usr/share/doc/*", "/usr/share/man/*", "/usr/share/locale/*", "/usr/share/info/*")
@@ -109,7 +110,7 @@ def ensure_tar(recipe: Recipe) -> None:
                     recipe.suite,
                     rootfs,
                 ],
-                timeout=BUILD_SECONDS,
+                timeout=BUILD_SECONDS if recipe.arch in ("", paths.arch()) else FOREIGN_SECONDS,
             )
         os.replace(rootfs, recipe.tar)
 
@@ -130,7 +131,16 @@ def ubuntu_archive(recipe: Recipe, directory: Path) -> list[str]:
     # apt's own user could not read the keyring in a private directory.
     options = [f"--keyring={keyring}", '--aptopt=APT::Sandbox::User "root"']
     limits = ['--aptopt=Acquire::http::Timeout "10"', '--aptopt=Acquire::Retries "0"']
-    probe = ["mmdebstrap", "--simulate", "--variant=custom", *options, *limits, recipe.suite, "/dev/null"]
+    probe = [
+        "mmdebstrap",
+        "--simulate",
+        "--variant=custom",
+        *architecture(recipe),
+        *options,
+        *limits,
+        recipe.suite,
+        "/dev/null",
+    ]
     try:
         run(probe, timeout=PROBE_SECONDS)
     except CommandFailed as error:

@@ -85,7 +85,7 @@ class ContainerMachine(Machine):
         podman.remove(self.container)
         for volume in self._volumes():
             podman.podman("volume", "rm", "--force", volume, check=False)
-        self._forget()
+        self.forget()
 
     def prepare(self) -> None:
         """Import the image of its platform."""

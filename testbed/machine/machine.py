@@ -118,7 +118,7 @@ class Machine(ABC):
     def _host_key_file(self) -> Path:
         return self.site.directory / "nodes" / f"{self.name}.key"
 
-    def _forget(self) -> None:
+    def forget(self) -> None:
         """Delete its record; call it last: a removal cut short can be taken up again."""
         self._host_key_file.unlink(missing_ok=True)
         self._host_key_file.with_suffix(".json").unlink(missing_ok=True)

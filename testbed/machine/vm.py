@@ -121,7 +121,7 @@ class VirtualMachine(Machine):
         self.stop()
         run(["ip", "link", "delete", self._start_plan().tap], check=False)
         shutil.rmtree(self.directory, ignore_errors=True)
-        self._forget()
+        self.forget()
 
     def prepare(self) -> None:
         """Install QEMU and make the disk of its platform."""

@@ -300,8 +300,7 @@ def apply(
     node, store, host, plan = obtained.node, obtained.store, obtained.node.host, work.plan
     gates: list[Gate] = []
     if record:
-        seconds = node.config.upgrade.gate_seconds
-        ready = NodeReady(node, seconds, work.units)
+        ready = NodeReady(node, seconds := node.config.upgrade.gate_seconds, work.units)
         gates = [UnitsActive(work.units, seconds), ready]
         if node.config.npd.version:
             gates.append(ProblemsReported(node, seconds))
