@@ -10,7 +10,9 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from testbed import Testbed
+from testbed.basics import paths
 from testbed.machine import Machine
+from testbed.machine.qemu import Hardware
 
 MachineMaker = Callable[..., list[Machine]]
 
@@ -33,8 +35,12 @@ def bed() -> Iterator[Testbed]:
 
 @pytest.fixture(scope="module")
 def machines(bed: Testbed) -> Iterator[MachineMaker]:
-    """Fresh machines: `machines(("edge-1", "debian12"), ...)`. Removed when the test module ends."""
+    """Fresh machines: `machines(("edge-1", "debian12"), ...)`. Removed when the test module ends.
+
+    Containers, or virtual machines with FLEXNODE_MACHINES=vm: slow, and with a kernel of their own.
+    """
     created: list[Machine] = []
+    hardware = Hardware(paths.arch()) if os.environ.get("FLEXNODE_MACHINES") == "vm" else None
 
     def make(*wanted: tuple[str, str]) -> list[Machine]:
         for name, _ in wanted:
@@ -42,7 +48,7 @@ def machines(bed: Testbed) -> Iterator[MachineMaker]:
                 if old.name == name:  # left over from a run that was killed
                     old.remove()
         with ThreadPoolExecutor() as pool:
-            fresh = list(pool.map(lambda pair: bed.node(pair[0], platform=pair[1]), wanted))
+            fresh = list(pool.map(lambda pair: bed.node(pair[0], platform=pair[1], vm=hardware), wanted))
         created.extend(fresh)
         return fresh
 

@@ -5,10 +5,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from contextlib import nullcontext
 
 import pytest
 
-from testbed import Testbed
+from testbed import Testbed, doctor
+from testbed.basics.errors import TestbedError
+from testbed.layout import network
 from tests.vm.lab import Lab
 from tests.vm.seen import ROOT, Seen
 
@@ -20,6 +23,19 @@ def pytest_xdist_auto_num_workers() -> int:
     return lanes if lanes > 1 else 0
 
 
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """Say what is in the way before half an hour is spent on building."""
+    if hasattr(session.config, "workerinput") or session.config.option.collectonly:
+        return
+    wrong = [f"{found.text}: {found.remedy}" for found in doctor.findings() if not found.good]
+    try:
+        network.check_tap()
+    except TestbedError as error:
+        wrong.append(str(error))
+    if wrong:
+        pytest.exit("; ".join(wrong), returncode=1)
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Everything here needs the testbed, and QEMU."""
     for item in items:
@@ -27,11 +43,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture(scope="session")
-def bed() -> Iterator[Testbed]:
+def bed(request: pytest.FixtureRequest) -> Iterator[Testbed]:
     """A running testbed, one per lane; one that was started for the tests is removed, a named one stays."""
     lane = os.environ.get("PYTEST_XDIST_WORKER", "")
     testbed = Testbed(os.environ.get("TESTBED_NAME", "vm") + lane)
-    testbed.up()
+    shown = request.config.pluginmanager.getplugin("capturemanager")
+    with shown.global_and_fixture_disabled() if shown else nullcontext():  # the first time it takes long
+        testbed.up()
     yield testbed
     if "TESTBED_NAME" not in os.environ:
         testbed.down()

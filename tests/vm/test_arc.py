@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 
 from testbed import Testbed
+from testbed.basics import paths
 from testbed.layout import versions
 from testbed.machine.qemu import Hardware
 from testbed.machine.vm import VirtualMachine
@@ -34,7 +35,7 @@ WAITS = "waiting until another process has installed its packages"
 
 
 def test_the_agent_waits_for_unattended_upgrades(bed: Testbed, lab: Lab, tmp_path: Path, seen: Seen) -> None:
-    machine = lab.machine("busy", "debian12", Hardware("amd64"))
+    machine = lab.machine("busy", "debian12", Hardware(paths.arch()))
     with seen.act(machine, versions.KUBERNETES, "Azure Arc while unattended upgrades hold the lock of dpkg"):
         site = site_of(bed, tmp_path, registrar(bed, "vm-arc", *GRANTOR_ROLES), machine)
         bootstrap = partial(

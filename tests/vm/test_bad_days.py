@@ -9,6 +9,7 @@ from contextlib import contextmanager
 import pytest
 
 from testbed import Testbed
+from testbed.basics import paths
 from testbed.layout import versions
 from testbed.machine.qemu import Hardware
 from testbed.machine.vm import VirtualMachine
@@ -26,7 +27,7 @@ pytestmark = pytest.mark.xdist_group("bad days")  # one machine
 @pytest.fixture(scope="module")
 def node(bed: Testbed, lab: Lab) -> Group:
     """A machine that is not joined yet."""
-    return lab.group(lab.machine("unlucky", "debian13", Hardware("amd64")), fleet.join_document(bed))
+    return lab.group(lab.machine("unlucky", "debian13", Hardware(paths.arch())), fleet.join_document(bed))
 
 
 @contextmanager

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from testbed import Testbed
+from testbed.basics import paths
 from testbed.layout import versions
 from testbed.machine.qemu import Hardware
 from testbed.machine.vm import VirtualMachine
@@ -49,7 +50,7 @@ def put(machine: VirtualMachine, path: str, content: str) -> None:
 @pytest.fixture(scope="module")
 def node(bed: Testbed, lab: Lab) -> Group:
     """That machine, not joined yet."""
-    machine = lab.machine("lived-in", "debian12", Hardware("amd64", disks={"swap": "128M"}))
+    machine = lab.machine("lived-in", "debian12", Hardware(paths.arch(), disks={"swap": "128M"}))
     machine.run(["mkswap", "--quiet", DISK])
     machine.run(["fallocate", "--length", "96M", FILE])
     machine.run(["chmod", "600", FILE])

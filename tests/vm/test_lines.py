@@ -12,6 +12,7 @@ from collections.abc import Iterator
 import pytest
 
 from testbed import Testbed
+from testbed.basics import paths
 from testbed.layout import versions
 from testbed.machine.qemu import Hardware
 from tests.e2e import fleet, updating
@@ -40,7 +41,7 @@ def line(
 def test_a_line_joins_on_cgroup_v2(line: tuple[Lab, str], seen: Seen) -> None:
     lab, version = line
     bed = lab.bed
-    machine = lab.machine("line", "debian12", Hardware("amd64"))
+    machine = lab.machine("line", "debian12", Hardware(paths.arch()))
     before = photographed(machine)
     node = lab.group(machine, with_versions(bed, fleet.join_document(bed), kubernetes=version))
     with seen.act(machine, version, f"join (control plane {bed.cluster.version})"):

@@ -17,6 +17,7 @@ import pytest
 
 from scripts import build_agent
 from testbed import Testbed
+from testbed.basics import paths
 from testbed.layout import versions
 from testbed.machine.qemu import Hardware
 from testbed.machine.vm import VirtualMachine
@@ -226,7 +227,7 @@ class Plugged:
 @pytest.fixture(scope="module")
 def plugged(bed: Testbed, lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> Plugged:
     """A machine with the program on it, and a snapshot of its first day."""
-    machine = lab.machine("power", "debian12", Hardware("amd64"))
+    machine = lab.machine("power", "debian12", Hardware(paths.arch()))
     directory = tmp_path_factory.mktemp("program")
     program = updating.program_of(COMMIT, directory) if COMMIT else build_agent.build(directory)
     machine.copy_to(Path(program), PROGRAM)

@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 
 from testbed import Testbed
+from testbed.basics import paths
 from testbed.layout import versions
 from testbed.machine.qemu import Hardware
 from testbed.machine.vm import VirtualMachine
@@ -17,7 +18,7 @@ GREEDY = "greedy"
 
 
 def test_a_small_machine_joins_and_survives_its_pods(bed: Testbed, lab: Lab, seen: Seen) -> None:
-    machine = lab.machine("small", "debian12", Hardware("amd64", memory_mib=1024, cores=1))
+    machine = lab.machine("small", "debian12", Hardware(paths.arch(), memory_mib=1024, cores=1))
     with seen.act(machine, versions.KUBERNETES, "1 GiB and 1 core: join, and eviction by memory pressure"):
         node = lab.group(machine, fleet.join_document(bed))
         fleet.succeeded(node.play("bootstrap", node.document))
