@@ -328,3 +328,21 @@ def test_what_was_restored_is_on_the_disk_before_the_journal_goes(site: Site) ->
     commands._sync = lambda *_: seen.append(journal.exists()) or ""  # type: ignore[attr-defined]
     leave(site.machine.host)
     assert seen == [True, False]
+
+
+def test_what_a_rollback_restored_is_synced_while_its_record_is_there(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With /var on a disk of its own, a power cut could else keep the change and lose its record."""
+    site.join()
+    exits_from_now_on(site)
+    sync, synced = Host.sync_directory, []
+
+    def noted(host: Host, path: str) -> None:
+        synced.append((stage(site), path))
+        sync(host, path)
+
+    monkeypatch.setattr(Host, "sync_directory", noted)
+    with pytest.raises(UnitFailed):
+        site.join(MORE, SHORT)
+    assert (Stage.ROLLING_BACK, CONFIG.rpartition("/")[0]) in synced

@@ -37,7 +37,11 @@ PRINCIPAL = {
     "azure": {
         "tenantId": TENANT,
         "bootstrapToken": None,
-        "servicePrincipal": {"clientId": TENANT, "clientTenant": TENANT, "clientSecretFile": "/root/secret"},
+        "servicePrincipal": {
+            "clientId": TENANT,
+            "clientTenant": TENANT,
+            "clientSecretFile": "/home/site/secret",
+        },
     },
     "kubernetesAuth": {"method": "servicePrincipal", "profile": "token"},
 }
