@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ansible_collections.aks.flexnode.plugins.module_utils.controller.azure.arguments import AZURE
-from ansible_collections.aks.flexnode.plugins.module_utils.controller.inventory.arc import (
+from ansible_collections.aks.flexnode.plugins.module_utils.controller.needs.arc import (
     ArcMachine,
     binding_nodes,
     role_nodes,

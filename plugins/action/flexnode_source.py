@@ -13,7 +13,11 @@ from typing import Any
 from ansible.utils.display import Display
 
 from ansible_collections.aks.flexnode.plugins.module_utils.controller.azure.arguments import AZURE, PREVIEW
-from ansible_collections.aks.flexnode.plugins.module_utils.controller.inventory import url_files
+from ansible_collections.aks.flexnode.plugins.module_utils.controller.handover import url_files
+from ansible_collections.aks.flexnode.plugins.module_utils.controller.handover.documents import (
+    handovers,
+    with_clusters,
+)
 from ansible_collections.aks.flexnode.plugins.module_utils.controller.inventory.checks import (
     lines_of,
 )
@@ -21,10 +25,6 @@ from ansible_collections.aks.flexnode.plugins.module_utils.controller.inventory.
     InventoryInvalid,
     MachinesNotNamed,
     NoTargets,
-)
-from ansible_collections.aks.flexnode.plugins.module_utils.controller.inventory.handover import (
-    handovers,
-    with_clusters,
 )
 from ansible_collections.aks.flexnode.plugins.module_utils.controller.inventory.machines import (
     POOLS,

@@ -15,13 +15,13 @@ from typing import Any
 from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
 
-from ansible_collections.aks.flexnode.plugins.module_utils.controller.inventory.fleet_status import (
+from ansible_collections.aks.flexnode.plugins.module_utils.controller.report.fleet_status import (
     Row,
     columns_of,
     row_of,
     summary_of,
 )
-from ansible_collections.aks.flexnode.plugins.module_utils.controller.inventory.table import table
+from ansible_collections.aks.flexnode.plugins.module_utils.controller.report.table import table
 from ansible_collections.aks.flexnode.plugins.plugin_utils.status_page import page
 
 ARGUMENTS: dict[str, dict[str, Any]] = {

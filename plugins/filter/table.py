@@ -43,7 +43,7 @@ _value:
 from collections.abc import Callable
 from typing import Any
 
-from ansible_collections.aks.flexnode.plugins.module_utils.controller.inventory.table import table
+from ansible_collections.aks.flexnode.plugins.module_utils.controller.report.table import table
 
 
 class FilterModule:

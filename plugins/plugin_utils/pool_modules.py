@@ -13,7 +13,10 @@ from ansible.utils.display import Display
 
 from ansible_collections.aks.flexnode.plugins.module_utils.controller.inventory.checks import Finding
 from ansible_collections.aks.flexnode.plugins.module_utils.controller.inventory.machines import Machine
-from ansible_collections.aks.flexnode.plugins.module_utils.controller.inventory.pools import (
+from ansible_collections.aks.flexnode.plugins.module_utils.controller.inventory.versions import (
+    require_versions,
+)
+from ansible_collections.aks.flexnode.plugins.module_utils.controller.needs.pools import (
     HostState,
     Place,
     announced,
@@ -25,9 +28,6 @@ from ansible_collections.aks.flexnode.plugins.module_utils.controller.inventory.
     pool_findings,
     require_pools,
     wanted,
-)
-from ansible_collections.aks.flexnode.plugins.module_utils.controller.inventory.versions import (
-    require_versions,
 )
 from ansible_collections.aks.flexnode.plugins.plugin_utils.on_controller import Result
 from ansible_collections.aks.flexnode.plugins.plugin_utils.source_modules import ModuleFailed, SourceModules

@@ -20,7 +20,7 @@ from typing import Any
 from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
 
-from ansible_collections.aks.flexnode.plugins.module_utils.controller.inventory.fleet_status import (
+from ansible_collections.aks.flexnode.plugins.module_utils.controller.report.fleet_status import (
     Row,
     summary_of,
 )

@@ -18,7 +18,7 @@ from ansible_collections.aks.flexnode.plugins.module_utils.controller.inventory.
 from ansible_collections.aks.flexnode.plugins.module_utils.controller.inventory.errors import NoTargets
 from ansible_collections.aks.flexnode.plugins.module_utils.controller.inventory.machines import Machine
 from ansible_collections.aks.flexnode.plugins.module_utils.controller.inventory.reading import outside_run
-from ansible_collections.aks.flexnode.plugins.module_utils.controller.inventory.vpn import (
+from ansible_collections.aks.flexnode.plugins.module_utils.controller.needs.vpn import (
     DIRECTORY,
     Site,
     client_name,

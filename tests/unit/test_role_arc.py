@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from ansible_collections.aks.flexnode.plugins.action.flexnode_arc_rights import remaining
-from ansible_collections.aks.flexnode.plugins.module_utils.controller.inventory.arc import ArcMachine
+from ansible_collections.aks.flexnode.plugins.module_utils.controller.needs.arc import ArcMachine
 from ansible_collections.aks.flexnode.plugins.module_utils.on_machine.arc_request import arc_request
 
 ROLE = Path(__file__).parents[2] / "roles/arc"

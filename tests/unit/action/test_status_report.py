@@ -18,7 +18,7 @@ import pytest
 from ansible.errors import AnsibleActionFail
 
 from ansible_collections.aks.flexnode.plugins.action.flexnode_status_report import report, write
-from ansible_collections.aks.flexnode.plugins.module_utils.controller.inventory.fleet_status import row_of
+from ansible_collections.aks.flexnode.plugins.module_utils.controller.report.fleet_status import row_of
 from ansible_collections.aks.flexnode.plugins.plugin_utils.status_page import page
 from tests.unit.controller.fleets import UNREACHABLE, an_answer, drifted
 

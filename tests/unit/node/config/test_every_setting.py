@@ -28,7 +28,7 @@ OTHERWISE = {
     "azure.arc.autoRoleAssignment": ("../on_machine/arc_request.py", "autoRoleAssignment"),
     "agent.logDir": ("config/parse.py", "agent.log_dir or"),  # it becomes paths.logDir
     "azure.machines.apply": ("follow/machine.py", 'AT_ONCE = "at-once"'),  # a poll does not parse
-    "azure.vpn.gatewaySKU": ("../controller/inventory/vpn.py", 'vpn.get("gatewaySKU")'),
+    "azure.vpn.gatewaySKU": ("../controller/needs/vpn.py", 'vpn.get("gatewaySKU")'),
     "kubernetesAuth.useAzureAuth": ("config/choices.py", "use_azure_auth"),
 }
 

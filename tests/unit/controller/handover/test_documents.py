@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.aks.flexnode.plugins.module_utils.controller.inventory.handover import (
+from ansible_collections.aks.flexnode.plugins.module_utils.controller.handover.documents import (
     handovers,
     with_clusters,
 )
 from ansible_collections.aks.flexnode.plugins.module_utils.controller.inventory.machines import Machine
-from ansible_collections.aks.flexnode.plugins.module_utils.controller.inventory.table import table
+from ansible_collections.aks.flexnode.plugins.module_utils.controller.report.table import table
 from ansible_collections.aks.flexnode.plugins.module_utils.node.secret import REDACTED
 
 PLANT = "/subscriptions/s/resourceGroups/rg/providers/Microsoft.ContainerService/managedClusters/plant"

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 
-from .errors import InventoryInvalid
+from ..inventory.errors import InventoryInvalid
 
 
 def prepared(path: str, *, check: bool = False) -> str:

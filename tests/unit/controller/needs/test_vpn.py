@@ -14,7 +14,7 @@ from ansible_collections.aks.flexnode.plugins.module_utils.controller.inventory.
     Machine,
     machine_of,
 )
-from ansible_collections.aks.flexnode.plugins.module_utils.controller.inventory.vpn import (
+from ansible_collections.aks.flexnode.plugins.module_utils.controller.needs.vpn import (
     client_name,
     is_provisioned,
     names_of,

@@ -16,10 +16,10 @@ from ..azure.errors import PoolUnusable
 from ..azure.machines.fleet import add_line
 from ..azure.machines.plan import wanted_of
 from ..azure.machines.pool import TYPE, is_newer
-from .checks import Finding, lines_of
-from .errors import NOTHING_CHANGED
-from .machines import Document, Machine
-from .versions import UNKNOWN
+from ..inventory.checks import Finding, lines_of
+from ..inventory.errors import NOTHING_CHANGED
+from ..inventory.machines import Document, Machine
+from ..inventory.versions import UNKNOWN
 
 # A token is valid for an hour; what is older than this may expire during a join.
 FRESH_SECONDS = 45 * 60

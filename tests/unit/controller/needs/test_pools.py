@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 
 from ansible_collections.aks.flexnode.plugins.module_utils.controller.azure.errors import PoolUnusable
-from ansible_collections.aks.flexnode.plugins.module_utils.controller.inventory.handover import handovers
+from ansible_collections.aks.flexnode.plugins.module_utils.controller.handover.documents import handovers
 from ansible_collections.aks.flexnode.plugins.module_utils.controller.inventory.machines import (
     Machine,
     machine_of,
 )
-from ansible_collections.aks.flexnode.plugins.module_utils.controller.inventory.pools import (
+from ansible_collections.aks.flexnode.plugins.module_utils.controller.needs.pools import (
     FRESH_SECONDS,
     HostState,
     Place,

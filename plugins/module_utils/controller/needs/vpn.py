@@ -12,10 +12,10 @@ from typing import Any
 
 from ...node.config.document import merge
 from ...node.secret import REDACTED
-from .checks import Finding
-from .machines import Machine
-from .secrets import OTHER_SECRETS
-from .variables import VPN_OPTIONS
+from ..inventory.checks import Finding
+from ..inventory.machines import Machine
+from ..inventory.secrets import OTHER_SECRETS
+from ..inventory.variables import VPN_OPTIONS
 
 Json = Mapping[str, Any]
 OF_PLACE = ("vnet_id", "gateway_id", "name", "resource_group")

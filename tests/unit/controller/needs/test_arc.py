@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.aks.flexnode.plugins.module_utils.controller.inventory.arc import (
+from ansible_collections.aks.flexnode.plugins.module_utils.controller.needs.arc import (
     ArcMachine,
     binding_nodes,
     role_nodes,

@@ -11,7 +11,7 @@ from typing import Any
 from ...node.config.document import merge, unwrap
 from ...node.secret import REDACTED
 from ...on_machine.arc_request import arc_proxy, arc_request
-from .machines import RESOLVED, Machine
+from ..inventory.machines import RESOLVED, Machine
 
 Document = Mapping[str, Any]
 Answers = Iterable[Mapping[str, Any]]  # of a module: one per node, with its name

@@ -9,12 +9,12 @@ from datetime import datetime, timezone
 
 import pytest
 
-from ansible_collections.aks.flexnode.plugins.module_utils.controller.inventory.fleet_status import (
+from ansible_collections.aks.flexnode.plugins.module_utils.controller.report.fleet_status import (
     columns_of,
     row_of,
     summary_of,
 )
-from ansible_collections.aks.flexnode.plugins.module_utils.controller.inventory.table import table
+from ansible_collections.aks.flexnode.plugins.module_utils.controller.report.table import table
 from tests.unit.controller.fleets import NOT_ROOT, UNREACHABLE, an_answer, drifted
 
 NOW = datetime(2026, 11, 15, 8, tzinfo=timezone.utc).timestamp()
