@@ -21,7 +21,7 @@ def tried() -> str:
                 f"{row['kernel']}, cgroup {row['cgroup']}",
                 row["kubernetes"],
                 _acts(row["acts"]),
-                ", ".join(map(code, sorted({done["commit"] for done in row["acts"].values() if done}))),
+                ", ".join(map(code, sorted({done["commit"] for done in row["acts"].values()}))),
             )
             for _key, row in sorted(found.items())
         ),
@@ -29,13 +29,14 @@ def tried() -> str:
     )
 
 
-def _acts(acts: Mapping[str, Mapping[str, Any] | None]) -> str:
-    cuts = [done for act, done in acts.items() if act.startswith("power cut")]
+def _acts(acts: Mapping[str, Mapping[str, Any]]) -> str:
+    seconds = {act: done["seconds"] for act, done in acts.items()}
+    cuts = [took for act, took in seconds.items() if act.startswith("power cut")]
     words = [
-        f"{act} ({done['seconds']:.0f} s)" if done else f"**{act} failed**"
-        for act, done in acts.items()
+        f"**{act} failed**" if took is None else f"{act} ({took:.0f} s)"
+        for act, took in seconds.items()
         if not act.startswith("power cut")
     ]
     if cuts:
-        words.append(f"{len([one for one in cuts if one is not None])} of {len(cuts)} power cuts survived")
+        words.append(f"{len([took for took in cuts if took is not None])} of {len(cuts)} power cuts survived")
     return "; ".join(words)

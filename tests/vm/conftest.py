@@ -5,7 +5,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
 
 import pytest
 
@@ -13,7 +14,9 @@ from testbed import Testbed, doctor
 from testbed.basics.errors import TestbedError
 from testbed.layout import network
 from tests.vm.lab import Lab
-from tests.vm.seen import ROOT, Seen
+from tests.vm.seen import FILE, ROOT, Seen
+
+FIRST = ("test_life", "test_lines", "test_power_cut")
 
 
 def pytest_xdist_auto_num_workers() -> int:
@@ -37,9 +40,10 @@ def pytest_sessionstart(session: pytest.Session) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Everything here needs the testbed, and QEMU."""
+    """Everything here needs the testbed, and QEMU. What most people want to see comes first."""
     for item in items:
         item.add_marker(pytest.mark.vm)
+    items.sort(key=lambda item: FIRST.index(item.path.stem) if item.path.stem in FIRST else len(FIRST))
 
 
 @pytest.fixture(scope="session")
@@ -47,8 +51,7 @@ def bed(request: pytest.FixtureRequest) -> Iterator[Testbed]:
     """A running testbed, one per lane; one that was started for the tests is removed, a named one stays."""
     lane = os.environ.get("PYTEST_XDIST_WORKER", "")
     testbed = Testbed(os.environ.get("TESTBED_NAME", "vm") + lane)
-    shown = request.config.pluginmanager.getplugin("capturemanager")
-    with shown.global_and_fixture_disabled() if shown else nullcontext():  # the first time it takes long
+    with _shown(request.config):  # the first time it takes long
         testbed.up()
     yield testbed
     if "TESTBED_NAME" not in os.environ:
@@ -56,14 +59,26 @@ def bed(request: pytest.FixtureRequest) -> Iterator[Testbed]:
 
 
 @pytest.fixture(scope="session")
-def seen() -> Seen:
-    """What was seen on which kind of machine; what another commit did is no matter of the README."""
-    return _seen()
+def seen(request: pytest.FixtureRequest) -> Seen:
+    """What was seen on which kind of machine, shown as soon as it was seen."""
+
+    def say(line: str) -> None:
+        with _shown(request.config):
+            print(f"\n{line}", end="", flush=True)
+
+    return Seen(_seen_file(), say)
 
 
-def _seen() -> Seen:
+def _seen_file() -> Path:
+    """What another commit did is no matter of the README."""
     other = os.environ.get("FLEXNODE_VM_COMMIT")
-    return Seen(ROOT / "build" / f"vm-{other}.json") if other else Seen()
+    return ROOT / "build" / f"vm-{other}.json" if other else FILE
+
+
+def _shown(config: pytest.Config) -> AbstractContextManager[None]:
+    """Output that is not kept back until a test fails."""
+    capture = config.pluginmanager.getplugin("capturemanager")
+    return capture.global_and_fixture_disabled() if capture else nullcontext()
 
 
 @pytest.fixture(scope="module")
@@ -77,5 +92,5 @@ def lab(bed: Testbed, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """The table."""
     terminalreporter.write_sep("=", "seen on virtual machines (emulated: times are long)")
-    for line in _seen().table():
+    for line in Seen(_seen_file()).table():
         terminalreporter.write_line(line)

@@ -6,7 +6,7 @@ from __future__ import annotations
 import json
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -25,8 +25,9 @@ class Seen:
     Tests that run side by side share the file.
     """
 
-    def __init__(self, file: Path = FILE) -> None:
+    def __init__(self, file: Path = FILE, say: Callable[[str], None] = lambda line: None) -> None:
         self._file = file
+        self._say = say
         self._commit = commit()  # now: a later one is not what these tests run
 
     @property
@@ -48,25 +49,34 @@ class Seen:
         self._note(row, name, None)
         start = time.monotonic()
         yield
-        self._note(row, name, {"seconds": round(time.monotonic() - start, 1), "commit": self._commit})
+        seconds = round(time.monotonic() - start, 1)
+        self._note(row, name, seconds)
+        self._say(_line(name, seconds))
 
-    def _note(self, row: dict[str, Any], act: str, done: dict[str, Any] | None) -> None:
+    def _note(self, row: dict[str, Any], act: str, seconds: float | None) -> None:
         with files.lock(ROOT / "build" / f"{self._file.name}.lock"):
             rows = self.rows
             key = f"{row['platform']} {row['arch']} {row['kubernetes']}"
             acts = rows.get(key, {}).get("acts", {})
-            rows[key] = {**row, "acts": {**acts, act: done}}
+            rows[key] = {**row, "acts": {**acts, act: {"seconds": seconds, "commit": self._commit}}}
             files.write(self._file, json.dumps(rows, indent=1) + "\n")
 
     def table(self) -> list[str]:
-        """For people, with times."""
-        lines = []
+        """For people, with times: what this commit did, and how much is known of earlier ones only."""
+        lines, earlier = [], 0
         for key, row in sorted(self.rows.items()):
-            lines.append(f"{key}  (kernel {row['kernel']}, cgroup {row['cgroup']})")
-            for act, done in row["acts"].items():
-                result = f"{done['seconds']:8.1f} s  {done['commit']}" if done else "FAILED"
-                lines.append(f"    {act:60} {result}")
+            acts = {act: done for act, done in row["acts"].items() if done["commit"] == self._commit}
+            earlier += len(row["acts"]) - len(acts)
+            if acts:
+                lines.append(f"{key}  (kernel {row['kernel']}, cgroup {row['cgroup']})")
+                lines += [_line(act, done["seconds"]) for act, done in acts.items()]
+        if earlier:
+            lines.append(f"{earlier} more were seen with other commits only: {self._file.relative_to(ROOT)}")
         return lines
+
+
+def _line(act: str, seconds: float | None) -> str:
+    return f"    {act:60} " + ("FAILED" if seconds is None else f"{seconds:8.1f} s")
 
 
 def commit() -> str:
