@@ -46,7 +46,9 @@ EXAMPLES = r"""
 
 RETURN = r"""
 document:
-  description: The data as a part of the configuration document. It holds the token. Empty in check mode.
+  description: >-
+    The data as a part of the configuration document, with all versions that the pool names. It holds the
+    token. Empty in check mode.
   returned: success
   type: dict
   sample: {kubernetes: {version: 1.36.2}, azure: {targetAgentPoolName: edge}}

@@ -29,6 +29,7 @@ from ansible_collections.aks.flexnode.plugins.module_utils.controller.needs.pool
     require_pools,
     wanted,
 )
+from ansible_collections.aks.flexnode.plugins.module_utils.node.sources.bootstrap_data import known_versions
 from ansible_collections.aks.flexnode.plugins.plugin_utils.on_controller import Result
 from ansible_collections.aks.flexnode.plugins.plugin_utils.source_modules import ModuleFailed, SourceModules
 
@@ -100,6 +101,7 @@ class PoolModules(SourceModules):
                 rows.append({**answer, "config_version": answer["etag"]})
                 bootstrap = self._bootstrap.get(place.key)
                 found[one.host] = options_of(one, answer, states[one.host], bootstrap, facts)
+            self._warn_of_versions(place, [one for one in group if found[one.host]["source"] == "inline"])
         return found, rows
 
     def _pool_check(self, machines: list[Machine]) -> Options:
@@ -181,6 +183,13 @@ class PoolModules(SourceModules):
         for note in answer["notes"]:
             Display().warning(f"pool {place.pool}: {note}")
         self._bootstrap[place.key] = {key: answer[key] for key in ("document", "obtained")}
+
+    def _warn_of_versions(self, place: Place, machines: Iterable[Machine]) -> None:
+        """Name the versions of a pool that machines don't get, once for all of them."""
+        document = (self._bootstrap.get(place.key) or {}).get("document") or {}
+        notes = (note for one in machines for note in known_versions(document, one.document)[1])
+        for note in dict.fromkeys(notes):
+            Display().warning(f"pool {place.pool}: {note}")
 
     def _earlier(self) -> dict[str, Result]:
         """What an earlier batch of this play obtained: hosts just before this batch belonged to it."""

@@ -11,6 +11,7 @@ from typing import Any
 
 from ...node.config.document import merge
 from ...node.secret import REDACTED
+from ...node.sources.bootstrap_data import known_versions
 from ...node.sources.machines import Goal, pool_id, role_line
 from ..azure.errors import PoolUnusable
 from ..azure.machines.fleet import add_line
@@ -19,7 +20,7 @@ from ..azure.machines.pool import TYPE, is_newer
 from ..inventory.checks import Finding, lines_of
 from ..inventory.errors import NOTHING_CHANGED
 from ..inventory.machines import Document, Machine
-from ..inventory.versions import UNKNOWN
+from ..inventory.versions import UNKNOWN, of_pool
 
 # A token is valid for an hour; what is older than this may expire during a join.
 FRESH_SECONDS = 45 * 60
@@ -118,7 +119,8 @@ def options_of(
     if not data or not data.get("document"):
         known = {"source": "stored", "document": goal.over(settings)}
         return known if state.joined else {"source": "pending", "document": settings}
-    document = merge(data["document"], settings)
+    usable, _notes = known_versions(data["document"], settings)
+    document = merge(usable, settings)
     return {
         "source": "inline",
         "document": {"config": goal.over(document), "configVersion": goal.etag},
@@ -132,7 +134,7 @@ def announced(machine: Machine, info: Mapping[str, Any] | None, cluster: Documen
     """
     facts = (info or {}).get("cluster") or {}
     document = merge(facts.get("document") or {}, machine.document)
-    version = {"kubernetes": {"version": _version(machine, info)}}
+    version = {**of_pool(machine), "kubernetes": {"version": _version(machine, info)}}
     if cluster is None:
         return {
             "source": "inline",

@@ -68,6 +68,11 @@ class Catalogue:
     def __init__(self, own: Digests | None = None) -> None:
         self._digests: Digests = {**builtin_digests(), **(own or {})}
 
+    def knows(self, name: str, version: str) -> bool:
+        """Return whether a version has a digest; a mirror's list that is no list has none."""
+        versions = self._digests.get(name)
+        return isinstance(versions, Mapping) and version in versions
+
     def versions(self, name: str) -> list[str]:
         """Return the known versions of an artifact, oldest first."""
         return sorted(self._digests.get(name, {}), key=_numbers)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from ..catalogue.artifacts import Catalogue, Digests
+from ..catalogue.artifacts import Catalogue
 from ..config.sections.azure import CLOUDS
 from .errors import BootstrapDataUnusable
 from .machines import own_labels, own_taints
@@ -48,12 +48,11 @@ VERSIONS = {
 
 
 def document_from(
-    data: Mapping[str, Any], *, cluster: str = "", pool: str = "", own: Digests | None = None
+    data: Mapping[str, Any], *, cluster: str = "", pool: str = ""
 ) -> tuple[dict[str, Any], list[str]]:
-    """A document of the bootstrap data of a pool, and notes for the user.
+    """A document of the bootstrap data of a pool, and notes for the user. It has all versions of the pool.
 
     cluster, pool: what was asked for; data about another pool is refused.
-    own: digests of the site's own mirror (mirror.catalogue).
     """
     missing = [path for path in NEEDED if not _at(data, path)]
     if missing:
@@ -67,23 +66,40 @@ def document_from(
         "kubernetes": {"version": str(_at(data, "components.kubernetes")).removeprefix("v")},
         "node": _node(data),
     }
-    notes = []
-    catalogue = Catalogue(own)
-    for path, (section, artifact) in VERSIONS.items():
-        version = str(_at(data, path) or "").removeprefix("v")
-        if version in catalogue.versions(artifact):
+    for path, (section, _artifact) in VERSIONS.items():
+        if version := str(_at(data, path) or "").removeprefix("v"):
             document[section] = {"version": version}
-        elif version:
-            notes.append(
-                f"the pool names {artifact} {version}, which this collection does not know: its default is "
-                f"installed (docs/configuration.md, {section}.version)"
-            )
+    notes = []
     cloud = _at(data, "azure.cloud")
     if cloud and cloud not in CLOUDS:
         notes.append(f"the bootstrap data names the cloud {cloud}, which is not known: it is not used")
     if unknown := sorted(_unknown(data, KNOWN)):
         notes.append(f"the bootstrap data has fields that are not used: {', '.join(unknown)}")
     return document, notes
+
+
+def known_versions(
+    document: Mapping[str, Any], settings: Mapping[str, Any]
+) -> tuple[dict[str, Any], list[str]]:
+    """The document of a pool without versions that this machine can't verify, and notes for the user.
+
+    settings: those of the machine. Its mirror may have digests of its own, and a version that it chooses
+    counts more than the pool's.
+    """
+    own = _at(settings, "mirror.catalogue")
+    catalogue = Catalogue(own if isinstance(own, Mapping) else None)
+    known, notes = dict(document), []
+    for section, artifact in VERSIONS.values():
+        version = _at(document, f"{section}.version")
+        if not version or catalogue.knows(artifact, version):
+            continue
+        del known[section]
+        if not _at(settings, f"{section}.version"):
+            notes.append(
+                f"the pool names {artifact} {version}, which this collection does not know: its default is "
+                f"installed (docs/configuration.md, {section}.version)"
+            )
+    return known, notes
 
 
 def _azure(data: Mapping[str, Any], cluster: str, pool: str) -> dict[str, Any]:

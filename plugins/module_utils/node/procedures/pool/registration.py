@@ -12,7 +12,7 @@ from typing import Any
 from ...config.document import merge
 from ...dataclass import dataclass, field, replace
 from ...errors import ConfigInvalid
-from ...sources.bootstrap_data import document_from
+from ...sources.bootstrap_data import document_from, known_versions
 from ...sources.errors import MachineChanged, MachineUnusable
 from ...sources.flexnode_config import Reply
 from ...sources.machines import SETTLED, Goal, body_of, changes, cluster_and_pool, goal_of_document
@@ -38,9 +38,9 @@ class Pool:
         """The document of this machine, and the eTag of its goal as its version."""
         cluster, pool = cluster_and_pool(self.client.pool)
         self.client.say(f"fetch the bootstrap data of pool {pool}")
-        own = (self.over.get("mirror") or {}).get("catalogue")
-        document, notes = document_from(self.client.bootstrap_data(), cluster=cluster, pool=pool, own=own)
-        self.notes[:] = notes
+        named, notes = document_from(self.client.bootstrap_data(), cluster=cluster, pool=pool)
+        document, unknown = known_versions(named, self.over)
+        self.notes[:] = [*unknown, *notes]
         goal = self.registered(document)
         return Fetched(goal.over(document), goal.etag or None)
 
