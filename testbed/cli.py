@@ -20,12 +20,11 @@ from testbed.basics import paths, podman
 from testbed.basics.errors import OutOfReach, TestbedError
 from testbed.basics.process import environment
 from testbed.basics.progress import say
-from testbed.bed import DEFAULT_NAME, DEFAULT_PLATFORM, SERVICES, Testbed
+from testbed.bed import DEFAULT_NAME, SERVICES, Testbed
 from testbed.execution import image as ee
-from testbed.images.recipes import PLATFORMS
 from testbed.layout import versions
-from testbed.machine import Machine
-from testbed.machine.qemu import ARCHITECTURES, Hardware
+from testbed.machine import command as node_command
+from testbed.machine.command import machine_of, virtual
 from testbed.playbooks import IN_AZURE, SOURCES, complete_inventory
 
 # Commands that become another program; it reads everything that follows.
@@ -48,26 +47,17 @@ def parser() -> argparse.ArgumentParser:
     )
     commands.add_parser("down", help="remove everything but the cache")
     commands.add_parser("status", help="what runs, and at which URLs")
-    node = commands.add_parser("node", help="node machines").add_subparsers(
-        dest="verb", required=True, metavar="VERB"
-    )
-    add = node.add_parser("add", help="create and start machines of these names")
-    add.add_argument("names", nargs="+", metavar="NAME")
-    add.add_argument("--platform", choices=sorted(PLATFORMS), default=DEFAULT_PLATFORM)
-    add.add_argument("--vm", action="store_true", help="a virtual machine, with a kernel of its own (slow)")
-    add.add_argument("--arch", choices=sorted(ARCHITECTURES), help="architecture of a virtual machine")
-    add.add_argument("--memory", type=int, default=Hardware.memory_mib, metavar="MIB")
-    add.add_argument("--cores", type=int, default=Hardware.cores)
-    for verb, text in (
-        ("rm", "remove machines with their disks"),
-        ("reboot", "shut down cleanly and start again"),
-    ):
-        node.add_parser(verb, help=text).add_argument("names", nargs="+", metavar="NAME")
+    node_command.add_to(commands)
     for name, text in WRAPPED.items():
         commands.add_parser(name, help=text, add_help=False)
     logs = commands.add_parser("logs", help="the log of a component or the journal of a node")
     logs.add_argument("part", nargs="?", help=f"{', '.join(SERVICES)}, or a node; all components by default")
     logs.add_argument("--lines", type=int, default=50)
+    logs.add_argument(
+        "--console",
+        action="store_true",
+        help="what the kernel of a virtual machine said since its start",
+    )
     token = commands.add_parser("token", help="create a bootstrap token")
     token.add_argument("--ttl", type=int, default=86400, metavar="SECONDS")
     inventory = commands.add_parser(
@@ -134,36 +124,13 @@ def _azure(bed: Testbed, name: str, roles: list[str]) -> int:
     return 0
 
 
-def _node(bed: Testbed, arguments: argparse.Namespace) -> int:
-    verb = arguments.verb
-    for name in arguments.names:
-        if verb == "add":
-            machine = bed.node(name, arguments.platform, vm=_hardware(arguments))
-            say(f"{machine.name:20} {machine.kind:10} {machine.ip:16} pods {machine.pod_cidr}")
-        elif verb == "rm":
-            _machine(bed, name).remove()
-        else:
-            _machine(bed, name).reboot()
-    return 0
-
-
-def _hardware(arguments: argparse.Namespace) -> Hardware | None:
-    if arguments.vm:
-        return Hardware(arguments.arch or paths.arch(), arguments.memory, arguments.cores)
-    if arguments.arch not in (None, paths.arch()):
-        raise TestbedError(f"a container can't be {arguments.arch} here: add --vm")
-    return None
-
-
-def _machine(bed: Testbed, name: str) -> Machine:
-    for machine in bed.nodes():
-        if machine.name == name:
-            return machine
-    raise TestbedError(f"node {name} does not exist: run 'python -m testbed node add {name}'")
-
-
-def _logs(bed: Testbed, part: str | None, lines: int) -> int:
-    if part is None:
+def _logs(bed: Testbed, part: str | None, lines: int, *, console: bool = False) -> int:
+    if console:
+        if part is None:
+            raise TestbedError("name a virtual machine: python -m testbed logs NAME --console")
+        said = virtual(machine_of(bed, part)).console.splitlines()
+        say("\n".join(said[-lines:]))
+    elif part is None:
         for name in SERVICES:
             say(f"== {name}")
             _logs(bed, name, lines)
@@ -172,7 +139,7 @@ def _logs(bed: Testbed, part: str | None, lines: int) -> int:
         say((log.stdout + log.stderr).rstrip())
     else:
         journal = ["journalctl", "--no-pager", "--lines", str(lines)]
-        say(_machine(bed, part).run(journal).stdout.rstrip())
+        say(machine_of(bed, part).run(journal).stdout.rstrip())
     return 0
 
 
@@ -231,15 +198,15 @@ def run(arguments: argparse.Namespace, rest: Sequence[str] = ()) -> int:
     elif command == "status":
         return _status(bed)
     elif command == "node":
-        return _node(bed, arguments)
+        return node_command.run(bed, arguments)
     elif command == "kubectl":
         return _replace_process([*bed.cluster.kubectl_argv(), *rest])
     elif command == "ssh":
         if not rest:
             raise TestbedError("name a machine: python -m testbed ssh NAME [COMMAND ...]")
-        return _replace_process(_machine(bed, rest[0]).ssh(*rest[1:]))
+        return _replace_process(machine_of(bed, rest[0]).ssh(*rest[1:]))
     elif command == "logs":
-        return _logs(bed, arguments.part, arguments.lines)
+        return _logs(bed, arguments.part, arguments.lines, console=arguments.console)
     elif command == "token":
         say(bed.cluster.bootstrap_token(arguments.ttl))
     elif command == "inventory":

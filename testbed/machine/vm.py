@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import shutil
 import signal
@@ -103,7 +104,7 @@ class VirtualMachine(Machine):
     def snapshot(self, name: str) -> None:
         """Keep its disks as they are under a name; it must be off."""
         self._must_be_off()
-        kept = self.directory / "snapshots" / name
+        kept = self._snapshot(name)
         shutil.rmtree(kept, ignore_errors=True)
         kept.mkdir(parents=True)
         for file in self._disk_files():
@@ -112,9 +113,12 @@ class VirtualMachine(Machine):
     def restore(self, name: str) -> None:
         """Put its disks back to what they were; it must be off."""
         self._must_be_off()
+        kept = self._snapshot(name)
+        if not kept.is_dir():
+            found = sorted(path.name for path in kept.parent.glob("*"))
+            raise TestbedError(f"{self.name} has no snapshot {name} (it has: {', '.join(found) or 'none'})")
         for file in self._disk_files():
-            kept = self.directory / "snapshots" / name / file.name
-            run(["cp", "--sparse=always", "--reflink=auto", kept, file], timeout=300)
+            run(["cp", "--sparse=always", "--reflink=auto", kept / file.name, file], timeout=300)
 
     def remove(self) -> None:
         """Remove it with its disks."""
@@ -137,7 +141,10 @@ class VirtualMachine(Machine):
     @property
     def console(self) -> str:
         """What its kernel and systemd said since the last start."""
-        return self._start_plan().console.read_text(encoding="utf-8", errors="replace")
+        log = self._start_plan().console
+        if not log.is_file():
+            raise TestbedError(f"{self.name} was never started: it has said nothing")
+        return log.read_text(encoding="utf-8", errors="replace")
 
     @property
     def _recipe(self) -> Recipe:
@@ -160,6 +167,11 @@ class VirtualMachine(Machine):
         for name, size in self.hardware.disks.items():
             if not (self.directory / f"{name}.qcow2").is_file():
                 disk.empty(self.directory / f"{name}.qcow2", size)
+
+    def _snapshot(self, name: str) -> Path:
+        if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", name):
+            raise TestbedError(f"{name!r} can't name a snapshot: use letters, digits, dots and dashes")
+        return self.directory / "snapshots" / name
 
     def _disk_files(self) -> list[Path]:
         return [self.directory / f"{name}.qcow2" for name in ("root", *self.hardware.disks)]
