@@ -47,8 +47,8 @@ EXAMPLES = r"""
 RETURN = r"""
 document:
   description: >-
-    The data as a part of the configuration document, with all versions that the pool names. It holds the
-    token. Empty in check mode.
+    The data as a part of the configuration document, with all versions that the pool names, also those that a
+    machine would refuse because it can't verify them. It holds the token. Empty in check mode.
   returned: success
   type: dict
   sample: {kubernetes: {version: 1.36.2}, azure: {targetAgentPoolName: edge}}

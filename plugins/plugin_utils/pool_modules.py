@@ -11,7 +11,10 @@ from typing import Any
 
 from ansible.utils.display import Display
 
-from ansible_collections.aks.flexnode.plugins.module_utils.controller.inventory.checks import Finding
+from ansible_collections.aks.flexnode.plugins.module_utils.controller.inventory.checks import (
+    Finding,
+    lines_of,
+)
 from ansible_collections.aks.flexnode.plugins.module_utils.controller.inventory.machines import Machine
 from ansible_collections.aks.flexnode.plugins.module_utils.controller.inventory.versions import (
     require_versions,
@@ -20,6 +23,7 @@ from ansible_collections.aks.flexnode.plugins.module_utils.controller.needs.pool
     HostState,
     Place,
     announced,
+    before_data,
     by_place,
     defaults,
     is_current,
@@ -28,8 +32,8 @@ from ansible_collections.aks.flexnode.plugins.module_utils.controller.needs.pool
     pool_findings,
     require_pools,
     wanted,
+    with_data,
 )
-from ansible_collections.aks.flexnode.plugins.module_utils.node.sources.bootstrap_data import known_versions
 from ansible_collections.aks.flexnode.plugins.plugin_utils.on_controller import Result
 from ansible_collections.aks.flexnode.plugins.plugin_utils.source_modules import ModuleFailed, SourceModules
 
@@ -72,7 +76,7 @@ class PoolModules(SourceModules):
     def _require_usable(self, machines: list[Machine], infos: Mapping[Place, Result]) -> None:
         """Stop before anything is written if a pool can't be used, or a machine would refuse its versions."""
         require_pools(self._pool_findings(machines, infos))
-        require_versions(machines, [info["cluster"] for info in infos.values()])
+        require_versions(map(before_data, machines), [info["cluster"] for info in infos.values()])
 
     def _pool_join(self, machines: list[Machine], *, data: bool) -> tuple[Options, list[Result]]:
         """Write the machines that differ, and get bootstrap data if any of them needs it.
@@ -93,6 +97,7 @@ class PoolModules(SourceModules):
             labelled = hidden and any("labels" in wanted(one) for one in group)
             if data and (labelled or not all(state.joined for state in states.values())):
                 self._bootstrap_data(place)
+                self._require_pool_versions(place, group, infos[place]["cluster"])
             answers = self._write_machines(place, group)
             if data and not all(is_current(answers[one.node], states[one.host]) for one in group):
                 self._bootstrap_data(place)
@@ -184,12 +189,23 @@ class PoolModules(SourceModules):
             Display().warning(f"pool {place.pool}: {note}")
         self._bootstrap[place.key] = {key: answer[key] for key in ("document", "obtained")}
 
-    def _warn_of_versions(self, place: Place, machines: Iterable[Machine]) -> None:
-        """Name the versions of a pool that machines don't get, once for all of them."""
-        document = (self._bootstrap.get(place.key) or {}).get("document") or {}
-        notes = (note for one in machines for note in known_versions(document, one.document)[1])
-        for note in dict.fromkeys(notes):
-            Display().warning(f"pool {place.pool}: {note}")
+    def _require_pool_versions(self, place: Place, machines: list[Machine], cluster: Result) -> None:
+        """Stop before a machine is written that would refuse its versions, now that the pool's are known."""
+        require_versions([machine for machine, _notes in self._with_data(place, machines)], [cluster])
+
+    def _warn_of_versions(self, place: Place, machines: list[Machine]) -> None:
+        """Name the versions of a pool that machines don't get."""
+        hosts: dict[str, list[str]] = {}
+        for machine, notes in self._with_data(place, machines):
+            for note in notes:
+                hosts.setdefault(note, []).append(machine.host)
+        for line in lines_of(Finding(tuple(found), note, "") for note, found in hosts.items()):
+            Display().warning(line)
+
+    def _with_data(self, place: Place, machines: list[Machine]) -> list[tuple[Machine, list[str]]]:
+        """Nothing in check mode, as there is no bootstrap data."""
+        data = (self._bootstrap.get(place.key) or {}).get("document")
+        return [with_data(one, data) for one in machines] if data else []
 
     def _earlier(self) -> dict[str, Result]:
         """What an earlier batch of this play obtained: hosts just before this batch belonged to it."""

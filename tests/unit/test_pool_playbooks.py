@@ -101,25 +101,36 @@ def test_ten_hosts_are_one_call_each_and_all_are_checked_first(pools: Stage) -> 
         assert config["agent"]["nodeName"] in names
 
 
+def named(**sections: dict[str, str]) -> dict[str, Any]:
+    """Bootstrap data with versions that the pool names."""
+    document = {**DOCUMENT, **sections}
+    return {"changed": True, "document": document, "notes": [], "obtained": int(time.time())}
+
+
+OWN_BUILD = {"mirror": {"catalogue": {"containerd": {"2.0.99": {"amd64": "a" * 64}}}}}
+
+
 def test_each_machine_gets_the_versions_of_the_pool_that_it_can_verify(pools: Stage) -> None:
-    """One knows the pool's containerd from its own mirror, two others do not."""
-    named = {**DOCUMENT, "containerd": {"version": "2.0.99"}}
+    """One knows the pool's containerd from its own mirror, which lacks the default; two others do not."""
     pools.answer(
-        flexnode_bootstrap_data={
-            "changed": True,
-            "document": named,
-            "notes": [],
-            "obtained": int(time.time()),
-        },
+        flexnode_bootstrap_data=named(containerd={"version": "2.0.99"}),
         flexnode_machine={"changed": True, "machines": [machine(name) for name in ("a", "b", "c")]},
     )
-    own = {"mirror": {"catalogue": {"containerd": {"2.0.99": {"amd64": "a" * 64}}}}}
-    pools.play("aks.flexnode.bootstrap", {**hosts("a", flexnode_config=own), **hosts("b", "c")})
+    pools.play("aks.flexnode.bootstrap", {**hosts("a", flexnode_config=OWN_BUILD), **hosts("b", "c")})
     assert pools.status == 0, pools.output
     given = [json.loads(one["document"])["config"] for one in asked(pools, "flexnode_reconcile")]
     found = {one["agent"]["nodeName"]: one.get("containerd") for one in given}
     assert found == {"a": {"version": "2.0.99"}, "b": None, "c": None}
-    assert pools.output.replace("\n", " ").count("the pool names containerd 2.0.99") == 1, pools.output
+    assert " ".join(pools.output.split()).count("b, c: the pool names containerd 2.0.99") == 1, pools.output
+
+
+def test_neither_the_pools_version_nor_the_default_can_be_verified(pools: Stage) -> None:
+    """Known as soon as the pool has said its version: nothing was written to Azure."""
+    pools.answer(flexnode_bootstrap_data=named(containerd={"version": "2.2.7"}))
+    pools.play("aks.flexnode.bootstrap", hosts("a", flexnode_config=OWN_BUILD))
+    assert pools.status != 0
+    assert "FLEX-1204" in pools.output
+    assert not asked(pools, "flexnode_machine") + asked(pools, "flexnode_reconcile")
 
 
 def test_a_machine_that_fails_preflight_costs_nothing_in_azure(pools: Stage) -> None:

@@ -14,10 +14,9 @@ from ...node.config.document import merge
 from ...node.config.parse import parse
 from ...node.config.types.values import Arch, Version
 from ...node.errors import ConfigInvalid, FlexNodeError, NotInCatalogue, counted
-from ...node.sources.bootstrap_data import VERSIONS
 from .checks import Finding, lines_of
 from .errors import CORRECT_SETTINGS, NOTHING_CHANGED, InventoryInvalid
-from .machines import POOLS, Machine
+from .machines import Machine
 
 ARCHES: tuple[Arch, ...] = ("amd64", "arm64")
 # What decides about the files that are downloaded: machines that are the same in this are checked once.
@@ -38,8 +37,7 @@ def require_versions(machines: Iterable[Machine], clusters: Iterable[Mapping[str
     by_software: dict[str, list[FlexNodeError]] = {}
     found: dict[str, tuple[FlexNodeError, list[str]]] = {}
     for machine in all_machines:
-        document = merge(of_pool(machine), machine.document)
-        software, cluster = software_of(document), known.get(machine.cluster_id.lower(), "")
+        software, cluster = software_of(machine.document), known.get(machine.cluster_id.lower(), "")
         key = json.dumps([software, cluster], sort_keys=True, default=str)
         if key not in by_software:
             by_software[key] = refused(software, cluster)
@@ -81,22 +79,6 @@ def other_problems(machines: Iterable[Machine], hosts: Container[str]) -> Iterat
                     by_problem.setdefault(str(problem), []).append(machine.host)
     for sentence, found in by_problem.items():
         yield Finding(tuple(found), f"{sentence} ({ConfigInvalid.code})", "")  # it says what to set
-
-
-def of_pool(machine: Machine) -> dict[str, Any]:
-    """What stands for the versions that only a pool knows: one of the site's own, if it lists any.
-
-    Its list may lack this collection's default, which is not what such a machine gets.
-    """
-    mirror = machine.document.get("mirror")
-    own = mirror.get("catalogue") if isinstance(mirror, Mapping) else None
-    if machine.source != POOLS or not isinstance(own, Mapping):
-        return {}
-    return {
-        section: {"version": next(iter(versions))}
-        for section, artifact in VERSIONS.values()
-        if isinstance(versions := own.get(artifact), Mapping) and versions
-    }
 
 
 def software_of(document: Mapping[str, Any]) -> dict[str, Any]:

@@ -6,13 +6,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ...node.config.document import merge
 from ...node.secret import REDACTED
-from ...node.sources.bootstrap_data import known_versions
 from ...node.sources.machines import Goal, pool_id, role_line
+from ...node.sources.pool_versions import stand_ins, usable_versions
 from ..azure.errors import PoolUnusable
 from ..azure.machines.fleet import add_line
 from ..azure.machines.plan import wanted_of
@@ -20,7 +20,7 @@ from ..azure.machines.pool import TYPE, is_newer
 from ..inventory.checks import Finding, lines_of
 from ..inventory.errors import NOTHING_CHANGED
 from ..inventory.machines import Document, Machine
-from ..inventory.versions import UNKNOWN, of_pool
+from ..inventory.versions import UNKNOWN
 
 # A token is valid for an hour; what is older than this may expire during a join.
 FRESH_SECONDS = 45 * 60
@@ -119,12 +119,23 @@ def options_of(
     if not data or not data.get("document"):
         known = {"source": "stored", "document": goal.over(settings)}
         return known if state.joined else {"source": "pending", "document": settings}
-    usable, _notes = known_versions(data["document"], settings)
+    usable, _notes = usable_versions(data["document"], settings)
     document = merge(usable, settings)
     return {
         "source": "inline",
         "document": {"config": goal.over(document), "configVersion": goal.etag},
     }
+
+
+def before_data(machine: Machine) -> Machine:
+    """A machine of a pool, with what stands for the versions that only the pool knows."""
+    return replace(machine, document=merge(stand_ins(machine.document), machine.document))
+
+
+def with_data(machine: Machine, data: Document) -> tuple[Machine, list[str]]:
+    """A machine of a pool with the pool's versions, and notes for the user."""
+    usable, notes = usable_versions(data, machine.document)
+    return replace(machine, document=merge(usable, machine.document)), notes
 
 
 def announced(machine: Machine, info: Mapping[str, Any] | None, cluster: Document | None) -> dict[str, Any]:
@@ -134,7 +145,7 @@ def announced(machine: Machine, info: Mapping[str, Any] | None, cluster: Documen
     """
     facts = (info or {}).get("cluster") or {}
     document = merge(facts.get("document") or {}, machine.document)
-    version = {**of_pool(machine), "kubernetes": {"version": _version(machine, info)}}
+    version = {**stand_ins(machine.document), "kubernetes": {"version": _version(machine, info)}}
     if cluster is None:
         return {
             "source": "inline",

@@ -69,9 +69,10 @@ class Catalogue:
         self._digests: Digests = {**builtin_digests(), **(own or {})}
 
     def knows(self, name: str, version: str) -> bool:
-        """Return whether a version has a digest; a mirror's list that is no list has none."""
-        versions = self._digests.get(name)
-        return isinstance(versions, Mapping) and version in versions
+        """Return whether a version has a digest for every architecture that the list has."""
+        versions = self._digests.get(name, {})
+        arches = {arch for digests in versions.values() for arch in digests}
+        return version in versions and arches <= set(versions[version])
 
     def versions(self, name: str) -> list[str]:
         """Return the known versions of an artifact, oldest first."""

@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from ..catalogue.artifacts import Catalogue
 from ..config.sections.azure import CLOUDS
 from .errors import BootstrapDataUnusable
 from .machines import own_labels, own_taints
+from .pool_versions import COMPONENTS
 
 # What is read; a later version of the API may have more.
 KNOWN: Mapping[str, Any] = {
@@ -39,12 +39,6 @@ NEEDED = (
     "node.kubelet.clusterFQDN",
     "node.kubelet.caCertData",
 )
-# Path in the data -> section of the document, artifact in the catalogue.
-VERSIONS = {
-    "components.containerd": ("containerd", "containerd"),
-    "components.runc": ("runc", "runc"),
-    "networking.cniVersion": ("cni", "cni-plugins"),
-}
 
 
 def document_from(
@@ -66,9 +60,9 @@ def document_from(
         "kubernetes": {"version": str(_at(data, "components.kubernetes")).removeprefix("v")},
         "node": _node(data),
     }
-    for path, (section, _artifact) in VERSIONS.items():
-        if version := str(_at(data, path) or "").removeprefix("v"):
-            document[section] = {"version": version}
+    for one in COMPONENTS:
+        if version := str(_at(data, one.path) or "").removeprefix("v"):
+            document[one.section] = {"version": version}
     notes = []
     cloud = _at(data, "azure.cloud")
     if cloud and cloud not in CLOUDS:
@@ -76,30 +70,6 @@ def document_from(
     if unknown := sorted(_unknown(data, KNOWN)):
         notes.append(f"the bootstrap data has fields that are not used: {', '.join(unknown)}")
     return document, notes
-
-
-def known_versions(
-    document: Mapping[str, Any], settings: Mapping[str, Any]
-) -> tuple[dict[str, Any], list[str]]:
-    """The document of a pool without versions that this machine can't verify, and notes for the user.
-
-    settings: those of the machine. Its mirror may have digests of its own, and a version that it chooses
-    counts more than the pool's.
-    """
-    own = _at(settings, "mirror.catalogue")
-    catalogue = Catalogue(own if isinstance(own, Mapping) else None)
-    known, notes = dict(document), []
-    for section, artifact in VERSIONS.values():
-        version = _at(document, f"{section}.version")
-        if not version or catalogue.knows(artifact, version):
-            continue
-        del known[section]
-        if not _at(settings, f"{section}.version"):
-            notes.append(
-                f"the pool names {artifact} {version}, which this collection does not know: its default is "
-                f"installed (docs/configuration.md, {section}.version)"
-            )
-    return known, notes
 
 
 def _azure(data: Mapping[str, Any], cluster: str, pool: str) -> dict[str, Any]:

@@ -14,11 +14,10 @@ from ansible_collections.aks.flexnode.plugins.module_utils.node.config.parse imp
 from ansible_collections.aks.flexnode.plugins.module_utils.node.sources.bootstrap_data import (
     NEEDED,
     document_from,
-    known_versions,
     server_url,
 )
 from ansible_collections.aks.flexnode.plugins.module_utils.node.sources.errors import BootstrapDataUnusable
-from tests.unit.node.config.test_samples import CA_DATA, CLUSTER, SHA
+from tests.unit.node.config.test_samples import CA_DATA, CLUSTER
 
 TOKEN = "abcdef.0123456789abcdef"
 
@@ -105,46 +104,11 @@ def test_a_cloud_that_is_not_known_is_noted() -> None:
     assert "AzureMoonCloud" in notes[0]
 
 
-def test_a_version_that_can_not_be_verified_is_replaced_by_ours_and_noted() -> None:
-    change = {
-        "components": {"containerd": "2.0.99", "runc": "1.4.98"},
-        "networking": {"cniVersion": "1.4.97"},
-    }
-    named, other = document_from(data(change))
-    assert [named[section]["version"] for section in ("containerd", "runc", "cni")] == [
-        "2.0.99",
-        "1.4.98",
-        "1.4.97",
-    ]
-    document, notes = known_versions(named, {})
-    assert other == []
-    assert not {"containerd", "runc", "cni"} & set(document)
-    assert [note.split(",")[0] for note in notes] == [
-        "the pool names containerd 2.0.99",
-        "the pool names runc 1.4.98",
-        "the pool names cni-plugins 1.4.97",
-    ]
-
-
-def test_a_version_of_the_sites_own_mirror_counts() -> None:
-    change = {"components": {"containerd": "2.0.99"}}
-    own = {"containerd": {"2.0.99": {"amd64": SHA}}}
-    document, notes = known_versions(document_from(data(change))[0], {"mirror": {"catalogue": own}})
-    assert document["containerd"] == {"version": "2.0.99"}
-    assert notes == []
-
-
-def test_a_version_that_the_machine_chooses_counts_more_than_the_pools() -> None:
-    named, _notes = document_from(data({"components": {"containerd": "2.0.99"}}))
-    document, notes = known_versions(named, {"containerd": {"version": "2.2.9"}})
-    assert ("containerd" in document, notes) == (False, [])
-
-
-@pytest.mark.parametrize("mirror", ["a", {"catalogue": 1}, {"catalogue": {"containerd": 7}}])
-def test_settings_that_are_refused_later_are_no_matter_here(mirror: object) -> None:
-    named, _notes = document_from(data({"components": {"containerd": "2.0.99"}}))
-    _document, notes = known_versions(named, {"mirror": mirror, "containerd": "x"})
-    assert len(notes) == 1
+def test_versions_are_those_that_the_pool_names() -> None:
+    """Whether a machine can verify them is its own matter (test_pool_versions.py)."""
+    change = {"components": {"containerd": "v2.0.99"}, "networking": {"cniVersion": None}}
+    document, notes = document_from(data(change))
+    assert (document["containerd"], "cni" in document, notes) == ({"version": "2.0.99"}, False, [])
 
 
 @pytest.mark.parametrize("path", NEEDED)

@@ -12,10 +12,11 @@ from typing import Any
 from ...config.document import merge
 from ...dataclass import dataclass, field, replace
 from ...errors import ConfigInvalid
-from ...sources.bootstrap_data import document_from, known_versions
+from ...sources.bootstrap_data import document_from
 from ...sources.errors import MachineChanged, MachineUnusable
 from ...sources.flexnode_config import Reply
 from ...sources.machines import SETTLED, Goal, body_of, changes, cluster_and_pool, goal_of_document
+from ...sources.pool_versions import usable_versions
 from ...sources.source import Fetched
 from .client import PoolClient
 
@@ -39,7 +40,7 @@ class Pool:
         cluster, pool = cluster_and_pool(self.client.pool)
         self.client.say(f"fetch the bootstrap data of pool {pool}")
         named, notes = document_from(self.client.bootstrap_data(), cluster=cluster, pool=pool)
-        document, unknown = known_versions(named, self.over)
+        document, unknown = usable_versions(named, self.over)
         self.notes[:] = [*unknown, *notes]
         goal = self.registered(document)
         return Fetched(goal.over(document), goal.etag or None)
