@@ -47,7 +47,7 @@ molecule: $(STAMP) ## Run the molecule scenarios (S="debian12 debian13" selects)
 	@$(PATH_RUN) molecule/run.py $(S)
 
 vm: $(STAMP) ## See what only a kernel of its own shows, on emulated machines (hours on two processors; K=expression selects)
-	@$(PYTEST) -v -n auto --dist loadgroup tests/vm
+	@$(PYTEST) -v -n auto --dist loadfile --no-loadscope-reorder tests/vm
 
 bench: $(STAMP) ## Measure joins against the bare floor (N=rounds, 5)
 	@$(RUN) tests.bench $(if $(N),--rounds "$(N)")

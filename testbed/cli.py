@@ -128,8 +128,10 @@ def _logs(bed: Testbed, part: str | None, lines: int, *, console: bool = False) 
     if console:
         if part is None:
             raise TestbedError("name a virtual machine: python -m testbed logs NAME --console")
+        if part in SERVICES:
+            raise TestbedError(f"{part} is a container without a console: leave out --console")
         said = virtual(machine_of(bed, part)).console.splitlines()
-        say("\n".join(said[-lines:]))
+        say("\n".join(said[max(len(said) - lines, 0) :]))
     elif part is None:
         for name in SERVICES:
             say(f"== {name}")

@@ -69,7 +69,7 @@ def machine_of(bed: Testbed, name: str) -> Machine:
     for machine in bed.nodes():
         if machine.name == name:
             return machine
-    raise TestbedError(f"node {name} does not exist: run 'python -m testbed node add {name}'")
+    raise TestbedError(f"node {name} does not exist: python -m testbed --name {bed.name} node add {name}")
 
 
 def virtual(machine: Machine) -> VirtualMachine:

@@ -102,20 +102,23 @@ class VirtualMachine(Machine):
         self.stop()
 
     def snapshot(self, name: str) -> None:
-        """Keep its disks as they are under a name; it must be off."""
+        """Keep its disks as they are under a name; it must be off. One that fails leaves the one before."""
         self._must_be_off()
         kept = self._snapshot(name)
-        shutil.rmtree(kept, ignore_errors=True)
-        kept.mkdir(parents=True)
+        new = kept.with_name(f".{name}")
+        shutil.rmtree(new, ignore_errors=True)
+        new.mkdir(parents=True)
         for file in self._disk_files():
-            run(["cp", "--sparse=always", "--reflink=auto", file, kept / file.name], timeout=300)
+            run(["cp", "--sparse=always", "--reflink=auto", file, new / file.name], timeout=300)
+        shutil.rmtree(kept, ignore_errors=True)
+        new.rename(kept)
 
     def restore(self, name: str) -> None:
         """Put its disks back to what they were; it must be off."""
         self._must_be_off()
         kept = self._snapshot(name)
         if not kept.is_dir():
-            found = sorted(path.name for path in kept.parent.glob("*"))
+            found = sorted(path.name for path in kept.parent.glob("[!.]*"))
             raise TestbedError(f"{self.name} has no snapshot {name} (it has: {', '.join(found) or 'none'})")
         for file in self._disk_files():
             run(["cp", "--sparse=always", "--reflink=auto", kept / file.name, file], timeout=300)
@@ -170,7 +173,7 @@ class VirtualMachine(Machine):
 
     def _snapshot(self, name: str) -> Path:
         if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", name):
-            raise TestbedError(f"{name!r} can't name a snapshot: use letters, digits, dots and dashes")
+            raise TestbedError(f"{name!r} can't name a snapshot: use letters, digits, '.', '_' and '-'")
         return self.directory / "snapshots" / name
 
     def _disk_files(self) -> list[Path]:

@@ -4,9 +4,11 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import contextmanager, nullcontext, redirect_stdout
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,9 +16,21 @@ from testbed import Testbed, doctor
 from testbed.basics.errors import TestbedError
 from testbed.layout import network
 from tests.vm.lab import Lab
-from tests.vm.seen import FILE, ROOT, Seen
+from tests.vm.seen import FILE, ROOT, Seen, commit
 
 FIRST = ("test_life", "test_lines", "test_power_cut")
+COMMIT = pytest.StashKey[str]()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Read once, at the start: a later commit is not what these tests run."""
+    config.stash[COMMIT] = getattr(config, "workerinput", {}).get("commit") or commit()
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node: Any) -> None:
+    """A lane notes the same commit."""
+    node.workerinput["commit"] = node.config.stash[COMMIT]
 
 
 def pytest_xdist_auto_num_workers() -> int:
@@ -64,9 +78,9 @@ def seen(request: pytest.FixtureRequest) -> Seen:
 
     def say(line: str) -> None:
         with _shown(request.config):
-            print(f"\n{line}", end="", flush=True)
+            print(f"\n{line}", flush=True)
 
-    return Seen(_seen_file(), say)
+    return Seen(request.config.stash[COMMIT], _seen_file(), say)
 
 
 def _seen_file() -> Path:
@@ -75,10 +89,12 @@ def _seen_file() -> Path:
     return ROOT / "build" / f"vm-{other}.json" if other else FILE
 
 
-def _shown(config: pytest.Config) -> AbstractContextManager[None]:
-    """Output that is not kept back until a test fails."""
+@contextmanager
+def _shown(config: pytest.Config) -> Iterator[None]:
+    """Output that is not kept back until a test fails; a lane's standard output leads nowhere."""
     capture = config.pluginmanager.getplugin("capturemanager")
-    return capture.global_and_fixture_disabled() if capture else nullcontext()
+    with capture.global_and_fixture_disabled() if capture else nullcontext(), redirect_stdout(sys.stderr):
+        yield
 
 
 @pytest.fixture(scope="module")
@@ -89,8 +105,8 @@ def lab(bed: Testbed, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]
     made.clear()
 
 
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
     """The table."""
     terminalreporter.write_sep("=", "seen on virtual machines (emulated: times are long)")
-    for line in Seen(_seen_file()).table():
+    for line in Seen(config.stash[COMMIT], _seen_file()).table():
         terminalreporter.write_line(line)

@@ -25,10 +25,12 @@ class Seen:
     Tests that run side by side share the file.
     """
 
-    def __init__(self, file: Path = FILE, say: Callable[[str], None] = lambda line: None) -> None:
+    def __init__(
+        self, commit: str, file: Path = FILE, say: Callable[[str], None] = lambda line: None
+    ) -> None:
+        self._commit = commit
         self._file = file
         self._say = say
-        self._commit = commit()  # now: a later one is not what these tests run
 
     @property
     def rows(self) -> dict[str, Any]:
@@ -47,11 +49,13 @@ class Seen:
             "cgroup": "v2" if v2 == "True" else "v1",
         }
         self._note(row, name, None)
-        start = time.monotonic()
-        yield
-        seconds = round(time.monotonic() - start, 1)
-        self._note(row, name, seconds)
-        self._say(_line(name, seconds))
+        start, seconds = time.monotonic(), None
+        try:
+            yield
+            seconds = round(time.monotonic() - start, 1)
+            self._note(row, name, seconds)
+        finally:
+            self._say(_line(name, seconds))
 
     def _note(self, row: dict[str, Any], act: str, seconds: float | None) -> None:
         with files.lock(ROOT / "build" / f"{self._file.name}.lock"):
@@ -62,16 +66,19 @@ class Seen:
             files.write(self._file, json.dumps(rows, indent=1) + "\n")
 
     def table(self) -> list[str]:
-        """For people, with times: what this commit did, and how much is known of earlier ones only."""
-        lines, earlier = [], 0
+        """For people, with times: what this commit did, and how much is known of others only."""
+        lines: list[str] = []
+        others: list[float | None] = []
         for key, row in sorted(self.rows.items()):
             acts = {act: done for act, done in row["acts"].items() if done["commit"] == self._commit}
-            earlier += len(row["acts"]) - len(acts)
+            others += [done["seconds"] for act, done in row["acts"].items() if act not in acts]
             if acts:
                 lines.append(f"{key}  (kernel {row['kernel']}, cgroup {row['cgroup']})")
                 lines += [_line(act, done["seconds"]) for act, done in acts.items()]
-        if earlier:
-            lines.append(f"{earlier} more were seen with other commits only: {self._file.relative_to(ROOT)}")
+        if others:
+            failed = f", {others.count(None)} of them FAILED" if None in others else ""
+            where = self._file.relative_to(ROOT)
+            lines.append(f"{len(others)} more ran with other commits only{failed}: {where}")
         return lines
 
 

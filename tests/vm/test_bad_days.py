@@ -21,8 +21,6 @@ from tests.vm.seen import Seen
 
 FILL = "/var/tmp/fill"
 
-pytestmark = pytest.mark.xdist_group("bad days")  # one machine
-
 
 @pytest.fixture(scope="module")
 def node(bed: Testbed, lab: Lab) -> Group:

@@ -37,7 +37,6 @@ WantedBy=multi-user.target
 """
 DROP_IN_DIRECTORY = "/etc/systemd/system/containerd.service.d"
 DROP_IN = "[Service]\nEnvironment=GPU_OPERATOR=here\n"
-pytestmark = pytest.mark.xdist_group("kernel")  # one machine
 
 
 def put(machine: VirtualMachine, path: str, content: str) -> None:

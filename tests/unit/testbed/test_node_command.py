@@ -71,13 +71,26 @@ def test_disks_are_kept_and_put_back(machine: Virtual) -> None:
     ] * 2
 
 
+def test_a_snapshot_that_fails_leaves_the_one_before(machine: Virtual) -> None:
+    assert cli.main(["node", "snapshot", machine.name, "clean"]) == 0
+    (machine.directory / "root.qcow2").write_text("used")
+    (machine.directory / "swap.qcow2").unlink()
+    assert cli.main(["node", "snapshot", machine.name, "clean"]) != 0
+    assert cli.main(["node", "restore", machine.name, "clean"]) == 0
+    assert (machine.directory / "root.qcow2").read_text() == "first day"
+
+
 @pytest.mark.parametrize(
     ("argv", "message"),
     [
         (["node", "restore", "edge-1", "clean"], "edge-1 has no snapshot clean (it has: none)"),
         (["node", "snapshot", "edge-1", "../etc"], "'../etc' can't name a snapshot"),
         (["node", "snapshot", "edge-2", "clean"], "node edge-2 is a container"),
-        (["node", "stop", "edge-3"], "node edge-3 does not exist"),
+        (
+            ["node", "stop", "edge-3"],
+            "python -m testbed --name unit node add edge-3",
+        ),
+        (["logs", "etcd", "--console"], "etcd is a container without a console"),
         (["logs", "edge-2", "--console"], "node edge-2 is a container"),
         (["logs", "--console"], "name a virtual machine"),
         (["logs", "edge-1", "--console"], "edge-1 was never started"),
@@ -93,4 +106,5 @@ def test_what_is_not_possible_is_said(
 def test_the_console_of_a_virtual_machine(machine: Virtual, capsys: pytest.CaptureFixture[str]) -> None:
     (machine.directory / "console.log").write_text("one\ntwo\nthree\n")
     assert cli.main(["logs", machine.name, "--console", "--lines", "2"]) == 0
-    assert capsys.readouterr().out == "two\nthree\n"
+    assert cli.main(["logs", machine.name, "--console", "--lines", "0"]) == 0
+    assert capsys.readouterr().out == "two\nthree\n\n"
