@@ -39,6 +39,9 @@ from ansible_collections.aks.flexnode.plugins.plugin_utils.source_modules import
 
 Options = dict[str, Result]  # by host
 NEARBY = 20  # hosts; each costs the templating of its variables
+NO_MACHINE_CHANGED = (
+    "This run changed no machine, in Azure or here. The bootstrap token that it got expires within an hour."
+)
 STATE = "__source_state"  # what roles read on the machine: whether it has joined, and which version it has
 
 
@@ -191,7 +194,8 @@ class PoolModules(SourceModules):
 
     def _require_pool_versions(self, place: Place, machines: list[Machine], cluster: Result) -> None:
         """Stop before a machine is written that would refuse its versions, now that the pool's are known."""
-        require_versions([machine for machine, _notes in self._with_data(place, machines)], [cluster])
+        complete = [machine for machine, _notes in self._with_data(place, machines)]
+        require_versions(complete, [cluster], NO_MACHINE_CHANGED)
 
     def _warn_of_versions(self, place: Place, machines: list[Machine]) -> None:
         """Name the versions of a pool that machines don't get."""

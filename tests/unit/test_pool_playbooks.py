@@ -130,6 +130,7 @@ def test_neither_the_pools_version_nor_the_default_can_be_verified(pools: Stage)
     pools.play("aks.flexnode.bootstrap", hosts("a", flexnode_config=OWN_BUILD))
     assert pools.status != 0
     assert "FLEX-1204" in pools.output
+    assert "This run changed no machine" in pools.output
     assert not asked(pools, "flexnode_machine") + asked(pools, "flexnode_reconcile")
 
 

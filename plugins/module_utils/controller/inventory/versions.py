@@ -26,11 +26,14 @@ CNI = ("version", "sha256")  # without podCIDR, which every machine has of its o
 UNKNOWN = {"version": "1.34.4", "sha256": dict.fromkeys(KUBERNETES, "0" * 64)}
 
 
-def require_versions(machines: Iterable[Machine], clusters: Iterable[Mapping[str, Any]]) -> None:
+def require_versions(
+    machines: Iterable[Machine], clusters: Iterable[Mapping[str, Any]], unchanged: str = NOTHING_CHANGED
+) -> None:
     """Stop if a machine would refuse its versions; all findings of all machines are shown in one list.
 
     The same checks as on the machine: each version is in the catalogue or has a digest, and the kubelet fits
-    to the API server. clusters: what is known of the clusters of these machines.
+    to the API server. clusters: what is known of the clusters of these machines. unchanged: what this run has
+    not changed yet.
     """
     known = {str(one["id"]).lower(): str(one.get("kubernetes_version") or "") for one in clusters}
     all_machines = list(machines)
@@ -59,7 +62,7 @@ def require_versions(machines: Iterable[Machine], clusters: Iterable[Mapping[str
     # Different codes: each is in its line, and none of them leads.
     kind = InventoryInvalid if others or len(kinds) > 1 else kinds.pop()
     stop = kind(what, why="\n  " + "\n  ".join(lines_of(findings)), fix=CORRECT_SETTINGS)
-    stop.unchanged = NOTHING_CHANGED
+    stop.unchanged = unchanged
     raise stop
 
 
