@@ -767,11 +767,11 @@ def test_an_unknown_process_on_a_port_of_a_joined_node_is_found() -> None:
         ),
         (
             situation(reached=Reached(api=ApiAnswer("dns", "x"))),
-            {"clock-skew": "because the API server did not answer. "},
+            {"clock-skew": "because the API server did not answer, or could not be trusted. "},
         ),
         (
             situation(reached=Reached(api=ApiAnswer("dns", "x"), sources=(source("refused"),))),
-            {"clock-skew": "because the API server and the download servers did not answer. "},
+            {"clock-skew": "because the API server and the download servers did not answer, "},
         ),
         (situation(reached=Reached()), {"clock-skew": "because no server was asked. "}),
         (situation(TOKEN_PROFILE), {"azure-token": "no identity", "azure-role": "no identity"}),
@@ -819,6 +819,19 @@ def test_a_managed_identity_may_live_in_the_vnet() -> None:
         }
     )
     assert not [outcome for outcome in judged(now) if isinstance(outcome, Finding)]
+
+
+def test_certificates_that_are_not_valid_yet_tell_that_the_clock_is_behind() -> None:
+    """With it no server is trusted, so that none can tell the time."""
+    early = "its certificate is not trusted: certificate is not yet valid"
+    now = situation(reached=Reached(api=ApiAnswer("tls", early), sources=(source(early), source("refused"))))
+    (found,) = (item for item in judged(now) if item.id == "clock-skew")
+    assert isinstance(found, Finding)
+    assert found.severity == "error"
+    assert found.found == (
+        "this machine's clock is behind: by it, the certificate of the API server and of the download "
+        "servers is not valid yet"
+    )
 
 
 def test_clocks_of_several_servers_outvote_a_wrong_one() -> None:

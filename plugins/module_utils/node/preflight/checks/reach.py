@@ -22,6 +22,7 @@ SLIGHT, GRAVE = 30.0, 300.0  # seconds; Kubernetes backdates certificates by fiv
 SET_CLOCK = (
     "timedatectl set-ntp true; behind a firewall, name the site's time server in /etc/systemd/timesyncd.conf"
 )
+TOO_EARLY = "certificate is not yet valid"  # so OpenSSL says it
 API_CHECKS = ("api-dns", "api-tcp", "api-tls", "api-answer", "version-skew")
 AZURE_CHECKS = ("azure-token", "azure-role", "cluster-identity", "cluster-rights")
 NOBODY_LISTENS = (
@@ -107,11 +108,7 @@ def clock(now: Situation) -> Iterator[Outcome]:
     measured = [api.skew if api else None, *(source.skew for source in now.reached.sources)]
     skews = [skew for skew in measured if skew is not None]
     if not skews:
-        asked = (("the API server", api), ("the download servers", now.reached.sources))
-        silent = " and ".join(name for name, found in asked if found)
-        why = f"{silent} did not answer" if silent else "no server was asked"
-        compare = f"could not compare this machine's clock with a server's, because {why}"
-        yield Unchecked("clock-skew", f"{compare}. Check it with `timedatectl`")
+        yield _clock_without_answers(now)
         return
     skew = sorted(skews)[len(skews) // 2]
     if abs(skew) < SLIGHT:
@@ -121,6 +118,24 @@ def clock(now: Situation) -> Iterator[Outcome]:
         yield error("clock-skew", found, "certificates and tokens seem not valid yet, or expired", SET_CLOCK)
     else:
         yield warning("clock-skew", found, "tokens expire early, and log timestamps do not match", SET_CLOCK)
+
+
+def _clock_without_answers(now: Situation) -> Outcome:
+    """What is known of the clock when no server told the time: how it judged their certificates."""
+    api = now.reached.api
+    asked = {
+        "the API server": [api.reason] if api else [],
+        "the download servers": [source.failure for source in now.reached.sources],
+    }
+    early = [name for name, failures in asked.items() if any(TOO_EARLY in failure for failure in failures)]
+    if early:
+        judged = f"by it, the certificate of {' and of '.join(early)} is not valid yet"
+        cause = "no server can be trusted at this time"
+        return error("clock-skew", f"this machine's clock is behind: {judged}", cause, SET_CLOCK)
+    silent = " and ".join(name for name, failures in asked.items() if failures)
+    why = f"{silent} did not answer, or could not be trusted" if silent else "no server was asked"
+    compare = f"could not compare this machine's clock with a server's, because {why}"
+    return Unchecked("clock-skew", f"{compare}. Check it with `timedatectl`")
 
 
 def artifacts(now: Situation) -> Iterator[Outcome]:
