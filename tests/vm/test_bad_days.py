@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -26,6 +27,16 @@ FILL = "/var/tmp/fill"
 def node(bed: Testbed, lab: Lab) -> Group:
     """A machine that is not joined yet."""
     return lab.group(lab.machine("unlucky", "debian13", Hardware(paths.arch())), fleet.join_document(bed))
+
+
+@pytest.fixture
+def joined(node: Group) -> Group:
+    """It is a node, also if the test before left it otherwise."""
+    machine = machine_of(node)
+    if abs(int(machine.run(["date", "+%s"]).stdout) - time.time()) > 60:
+        machine.reboot()
+    fleet.succeeded(node.play("bootstrap", node.document))
+    return node
 
 
 @contextmanager
@@ -62,51 +73,51 @@ def test_a_clock_that_is_years_behind_at_boot(bed: Testbed, node: Group, seen: S
 
 
 def test_a_node_that_boots_with_a_wrong_clock_comes_back_with_the_right_one(
-    bed: Testbed, node: Group, seen: Seen
+    bed: Testbed, joined: Group, seen: Seen
 ) -> None:
-    machine = machine_of(node)
+    machine = machine_of(joined)
     with seen.act(machine, versions.KUBERNETES, "clock years behind after a boot"):
         machine.shut_down()
         machine.start(clock="2021-03-04T05:06:07")
-        refused = node.play("update", node.document)
+        refused = joined.play("update", joined.document)
         assert refused.status != 0
         assert "clock" in refused.output, refused.output
         machine.reboot()
         is_ready(bed, machine)
-        unchanged(node.play("update", node.document), machine)
+        unchanged(joined.play("update", joined.document), machine)
 
 
-def test_a_full_disk(bed: Testbed, node: Group, seen: Seen) -> None:
-    machine = machine_of(node)
-    other = changed(node.document, node={**node.document["node"], "maxPods": 40})
+def test_a_full_disk(bed: Testbed, joined: Group, seen: Seen) -> None:
+    machine = machine_of(joined)
+    other = changed(joined.document, node={**joined.document["node"], "maxPods": 40})
     with seen.act(machine, versions.KUBERNETES, "full disk during an update"):
         with full_disk(machine):
-            run = node.play("update", other)
+            run = joined.play("update", other)
             assert updating.failure(run, machine.name)[0] == "FLEX-1303", run.output
             reports(bed, machine)
-        fleet.succeeded(node.play("update", other))
-        unchanged(node.play("update", other), machine)
-        fleet.succeeded(node.play("update", node.document))
+        fleet.succeeded(joined.play("update", other))
+        unchanged(joined.play("update", other), machine)
+        fleet.succeeded(joined.play("update", joined.document))
 
 
-def test_a_root_that_turned_read_only(bed: Testbed, node: Group, seen: Seen) -> None:
+def test_a_root_that_turned_read_only(bed: Testbed, joined: Group, seen: Seen) -> None:
     """As ext4 does after an error, provoked in the kernel: said with the way out, and over after a reboot."""
-    machine = machine_of(node)
+    machine = machine_of(joined)
     with seen.act(machine, versions.KUBERNETES, "root file system turned read-only"):
         machine.shut_down()
         machine.start(kernel_options=("rootflags=errors=remount-ro",))
         machine.run(["sh", "-c", "echo testbed > /sys/fs/ext4/vda/trigger_fs_error"])
         # Since 6.12 the kernel has a word of its own for it.
         fleet.eventually("a read-only root", lambda: {"ro", "emergency_ro"} & set(root_options(machine)))
-        other = changed(node.document, node={**node.document["node"], "maxPods": 41})
-        refused = node.play("update", other)
+        other = changed(joined.document, node={**joined.document["node"], "maxPods": 41})
+        refused = joined.play("update", other)
         assert refused.status != 0
         assert "FLEX-1304" in refused.output, refused.output
         machine.stop()
         machine.start()
         is_ready(bed, machine)
-        fleet.succeeded(node.play("update", other))
-        uninstall(node, other)
+        fleet.succeeded(joined.play("update", other))
+        uninstall(joined, other)
 
 
 def root_options(machine: VirtualMachine) -> list[str]:
