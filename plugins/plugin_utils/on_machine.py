@@ -49,7 +49,20 @@ class MachineAction(ActionBase):  # type: ignore[misc]
             wrap_async=self._task.async_val and not self._connection.has_native_async,
         )
         result.get("invocation", {}).get("module_args", {}).pop("node_code", None)
+        if "module_stdout" in result:
+            result["msg"] = without_result(result)
         return result
+
+
+def without_result(result: Result) -> str:
+    """What to say of a module that ended without a result: Ansible tells only that it could not read any."""
+    said = [result.get(key, "").strip().splitlines() for key in ("module_stderr", "module_stdout")]
+    last = next((lines[-1] for lines in said if lines), "it said nothing")
+    return (
+        f"the module was cut short on this machine (exit status {result.get('rc', 'unknown')}): {last}\n"
+        "fix: look at the machine's kernel log (dmesg | tail): a disk that fails and too little memory end "
+        "programs like this; then run this again"
+    )
 
 
 class Arguments(dict[str, Any]):

@@ -115,7 +115,8 @@ def test_a_root_that_turned_read_only(bed: Testbed, lab: Lab, seen: Seen) -> Non
         other = changed(node.document, node={**node.document["node"], "maxPods": 41})
         refused = node.play("update", other)
         assert refused.status != 0
-        assert "FLEX-1304" in refused.output, refused.output
+        # What was read before can be read again, the rest no more: what can still be said depends on that.
+        assert "FLEX-1304" in refused.output or "cut short on this machine" in refused.output, refused.output
         machine.stop()
         machine.start()
         is_ready(bed, machine)

@@ -216,3 +216,41 @@ def test_not_even_the_debug_log_of_ansible_shows_the_archive(tmp_path: Path) -> 
     output = play(tmp_path, "--check", ANSIBLE_DEBUG="1")
     assert "'node_code': '...'" in output
     assert_not_shown(output)
+
+
+def test_a_module_that_is_cut_short_says_what_the_machine_said(tmp_path: Path) -> None:
+    """As on a machine whose disk can't be read any more: Python ends before there is a result."""
+    interpreter = tmp_path / "python3"
+    interpreter.write_text(
+        "#!/bin/sh\necho 'Could not find platform libraries' >&2\necho 'Input/output error' >&2\nexit 5\n"
+    )
+    interpreter.chmod(0o755)
+    command = [
+        sys.executable,
+        "-m",
+        "ansible",
+        "adhoc",
+        "localhost",
+        "--connection=local",
+        "--inventory=localhost,",
+    ]
+    done = subprocess.run(
+        [
+            *command,
+            f"--extra-vars=ansible_python_interpreter={interpreter}",
+            "--module-name=aks.flexnode.flexnode_status_info",
+        ],
+        cwd=tmp_path,
+        env={
+            **os.environ,
+            "ANSIBLE_COLLECTIONS_PATH": str(ROOT / ".collections"),
+            "ANSIBLE_NOCOLOR": "1",
+            "ANSIBLE_PIPELINING": "1",
+        },
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 2
+    assert "the module was cut short on this machine (exit status 5): Input/output error" in done.stdout
+    assert "dmesg | tail" in done.stdout
