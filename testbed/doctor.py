@@ -16,6 +16,7 @@ from testbed.host import cgroups, disk, packages
 from testbed.layout import network, versions
 
 FREE_GIB = 15
+VIRTUAL_GIB = 30
 MEMORY_GIB = 4
 
 
@@ -50,24 +51,10 @@ def _virtual() -> str:
 
 def findings() -> Iterator[Finding]:
     """All checks, cheap ones first."""
-    yield Finding(os.geteuid() == 0, "runs as root", "run as root: machines and networks need it")
-    try:
-        yield Finding(True, f"architecture {paths.arch()}")
-    except TestbedError as error:
-        yield Finding(False, str(error), "use an amd64 or arm64 machine")
-    debian = shutil.which("apt-get") is not None
-    yield Finding(debian, "Debian or Ubuntu (apt-get)", "use a Debian or Ubuntu machine")
-    missing = packages.TESTBED.missing()
-    yield Finding(True, f"packages to install: {' '.join(missing)}" if missing else "all packages are there")
-    yield Finding(True, f"control groups: {'v2' if cgroups.is_v2() else 'v1 (hybrid)'}")
-    memory = _memory_gib()
-    yield Finding(memory >= MEMORY_GIB, f"memory {memory:.0f} GiB", f"give it {MEMORY_GIB} GiB or more")
+    yield from _machine()
     cached = sum(1 for name, version in versions.default_set() if store.find(name, version))
     yield Finding(True, f"{cached} of {len(versions.default_set())} default artifacts in {paths.cache()}")
-    existing = next(path for path in (paths.cache(), *paths.cache().parents) if path.exists())
-    free = shutil.disk_usage(existing).free / 2**30
-    enough = free >= FREE_GIB or cached == len(versions.default_set())
-    yield Finding(enough, f"{free:.0f} GiB free at {existing}", f"free {FREE_GIB} GiB")
+    yield _space(0 if cached == len(versions.default_set()) else FREE_GIB)
     pressure = disk.pressure()
     yield Finding(
         not pressure, pressure or "no disk pressure", f"free {disk.PRESSURE_PERCENT} % of that disk"
@@ -78,6 +65,43 @@ def findings() -> Iterator[Finding]:
         "reachable" if upstream.reachable() else "not reachable: missing artifacts are built from Go modules"
     )
     yield Finding(True, f"release downloads are {reach}")
+
+
+def for_virtual_machines() -> Iterator[Finding]:
+    """What the tests on virtual machines need; disk pressure is a matter of machines in containers."""
+    yield from _machine()
+    yield _space(VIRTUAL_GIB)
+    try:
+        network.check_tap()
+    except TestbedError as error:
+        yield Finding(False, "virtual machines", str(error))
+
+
+def _machine() -> Iterator[Finding]:
+    root = os.geteuid() == 0
+    text = "runs as root" if root else "does not run as root"
+    yield Finding(root, text, "run it as root: machines and networks need it")
+    try:
+        yield Finding(True, f"architecture {paths.arch()}")
+    except TestbedError as error:
+        yield Finding(False, str(error), "use an amd64 or arm64 machine")
+    debian = shutil.which("apt-get") is not None
+    yield Finding(
+        debian,
+        "Debian or Ubuntu (apt-get)" if debian else "not Debian or Ubuntu: no apt-get",
+        "use a Debian or Ubuntu machine",
+    )
+    missing = packages.TESTBED.missing()
+    yield Finding(True, f"packages to install: {' '.join(missing)}" if missing else "all packages are there")
+    yield Finding(True, f"control groups: {'v2' if cgroups.is_v2() else 'v1 (hybrid)'}")
+    memory = _memory_gib()
+    yield Finding(memory >= MEMORY_GIB, f"memory {memory:.0f} GiB", f"give it {MEMORY_GIB} GiB or more")
+
+
+def _space(gib: int) -> Finding:
+    existing = next(path for path in (paths.cache(), *paths.cache().parents) if path.exists())
+    free = shutil.disk_usage(existing).free / 2**30
+    return Finding(free >= gib, f"{free:.0f} GiB free at {existing}", f"free {gib} GiB")
 
 
 def report() -> int:

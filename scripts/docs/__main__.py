@@ -19,12 +19,14 @@ from scripts.docs.errors import errors
 from scripts.docs.machine import files
 from scripts.docs.roles import role_readme, roles, variables
 from scripts.docs.tables import Stale
-from scripts.docs.tried import tried
+from scripts.docs.tried import tried, tried_cases, tried_cuts
 
 BLOCK = re.compile(r"(<!-- generated: (?P<name>[\w-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 BLOCKS: Mapping[str, Callable[[], str]] = {
     "tried": tried,
+    "tried-cuts": tried_cuts,
+    "tried-cases": tried_cases,
     "fields": fields,
     "errors": errors,
     "files": files,

@@ -1,42 +1,80 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What was tried on virtual machines."""
+"""What was tried on virtual machines: the table of the README, and all of it."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Iterator, Sequence
 
-from scripts.checkout import ROOT
 from scripts.docs.tables import code, rows
+from scripts.tried import PASSED, TRIED, Record, load
+from tests.vm.acts import CASE, CUTS, LIFE, LIFE_ACTS, LINE, cut_of
 
 
 def tried() -> str:
-    """What ran on machines with a kernel of their own, and whether all of it passed."""
-    found = json.loads((ROOT / "docs" / "tried.json").read_text(encoding="utf-8"))
+    """The README's: the life of a node on each kind of machine, and how many power cuts it survived."""
+    records = load(TRIED)
+    counted = "; ".join(
+        f"{command} {len(_passed(records, command))} of {len(moments)}" for command, moments in CUTS.items()
+    )
+    return f"{life_table(records)}\nPower cuts survived: {counted}.\n"
+
+
+def tried_cuts() -> str:
+    """Each power cut."""
+    return cuts_table(load(TRIED))
+
+
+def tried_cases() -> str:
+    """Everything else."""
+    records = [record for record in load(TRIED) if record.part == CASE]
     return rows(
         (
-            (
-                f"{row['platform']} {row['arch']}",
-                f"{row['kernel']}, cgroup {row['cgroup']}",
-                row["kubernetes"],
-                _acts(row["acts"]),
-                ", ".join(map(code, sorted({done["commit"] for done in row["acts"].values()}))),
-            )
-            for _key, row in sorted(found.items())
+            (record.act, record.machine, record.kernel, _took(record), code(record.commit))
+            for record in records
         ),
-        head=("virtual machine", "kernel", "kubelet", "seen", "commit"),
+        head=("case", "machine", "kernel", "took", "commit"),
     )
 
 
-def _acts(acts: Mapping[str, Mapping[str, Any]]) -> str:
-    seconds = {act: done["seconds"] for act, done in acts.items()}
-    cuts = [took for act, took in seconds.items() if act.startswith("power cut")]
-    words = [
-        f"**{act} failed**" if took is None else f"{act} ({took:.0f} s)"
-        for act, took in seconds.items()
-        if not act.startswith("power cut")
-    ]
-    if cuts:
-        words.append(f"{len([took for took in cuts if took is not None])} of {len(cuts)} power cuts survived")
-    return "; ".join(words)
+def life_table(records: Sequence[Record]) -> str:
+    """A row for each kind of machine and each line of Kubernetes; an act in each column."""
+    return rows(_lives(records), head=("machine", "kernel", "kubelet", *LIFE_ACTS, "commit"))
+
+
+def cuts_table(records: Sequence[Record]) -> str:
+    """A row for each moment at which the power is cut, also for those that were not run."""
+    return rows(_cuts(records), head=("command", "cut when", "machine", "took", "commit"))
+
+
+def _lives(records: Sequence[Record]) -> Iterator[tuple[str, ...]]:
+    lives = [record for part in (LIFE, LINE) for record in records if record.part == part]
+    for row in dict.fromkeys(record.row for record in lives):
+        acts = {record.act: record for record in lives if record.row == row}
+        kernel, kubelet, commit = (
+            ", ".join(dict.fromkeys(str(getattr(record, name)) for record in acts.values()))
+            for name in ("kernel", "kubelet", "commit")
+        )
+        machine = next(iter(acts.values())).machine
+        cells = (_took(acts[act]) if act in acts else "-" for act in LIFE_ACTS)
+        yield (machine, kernel, kubelet, *cells, code(commit))
+
+
+def _cuts(records: Sequence[Record]) -> Iterator[tuple[str, ...]]:
+    for command, moments in CUTS.items():
+        for moment in moments:
+            found = [one for one in records if one.part == cut_of(command) and one.act == moment.name]
+            for record in found:
+                yield command, moment.name, record.machine, _took(record), code(record.commit)
+            if not found:
+                yield command, moment.name, "", "not run", ""
+
+
+def _passed(records: Sequence[Record], command: str) -> set[str]:
+    """The moments that it survived on every machine that was tried."""
+    moments = {moment.name for moment in CUTS[command]}
+    cuts = [one for one in records if one.part == cut_of(command) and one.act in moments]
+    return {one.act for one in cuts} - {one.act for one in cuts if one.outcome != PASSED}
+
+
+def _took(record: Record) -> str:
+    return f"{record.seconds:.0f} s" if record.outcome == PASSED else f"**{record.outcome}**"

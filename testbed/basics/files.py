@@ -53,3 +53,16 @@ def lock(path: Path, waiting_for: str | None = None) -> Iterator[None]:
                 say(f"... waiting for {waiting_for}")
             fcntl.flock(stream, fcntl.LOCK_EX)
         yield
+
+
+@contextmanager
+def try_lock(path: Path) -> Iterator[bool]:
+    """Hold an exclusive lock without waiting for it; False: another process has it."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("a") as stream:
+        try:
+            fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            yield False
+        else:
+            yield True

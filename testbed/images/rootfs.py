@@ -74,7 +74,7 @@ def ensure(recipe: Recipe) -> str:
     """Import the image into podman's storage if needed; return its name."""
     if podman("image", "exists", recipe.image, check=False).returncode == 0:
         return recipe.image
-    with files.lock(paths.cache() / "locks" / f"image-{recipe.name}"):
+    with files.lock(paths.cache() / "locks" / f"image-{recipe.name}", f"image {recipe.name}"):
         if podman("image", "exists", recipe.image, check=False).returncode != 0:
             ensure_tar(recipe)
             with step(f"import image {recipe.name}"):

@@ -51,7 +51,7 @@ def base(recipe: Recipe) -> Base:
 def ensure_base(recipe: Recipe) -> Base:
     """Make the base of a recipe if needed."""
     made = base(recipe)
-    with files.lock(paths.cache() / "locks" / f"disk-{recipe.name}"):
+    with files.lock(paths.cache() / "locks" / f"disk-{recipe.name}", f"disk {recipe.name}"):
         if not made.directory.is_dir():
             ensure_tar(recipe)
             with step(f"disk {recipe.name}"):

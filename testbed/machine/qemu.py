@@ -126,6 +126,7 @@ class Start:
         return [*boot, *identity, *self.kernel_options]
 
     def _disk(self, name: str, file: Path, form: str) -> list[str]:
-        # writeback: what the guest synced is safe; what only its memory had dies with the process.
-        drive = f"file={file},if=none,id={name},cache=writeback,format={form}"
+        # writeback: what the guest synced is safe; what only its memory had dies with the process. report: if
+        # the disk here is full, it gets errors that its console shows, and does not stand still.
+        drive = f"file={file},if=none,id={name},cache=writeback,werror=report,format={form}"
         return ["-drive", drive, "-device", f"virtio-blk-pci,drive={name},serial={name}"]

@@ -156,8 +156,12 @@ class VirtualMachine(Machine):
     def _switch_on(self, clock: str = "utc", kernel_options: tuple[str, ...] = ()) -> bool:
         if self.is_running():
             return False
-        planned = replace(self._start_plan(), clock=clock, kernel_options=kernel_options)
         self._ensure_disks()
+        planned = replace(self._start_plan(), clock=clock, kernel_options=kernel_options)
+        if not planned.kernel.is_file():
+            raise TestbedError(
+                f"{planned.kernel.parent}, which {self.name} was made from, is gone: remove it"
+            )
         files.write(self.directory / "seed.tar", tar_bytes(self._identity()), 0o600)
         network.ensure_tap(planned.tap, self.network or self.site.network)
         run(planned.argv(), finishes=True)
@@ -166,7 +170,10 @@ class VirtualMachine(Machine):
     def _ensure_disks(self) -> None:
         self.directory.mkdir(parents=True, exist_ok=True, mode=0o700)
         if not (self.directory / "root.qcow2").is_file():
-            disk.overlay(disk.base(self._recipe).root, self.directory / "root.qcow2")
+            made_from = disk.base(self._recipe)
+            self._base_link.unlink(missing_ok=True)
+            self._base_link.symlink_to(made_from.directory)
+            disk.overlay(made_from.root, self.directory / "root.qcow2")
         for name, size in self.hardware.disks.items():
             if not (self.directory / f"{name}.qcow2").is_file():
                 disk.empty(self.directory / f"{name}.qcow2", size)
@@ -184,7 +191,9 @@ class VirtualMachine(Machine):
             raise TestbedError(f"{self.name} is on: stop it before its disks are copied")
 
     def _start_plan(self) -> Start:
-        base = disk.base(self._recipe)
+        base = (
+            disk.Base(self._base_link.readlink()) if self._base_link.is_symlink() else disk.base(self._recipe)
+        )
         return Start(
             name=self.site.container(f"node-{self.name}"),
             hardware=self.hardware,
@@ -196,6 +205,11 @@ class VirtualMachine(Machine):
             machine_id=self._machine_id(),
             hostname=self.name,
         )
+
+    @property
+    def _base_link(self) -> Path:
+        """What its disk was made from: its kernel stays the same when the recipe changes."""
+        return self.directory / "base"
 
     def _identity(self) -> dict[str, Entry]:
         plan = self.site.plan
@@ -229,7 +243,10 @@ class VirtualMachine(Machine):
             yield
         except TookTooLong as error:
             last = "\n".join(self.console.splitlines()[-LAST_LINES:])
-            raise TestbedError(f"{error}; the end of its console:\n{last}") from error
+            free = shutil.disk_usage(self.directory).free / 2**30
+            raise TestbedError(
+                f"{error} ({free:.1f} GiB free for its disks); its console:\n{last}"
+            ) from error
 
 
 def _has_ended(pid: int) -> bool:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A photograph of a machine: every file to the byte, every setting we touch, every unit's state."""
+"""A photograph of a machine: every file to the byte, every setting we touch, units and programs."""
 
 from __future__ import annotations
 
@@ -18,6 +18,10 @@ EXCLUDED = (
     "/etc/resolv.conf",
     "/etc/hosts",
 )
+# Directories there, by name and mode: what is in them changes all the time.
+NAMED = ("/var/log", "/run")
+# Until the next boot: docs/undo.md, "What stays". /run/sudo is of the login that looks.
+PASSING = ("/run/aks-flex-node", "/run/netns", "/run/nri", "/run/sudo")
 SYSCTLS = (
     "net.bridge.bridge-nf-call-iptables",
     "net.bridge.bridge-nf-call-ip6tables",
@@ -33,7 +37,8 @@ SYSCTLS = (
 # and goes must change them.
 CAMERA = """
 import hashlib, json, os, stat, subprocess, sys
-places, excluded, sysctls, units = json.load(sys.stdin)
+OURS = ("flex-node", "kube", "containerd", "node-problem")
+places, excluded, named, passing, sysctls, units = json.load(sys.stdin)
 files = {}
 for place in places:
     for directory, names, entries in os.walk(place):
@@ -48,6 +53,12 @@ for place in places:
             elif stat.S_ISREG(seen.st_mode):
                 facts += [seen.st_mtime_ns, hashlib.sha256(open(path, "rb").read()).hexdigest()]
             files[path] = facts
+entries = {}
+for place in named:
+    for entry in os.scandir(place):
+        if entry.path not in passing and entry.is_dir(follow_symlinks=False):
+            seen = entry.stat(follow_symlinks=False)
+            entries[entry.path] = [stat.filemode(seen.st_mode), seen.st_uid, seen.st_gid]
 settings = {}
 for name in sysctls:
     try:
@@ -58,16 +69,37 @@ states = {}
 for unit in units:
     question = ["systemctl", "show", "-p", "LoadState,ActiveState,UnitFileState", unit]
     states[unit] = subprocess.run(question, capture_output=True, text=True).stdout.split()
+kinds = ["--type=service,timer", "--state=active,failed"]
+listed = ["systemctl", "list-units", "--plain", "--no-legend", *kinds]
+lines = subprocess.run(listed, capture_output=True, text=True).stdout.splitlines()
+# Others come and go: those of a login, what a timer starts.
+active = [name for name in (line.split()[0] for line in lines) if any(word in name for word in OURS)]
+programs = set()
+for pid in filter(str.isdigit, os.listdir("/proc")):
+    try:
+        program = os.readlink("/proc/%s/exe" % pid)  # also of a file that is gone
+    except OSError:
+        continue
+    if program.startswith(("/opt/", "/usr/local/")):
+        programs.add(program)
 rows = [line.split() for line in open("/proc/swaps").read().splitlines()[1:]]
 swaps = [[row[0], max(int(row[4]), -1)] for row in rows]  # a negative priority is the kernel's own counter
-print(json.dumps({"files": files, "sysctls": settings, "units": states, "swaps": swaps}))
+print(json.dumps({
+    "files": files,
+    "entries": entries,
+    "sysctls": settings,
+    "units": states,
+    "active": active,
+    "programs": sorted(programs),
+    "swaps": swaps,
+}))
 """
 UNITS = ("containerd.service", "kubelet.service", "kubepods.slice")
 
 
 def photograph(machine: Machine) -> dict[str, Any]:
     """The machine as it is now."""
-    question = json.dumps([PLACES, EXCLUDED, SYSCTLS, UNITS])
+    question = json.dumps([PLACES, EXCLUDED, NAMED, PASSING, SYSCTLS, UNITS])
     answer: dict[str, Any] = json.loads(machine.run(["python3", "-c", CAMERA], input=question).stdout)
     return answer
 

@@ -7,23 +7,24 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext, redirect_stdout
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from scripts.tried import SEEN
 from testbed import Testbed, doctor
-from testbed.basics.errors import TestbedError
-from testbed.layout import network
+from tests.vm.beds import NAMED, alone, bed_name
 from tests.vm.lab import Lab
-from tests.vm.seen import FILE, ROOT, Seen, commit
+from tests.vm.seen import Seen, commit
 
 FIRST = ("test_life", "test_lines", "test_power_cut")
 COMMIT = pytest.StashKey[str]()
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Read once, at the start: a later commit is not what these tests run."""
+    """Read at the start; an act during which it changes is no evidence."""
     config.stash[COMMIT] = getattr(config, "workerinput", {}).get("commit") or commit()
 
 
@@ -44,12 +45,9 @@ def pytest_sessionstart(session: pytest.Session) -> None:
     """Say what is in the way before half an hour is spent on building."""
     if hasattr(session.config, "workerinput") or session.config.option.collectonly:
         return
-    wrong = [f"{found.text}: {found.remedy}" for found in doctor.findings() if not found.good]
-    try:
-        network.check_tap()
-    except TestbedError as error:
-        wrong.append(str(error))
-    if wrong:
+    if wrong := [
+        f"{found.text}: {found.remedy}" for found in doctor.for_virtual_machines() if not found.good
+    ]:
         pytest.exit("; ".join(wrong), returncode=1)
 
 
@@ -63,13 +61,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture(scope="session")
 def bed(request: pytest.FixtureRequest) -> Iterator[Testbed]:
     """A running testbed, one per lane; one that was started for the tests is removed, a named one stays."""
-    lane = os.environ.get("PYTEST_XDIST_WORKER", "")
-    testbed = Testbed(os.environ.get("TESTBED_NAME", "vm") + lane)
-    with _shown(request.config):  # the first time it takes long
-        testbed.up()
-    yield testbed
-    if "TESTBED_NAME" not in os.environ:
-        testbed.down()
+    testbed = Testbed(bed_name())
+    with alone(testbed):
+        with _shown(request.config):  # the first time it takes long
+            testbed.up()
+        yield testbed
+        if NAMED not in os.environ:
+            testbed.down()
 
 
 @pytest.fixture(scope="session")
@@ -84,9 +82,9 @@ def seen(request: pytest.FixtureRequest) -> Seen:
 
 
 def _seen_file() -> Path:
-    """What another commit did is no matter of the README."""
+    """What another commit does is no matter of the pages."""
     other = os.environ.get("FLEXNODE_VM_COMMIT")
-    return ROOT / "build" / f"vm-{other}.json" if other else FILE
+    return SEEN.with_name(f"vm-{other}.json") if other else SEEN
 
 
 @contextmanager
@@ -98,15 +96,17 @@ def _shown(config: pytest.Config) -> Iterator[None]:
 
 
 @pytest.fixture(scope="module")
-def lab(bed: Testbed, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
+def lab(
+    bed: Testbed, request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Lab]:
     """Makes virtual machines; they are removed when the test module ends."""
-    made = Lab(bed, tmp_path_factory.mktemp("lab"))
+    made = Lab(bed, tmp_path_factory.mktemp("lab"), partial(_shown, request.config))
     yield made
     made.clear()
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
     """The table."""
-    terminalreporter.write_sep("=", "seen on virtual machines (emulated: times are long)")
+    terminalreporter.write_sep("=", f"seen with {config.stash[COMMIT]} (emulated: times are long)")
     for line in Seen(config.stash[COMMIT], _seen_file()).table():
         terminalreporter.write_line(line)

@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -15,9 +17,12 @@ from testbed.machine.qemu import Hardware
 from testbed.machine.vm import VirtualMachine
 from testbed.playbooks import Play
 from tests.e2e import fleet, updating
-from tests.e2e.photograph import photograph
+from tests.e2e.photograph import differences, photograph
 from tests.e2e.updating import Document, Group, changed
+from tests.vm.acts import STATE
 
+# What a run that refuses to begin may note, and where.
+NOTES = tuple(f"files: {STATE}{path}: " for path in ("", "/state.json", "/status.json"))
 PLAY_SECONDS = 1800
 READY_SECONDS = 600
 DRAIN_SECONDS = 600
@@ -57,6 +62,8 @@ class Lab:
 
     bed: Testbed
     directory: Path
+    shown: Callable[[], AbstractContextManager[None]] = nullcontext
+    """In which progress is shown: the first machine of a kind takes minutes, or half an hour."""
     made: list[VirtualMachine] = field(default_factory=list)
 
     def machine(self, name: str, platform: str, hardware: Hardware) -> VirtualMachine:
@@ -64,10 +71,27 @@ class Lab:
         for old in self.bed.nodes():
             if old.name == name:  # left over from a run that was killed
                 old.remove()
-        machine = self.bed.node(name, platform, vm=hardware)
+        try:
+            with self.shown():
+                machine = self.bed.node(name, platform, vm=hardware)
+        except BaseException:  # one that does not boot would slow all that come after it
+            for failed in self.bed.nodes():
+                if failed.name == name:
+                    failed.remove()
+            raise
         assert isinstance(machine, VirtualMachine)
         self.made.append(machine)
         return machine
+
+    @contextmanager
+    def borrowed(self, name: str, platform: str, hardware: Hardware) -> Iterator[VirtualMachine]:
+        """A fresh machine, until the block ends."""
+        machine = self.machine(name, platform, hardware)
+        try:
+            yield machine
+        finally:
+            self.made.remove(machine)
+            self._remove([machine])
 
     def group(self, machine: VirtualMachine, document: Document) -> Group:
         """A machine with an inventory of its own."""
@@ -77,11 +101,14 @@ class Lab:
 
     def clear(self) -> None:
         """Remove the machines and their Nodes."""
-        for machine in self.made:
-            machine.remove()
         if self.made:
-            names = [machine.name for machine in self.made]
-            self.bed.cluster.kubectl("delete", "node", "--ignore-not-found", *names)
+            self._remove(self.made)
+
+    def _remove(self, machines: Sequence[VirtualMachine]) -> None:
+        for machine in machines:
+            machine.remove()
+        names = [machine.name for machine in machines]
+        self.bed.cluster.kubectl("delete", "node", "--ignore-not-found", *names)
 
 
 def patient(document: Document) -> Document:
@@ -102,6 +129,11 @@ def photographed(machine: VirtualMachine) -> dict[str, Any]:
     seen = photograph(machine)
     seen["files"]["/etc/machine-id"][3] = 0  # systemd writes it at each boot, as the kernel's options name it
     return {**seen, **kernel}
+
+
+def touched_by_refusal(before: dict[str, Any], after: dict[str, Any]) -> list[str]:
+    """What a run changed that refused to begin; it may note that it ran, and nothing else."""
+    return [line for line in differences(before, after) if not line.startswith(NOTES)]
 
 
 def is_ready(bed: Testbed, machine: VirtualMachine) -> None:

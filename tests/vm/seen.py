@@ -1,99 +1,138 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What was seen on which kind of machine: docs/tried.json, from which the README's table is written."""
+"""What is seen on virtual machines, noted and shown while they run: build/vm.json.
+
+`python -m scripts.tried` puts it into the pages.
+"""
 
 from __future__ import annotations
 
-import json
 import subprocess
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
+from scripts.checkout import ROOT
+from scripts.tried import FAILED, PASSED, SEEN, UNFINISHED, Record, dump, load
 from testbed.basics import files
 from testbed.machine.vm import VirtualMachine
+from tests.vm.acts import AGAIN, JOIN, LIFE, LINE, POD, REBOOT, UNINSTALL, UPDATE
 
-ROOT = Path(__file__).resolve().parents[2]
-FILE = ROOT / "docs" / "tried.json"
 FACTS = "import platform, os; print(platform.release(), os.path.exists('/sys/fs/cgroup/cgroup.controllers'))"
+COLUMNS = {
+    JOIN: "join",
+    POD: "pod",
+    AGAIN: "again",
+    REBOOT: "reboot",
+    UPDATE: "update",
+    UNINSTALL: "uninstall",
+}
+
+
+def commit() -> str:
+    """What is checked out; with a plus if files differ from it."""
+    git = ["git", "-C", str(ROOT)]
+    found = [
+        subprocess.run([*git, *asked], capture_output=True, text=True, check=False).stdout.strip()
+        for asked in (("rev-parse", "--short", "HEAD"), ("status", "--porcelain"))
+    ]
+    return found[0] + ("+" if found[1] else "")
 
 
 class Seen:
-    """Acts and how long each took, per kind of machine; written down as soon as an act is over.
+    """Acts and how long each took; written down when an act begins and when it is over.
 
     Tests that run side by side share the file.
     """
 
     def __init__(
-        self, commit: str, file: Path = FILE, say: Callable[[str], None] = lambda line: None
+        self,
+        started_with: str,
+        file: Path = SEEN,
+        say: Callable[[str], None] = lambda line: None,
+        now: Callable[[], str] = commit,
     ) -> None:
-        self._commit = commit
+        self._commit = started_with
         self._file = file
         self._say = say
-
-    @property
-    def rows(self) -> dict[str, Any]:
-        """All that was seen so far."""
-        return json.loads(self._file.read_text(encoding="utf-8")) if self._file.is_file() else {}
+        self._now = now
 
     @contextmanager
-    def act(self, machine: VirtualMachine, kubernetes: str, name: str) -> Iterator[None]:
-        """Note an act; one that fails is noted as such, in place of what an earlier run saw."""
+    def act(self, machine: VirtualMachine, kubelet: str, act: str, part: str) -> Iterator[None]:
+        """Note an act; one that is interrupted is neither passed nor failed."""
         kernel, v2 = machine.run(["python3", "-c", FACTS]).stdout.split()
-        row = {
-            "platform": machine.platform,
-            "arch": machine.hardware.arch,
-            "kubernetes": kubernetes,
-            "kernel": kernel,
-            "cgroup": "v2" if v2 == "True" else "v1",
-        }
-        self._note(row, name, None)
-        start, seconds = time.monotonic(), None
+        begun = Record(
+            part=part,
+            act=act,
+            platform=machine.platform,
+            arch=machine.hardware.arch,
+            kernel=kernel,
+            cgroup="v2" if v2 == "True" else "v1",
+            kubelet=kubelet,
+            outcome=UNFINISHED,
+            seconds=0.0,
+            commit=self._commit,
+        )
+        self._note(begun)
+        start, outcome = time.monotonic(), FAILED
         try:
             yield
-            seconds = round(time.monotonic() - start, 1)
-            self._note(row, name, seconds)
+            outcome = PASSED
+        except (KeyboardInterrupt, SystemExit):
+            outcome = UNFINISHED
+            raise
         finally:
-            self._say(_line(name, seconds))
+            # Playbooks and plugins are read at each run: an edit meanwhile means that no commit was tried.
+            same = self._now() == self._commit
+            done = replace(
+                begun,
+                outcome=outcome,
+                seconds=round(time.monotonic() - start, 1),
+                commit=self._commit if same else f"{self._commit.rstrip('+')}+",
+            )
+            self._note(done)
+            self._say(_line(done))
 
-    def _note(self, row: dict[str, Any], act: str, seconds: float | None) -> None:
-        with files.lock(ROOT / "build" / f"{self._file.name}.lock"):
-            rows = self.rows
-            key = f"{row['platform']} {row['arch']} {row['kubernetes']}"
-            acts = rows.get(key, {}).get("acts", {})
-            rows[key] = {**row, "acts": {**acts, act: {"seconds": seconds, "commit": self._commit}}}
-            files.write(self._file, json.dumps(rows, indent=1) + "\n")
+    def _note(self, record: Record) -> None:
+        with files.lock(self._file.with_suffix(".lock")):
+            others = [
+                other
+                for other in load(self._file)
+                if other.row != record.row or (other.act != record.act and other.commit == record.commit)
+            ]
+            files.write(self._file, dump([*others, record]))
 
     def table(self) -> list[str]:
-        """For people, with times: what this commit did, and how much is known of others only."""
-        lines: list[str] = []
-        others: list[float | None] = []
-        for key, row in sorted(self.rows.items()):
-            acts = {act: done for act, done in row["acts"].items() if done["commit"] == self._commit}
-            others += [done["seconds"] for act, done in row["acts"].items() if act not in acts]
-            if acts:
-                lines.append(f"{key}  (kernel {row['kernel']}, cgroup {row['cgroup']})")
-                lines += [_line(act, done["seconds"]) for act, done in acts.items()]
-        if others:
-            failed = f", {others.count(None)} of them FAILED" if None in others else ""
-            where = self._file.relative_to(ROOT)
-            lines.append(f"{len(others)} more ran with other commits only{failed}: {where}")
-        return lines
+        """For people, with times: what this commit did."""
+        records = [one for one in load(self._file) if one.commit.rstrip("+") == self._commit.rstrip("+")]
+        lives = [one for one in records if one.part in (LIFE, LINE)]
+        others = [one for one in records if one.part not in (LIFE, LINE)]
+        return [*_matrix(lives), *([""] if lives and others else []), *map(_line, others)]
 
 
-def _line(act: str, seconds: float | None) -> str:
-    return f"    {act:60} " + ("FAILED" if seconds is None else f"{seconds:8.1f} s")
-
-
-def commit() -> str:
-    """What is checked out; with a plus if more was changed than what is written here."""
-    git = ["git", "-C", str(ROOT)]
-    found = [
-        subprocess.run([*git, *asked], capture_output=True, text=True, check=False).stdout.strip()
-        for asked in (
-            ("rev-parse", "--short", "HEAD"),
-            ("status", "--porcelain", "--", ".", ":!docs/tried.json"),
-        )
+def _matrix(records: Sequence[Record]) -> list[str]:
+    if not records:
+        return []
+    rows = [("machine", "kernel", "kubelet", *COLUMNS.values())]
+    for row in dict.fromkeys(record.row for record in records):
+        acts = {record.act: record for record in records if record.row == row}
+        first, last = next(iter(acts.values())), list(acts.values())[-1]
+        kubelets = " ".join(dict.fromkeys((first.kubelet, last.kubelet)))
+        took = (_took(acts[act]) if act in acts else "-" for act in COLUMNS)
+        rows.append((first.machine, first.kernel, kubelets, *took))
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    aligned = [str.ljust] * 3 + [str.rjust] * len(COLUMNS)
+    return [
+        "  ".join(pad(cell, width) for pad, cell, width in zip(aligned, row, widths, strict=True)).rstrip()
+        for row in rows
     ]
-    return found[0] + ("+" if found[1] else "")
+
+
+def _line(record: Record) -> str:
+    what = f"{record.machine}: " + (record.act if record.part == "case" else f"{record.part}: {record.act}")
+    return f"{what:90} {_took(record)}"
+
+
+def _took(record: Record) -> str:
+    return f"{record.seconds:.0f} s" if record.outcome == PASSED else record.outcome.upper()

@@ -17,6 +17,7 @@ from testbed.playbooks import play
 from tests.e2e import fleet
 from tests.e2e.identities import GRANTOR_ROLES, registrar
 from tests.e2e.test_arc import site_of
+from tests.vm.acts import CASE
 from tests.vm.lab import PLAY_SECONDS, Lab
 from tests.vm.seen import Seen
 
@@ -36,7 +37,12 @@ WAITS = "waiting until another process has installed its packages"
 
 def test_the_agent_waits_for_unattended_upgrades(bed: Testbed, lab: Lab, tmp_path: Path, seen: Seen) -> None:
     machine = lab.machine("busy", "debian12", Hardware(paths.arch()))
-    with seen.act(machine, versions.KUBERNETES, "Azure Arc while unattended upgrades hold the lock of dpkg"):
+    with seen.act(
+        machine,
+        versions.KUBERNETES,
+        part=CASE,
+        act="Azure Arc while unattended upgrades hold the lock of dpkg",
+    ):
         site = site_of(bed, tmp_path, registrar(bed, "vm-arc", *GRANTOR_ROLES), machine)
         bootstrap = partial(
             play,

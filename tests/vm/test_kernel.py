@@ -16,7 +16,8 @@ from testbed.machine.vm import VirtualMachine
 from tests.e2e import fleet
 from tests.e2e.photograph import differences
 from tests.e2e.updating import Group
-from tests.vm.lab import Lab, is_ready, machine_of, photographed, pod_works, uninstall
+from tests.vm.acts import CASE
+from tests.vm.lab import Lab, is_ready, machine_of, photographed, pod_works, touched_by_refusal, uninstall
 from tests.vm.seen import Seen
 
 DISK, FILE, ZRAM = "/dev/disk/by-id/virtio-swap", "/swapfile", "/dev/zram0"
@@ -87,7 +88,8 @@ def test_swap_modules_sysctls_and_cgroups(bed: Testbed, node: Group, seen: Seen)
     with seen.act(
         machine,
         versions.KUBERNETES,
-        "swap on a disk, in a file and in memory, modules, sysctls, cgroups: changed and restored",
+        part=CASE,
+        act="swap on a disk, in a file and in memory, modules, sysctls, cgroups: changed and restored",
     ):
         areas = names(machine, DISK, FILE, ZRAM)
         assert swaps(machine) == areas
@@ -128,7 +130,7 @@ def test_a_module_that_is_not_there(bed: Testbed, node: Group, seen: Seen) -> No
     release = machine.run(["uname", "-r"]).stdout.strip()
     modules = f"/lib/modules/{release}"
     before = photographed(machine)
-    with seen.act(machine, versions.KUBERNETES, "a kernel module is missing"):
+    with seen.act(machine, versions.KUBERNETES, part=CASE, act="a kernel module is missing"):
         machine.run(["mv", modules, f"{modules}.away"])
         try:
             refused = node.play("bootstrap", node.document)
@@ -136,18 +138,13 @@ def test_a_module_that_is_not_there(bed: Testbed, node: Group, seen: Seen) -> No
             assert "br_netfilter" in refused.output, refused.output
         finally:
             machine.run(["mv", f"{modules}.away", modules])
-        left = [
-            line
-            for line in differences(before, photographed(machine))
-            if "/var/lib/aks-flex-node" not in line
-        ]
-        assert left == []
+        assert touched_by_refusal(before, photographed(machine)) == []
 
 
 def test_apparmor_confines_pods(bed: Testbed, node: Group, seen: Seen) -> None:
     """On a kernel that enforces it, a pod has the runtime's profile. A module of the machine's own stays."""
     machine = machine_of(node)
-    with seen.act(machine, versions.KUBERNETES, "AppArmor confines pods"):
+    with seen.act(machine, versions.KUBERNETES, part=CASE, act="AppArmor confines pods"):
         machine.run(["modprobe", "overlay"])
         fleet.succeeded(node.play("bootstrap", node.document))
         pod_works(bed, machine, "confined")

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import partial
 
 import pytest
@@ -10,9 +11,11 @@ import pytest
 from testbed import Testbed
 from testbed.layout import versions
 from testbed.machine.qemu import Hardware
+from testbed.machine.vm import VirtualMachine
 from tests.e2e import fleet, updating
 from tests.e2e.photograph import differences
 from tests.e2e.updating import with_versions
+from tests.vm.acts import AGAIN, JOIN, LIFE, POD, REBOOT, UNINSTALL, UPDATE
 from tests.vm.lab import Lab, is_ready, photographed, pod_runs, pod_works, unchanged, uninstall
 from tests.vm.seen import Seen
 
@@ -27,33 +30,40 @@ MACHINES = [
 ]
 
 
-@pytest.mark.parametrize(("platform", "arch"), MACHINES, ids=[" ".join(pair) for pair in MACHINES])
-def test_life_of_a_node(bed: Testbed, lab: Lab, seen: Seen, platform: str, arch: str) -> None:
-    machine = lab.machine(f"{platform}-{arch}", platform, Hardware(arch))
-    act = partial(seen.act, machine, NEW)
+@pytest.fixture(params=MACHINES, ids=" ".join)
+def machine(request: pytest.FixtureRequest, lab: Lab) -> Iterator[VirtualMachine]:
+    """A fresh machine; it is removed before the next one is made, whatever became of it."""
+    platform, arch = request.param
+    with lab.borrowed(f"{platform}-{arch}", platform, Hardware(arch)) as made:
+        yield made
+
+
+def test_life_of_a_node(bed: Testbed, lab: Lab, seen: Seen, machine: VirtualMachine) -> None:
+    act = partial(seen.act, machine, part=LIFE)
     before = photographed(machine)
     group = lab.group(machine, with_versions(bed, fleet.join_document(bed), kubernetes=OLD))
-    with act(f"join with kubelet {OLD}"):
+    with act(OLD, JOIN):
         fleet.succeeded(group.play("bootstrap", group.document))
-        assert fleet.is_ready(fleet.node(bed, machine.name))
-        assert fleet.node(bed, machine.name)["status"]["nodeInfo"]["architecture"] == arch
-    with act("pod with logs and exec"):
+        node = fleet.node(bed, machine.name)
+        assert fleet.is_ready(node)
+        assert node["status"]["nodeInfo"]["architecture"] == machine.hardware.arch
+        assert updating.running_version(machine, updating.KUBELET) == OLD
+    with act(OLD, POD):
         pod_works(bed, machine, machine.name)
-    with act("second run, 0 changed"):
+    with act(OLD, AGAIN):
         unchanged(group.play("bootstrap", group.document), machine)
-    with act("reboot"):
+    with act(OLD, REBOOT):
         machine.reboot()
         is_ready(bed, machine)
         pod_runs(bed, machine.name)  # it came back by itself
         pod_works(bed, machine, f"{machine.name}-again")
-    with act(f"update to {NEW}"):
+    with act(NEW, UPDATE):
         newer = with_versions(bed, group.document, kubernetes=NEW)
         fleet.succeeded(group.play("update", newer))
         assert updating.running_version(machine, updating.KUBELET) == NEW
         is_ready(bed, machine)
         pod_works(bed, machine, f"{machine.name}-updated")
-    with act("uninstall, machine as before"):
+    with act(NEW, UNINSTALL):
         uninstall(group, newer)
         assert differences(before, photographed(machine)) == []
         assert machine.name not in fleet.node_names(bed)
-    machine.remove()

@@ -8,6 +8,7 @@ plane that may have such nodes: of the same version, or at most three minors new
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 
 import pytest
 
@@ -18,6 +19,8 @@ from testbed.machine.qemu import Hardware
 from tests.e2e import fleet, updating
 from tests.e2e.photograph import differences
 from tests.e2e.updating import with_versions
+from tests.vm.acts import AGAIN, JOIN, LINE, POD, UNINSTALL
+from tests.vm.beds import alone, bed_name
 from tests.vm.lab import Lab, photographed, pod_works, unchanged, uninstall
 from tests.vm.seen import Seen
 
@@ -30,29 +33,31 @@ def line(
 ) -> Iterator[tuple[Lab, str]]:
     """A testbed with a control plane for the line, and the version of its nodes."""
     control_plane, node = LINES[request.param]
-    bed = Testbed(f"vm{request.param}")
-    bed.up(kubernetes=control_plane)
-    lab = Lab(bed, tmp_path_factory.mktemp(request.param))
-    yield lab, node
-    lab.clear()
-    bed.down()
+    bed = Testbed(f"{bed_name()}{request.param}")
+    with alone(bed):
+        try:
+            bed.up(kubernetes=control_plane)
+            yield Lab(bed, tmp_path_factory.mktemp(request.param)), node
+        finally:
+            bed.down()
 
 
 def test_a_line_joins_on_cgroup_v2(line: tuple[Lab, str], seen: Seen) -> None:
     lab, version = line
     bed = lab.bed
     machine = lab.machine("line", "debian12", Hardware(paths.arch()))
+    act = partial(seen.act, machine, version, part=LINE)
     before = photographed(machine)
     node = lab.group(machine, with_versions(bed, fleet.join_document(bed), kubernetes=version))
-    with seen.act(machine, version, f"join (control plane {bed.cluster.version})"):
+    with act(JOIN):
         fleet.succeeded(node.play("bootstrap", node.document))
         assert fleet.is_ready(fleet.node(bed, machine.name))
         assert updating.running_version(machine, updating.KUBELET) == version
         assert machine.run(["stat", "-fc", "%T", "/sys/fs/cgroup"]).stdout.strip() == "cgroup2fs"
-    with seen.act(machine, version, "pod with logs and exec"):
+    with act(POD):
         pod_works(bed, machine, "line")
-    with seen.act(machine, version, "second run, 0 changed"):
+    with act(AGAIN):
         unchanged(node.play("bootstrap", node.document), machine)
-    with seen.act(machine, version, "uninstall, machine as before"):
+    with act(UNINSTALL):
         uninstall(node, node.document)
         assert differences(before, photographed(machine)) == []

@@ -25,113 +25,17 @@ from testbed.machine.vm import VirtualMachine
 from tests.e2e import fleet, updating
 from tests.e2e.photograph import differences
 from tests.e2e.updating import Document, changed, with_versions
+from tests.vm.acts import CUTS, KUBELET, OLDER, ROLLED_BACK, Moment, cut_of
 from tests.vm.lab import DRAIN_SECONDS, Lab, is_ready, patient, photographed, pod_works
-from tests.vm.power import Moment, cut
+from tests.vm.power import cut
 from tests.vm.seen import Seen
+from tests.vm.whole import half_written, texts, whole
 
 OLD, NEW, BAD = versions.KUBERNETES_OLD_PATCH, versions.KUBERNETES, versions.KUBELET_EXITS
 OLD_MINOR = versions.KUBERNETES_OLD_MINOR
 COMMIT = os.environ.get("FLEXNODE_VM_COMMIT", "")
 PROGRAM, CONFIG = "/srv/aks-flex-node.pyz", "/srv/config.json"
-STATE, KUBELET, CONTAINERD = "/var/lib/aks-flex-node", "/usr/local/bin/kubelet", "/usr/local/bin/containerd"
-UNITS, PKI, SWAP = "/etc/systemd/system", "/var/lib/kubelet/pki", "/swapfile"
-
-JOIN = (
-    Moment("the first origins are recorded", ("exists", f"{STATE}/journal")),
-    Moment("a download has begun", ("exists", f"{STATE}/cache/*.part")),
-    Moment("a version is unpacked", ("exists", "/opt/aks-flex-node/versions/*/*.staging/*")),
-    Moment("kernel settings are written", ("exists", "/etc/sysctl.d/99-zz-aks-flex-node.conf")),
-    Moment("the kubelet is linked", ("exists", KUBELET)),
-    Moment("containerd runs", ("runs", "containerd")),
-    Moment("the kubelet runs", ("runs", "kubelet")),
-    Moment("the command ended", ("ended",)),
-)
-# Of a kubelet that syncs none of its keys and certificates; newer ones sync some.
-CERTIFICATES = (
-    Moment("the kubelet has made its certificate", ("exists", f"{PKI}/kubelet.crt")),
-    Moment("the kubelet has got its certificate", ("exists", f"{PKI}/kubelet-client-current.pem")),
-)
-UPDATE = (
-    Moment("the transaction is open", ("exists", f"{STATE}/transaction.json")),
-    Moment("the kubelet leads to the new version", ("leads to", KUBELET, "{version}")),
-    Moment("the command ended", ("ended",)),
-)
-ROLLBACK = (
-    Moment("the kubelet leads to the bad version", ("leads to", KUBELET, BAD)),
-    # Of this program only: the commit that it is compared with recorded no rollback.
-    *(
-        []
-        if COMMIT
-        else [Moment("it is rolled back", ("holds", f"{STATE}/transaction.json", "rolling back"))]
-    ),
-    Moment("the command ended", ("ended",)),
-)
-UNINSTALL = (
-    Moment("the kubelet is stopped", ("runs not", "kubelet")),
-    Moment("the kubelet is removed", ("gone", KUBELET)),
-    Moment("the unit of containerd is removed", ("gone", f"{UNITS}/containerd.service")),
-    Moment("the command ended", ("ended",)),
-)
-# Runs on the machine: files of ours that are empty, or JSON that can't be read.
-INSPECTOR = """
-import hashlib, json, os, sys
-places = json.loads(sys.argv[1])
-def below(place):
-    if os.path.isfile(place):
-        yield place
-    for directory, _names, files in os.walk(place):
-        for name in files:
-            yield os.path.join(directory, name)
-for path in (path for place in places for path in below(place)):
-    if os.path.islink(path) and not os.path.exists(path):
-        print("leads nowhere:", path)
-    half = os.path.basename(path).startswith(".") and not path.endswith("/.manifest.json")  # never used
-    if not os.path.isfile(path) or half or "/cache/" in path:
-        continue
-    if not open(path, "rb").read(4096).strip(b"\\0"):
-        print("empty:", path)
-    elif path.endswith(".json"):
-        try:
-            found = json.load(open(path))
-        except ValueError as error:
-            print("half-written:", path, error)
-            continue
-        for name, noted in found["files"].items() if path.endswith("/.manifest.json") else ():
-            with open(os.path.join(os.path.dirname(path), name), "rb") as file:
-                if hashlib.file_digest(file, "sha256").hexdigest() != noted["sha256"]:
-                    print("not what was verified:", path, name)
-journal = "/var/lib/aks-flex-node/journal"
-if os.path.exists(journal):
-    for line in open(journal, "rb").read().split(b"\\n")[:-1]:
-        try:
-            json.loads(line)
-        except ValueError as error:
-            print("journal:", line, error)
-"""
-OURS = (
-    STATE,
-    "/etc/aks-flex-node",
-    "/etc/containerd",
-    "/etc/cni",
-    "/etc/default/kubelet",
-    "/etc/default/kubelet-registration",
-    "/etc/default/kubeletconfig.json",
-    "/etc/fstab",
-    "/etc/kubernetes",
-    "/etc/modules-load.d/aks-flex-node.conf",
-    "/etc/sysctl.d/99-zz-aks-flex-node.conf",
-    f"{UNITS}/containerd.service",
-    f"{UNITS}/containerd.service.d",
-    f"{UNITS}/kubelet.service",
-    f"{UNITS}/kubelet.service.d",
-    f"{UNITS}/multi-user.target.wants",
-    "/var/lib/kubelet/bootstrap-kubeconfig",
-    "/var/lib/kubelet/kubeconfig",
-    "/opt/aks-flex-node",
-    "/opt/cni",
-    "/usr/local/bin",
-    "/usr/local/sbin",
-)
+SWAP = "/swapfile"
 
 
 @dataclass
@@ -180,11 +84,6 @@ class Plugged:
         """A command that works."""
         done = self.machine.run(argv, check=False, timeout=900)
         assert done.returncode == 0, done.stdout + done.stderr
-
-    def is_whole(self) -> None:
-        """Nothing of ours is empty or half-written, and the journal can be read."""
-        found = self.machine.run(["python3", "-c", INSPECTOR, json.dumps(OURS)]).stdout
-        assert found == "", found
 
     def is_node(self, version: str) -> None:
         """Ready with a version, and nothing is left to do."""
@@ -271,60 +170,64 @@ def _thing(difference: str) -> str:
     return ": ".join(difference.split(": ")[:2])
 
 
-def _cuts(moments: tuple[Moment, ...]) -> pytest.MarkDecorator:
+def _cuts(command: str) -> pytest.MarkDecorator:
+    # The commit that this one is compared with recorded no rollback.
+    moments = [moment for moment in CUTS[command] if not COMMIT or moment != ROLLED_BACK]
     return pytest.mark.parametrize("moment", moments, ids=lambda moment: moment.name)
 
 
-@_cuts(JOIN)
+@_cuts("join")
 def test_join(plugged: Plugged, seen: Seen, moment: Moment) -> None:
-    joins(plugged, seen, moment, NEW)
+    joins(plugged, seen, moment, "join", NEW)
 
 
-@_cuts(CERTIFICATES)
+@_cuts(OLDER)
 def test_join_of_an_older_kubelet(plugged: Plugged, seen: Seen, moment: Moment) -> None:
-    joins(plugged, seen, moment, OLD_MINOR)
+    joins(plugged, seen, moment, OLDER, OLD_MINOR)
 
 
-def joins(plugged: Plugged, seen: Seen, moment: Moment, version: str) -> None:
+def joins(plugged: Plugged, seen: Seen, moment: Moment, command: str, version: str) -> None:
     """A join that is cut, completed and undone."""
     plugged.start_clean()
     plugged.wants(version)
-    ended = moment.condition == ("ended",)
-    with seen.act(plugged.machine, version, f"power cut, join: {moment.name}"):
+    with seen.act(plugged.machine, version, moment.name, cut_of(command)):
         # What has joined needs its token no more, also after a power cut.
-        cut(plugged.machine, moment, plugged.join, meanwhile=plugged.revoke_token if ended else lambda: None)
-        plugged.is_whole()
-        if ended:
+        revoke = plugged.revoke_token if moment.ended else lambda: None
+        cut(plugged.machine, moment, plugged.join, meanwhile=revoke)
+        after_the_boot = whole(plugged.machine)
+        if moment.ended:
             is_ready(plugged.bed, plugged.machine)
         plugged.runs(plugged.join)
         plugged.is_node(version)
+        assert half_written(after_the_boot, texts(plugged.machine)) == []
         pod_works(plugged.bed, plugged.machine, "after-the-cut")
         plugged.runs(plugged.uninstall)
         plugged.is_clean()
 
 
-@_cuts(UPDATE)
+@_cuts("update")
 def test_update(plugged: Plugged, seen: Seen, moment: Moment) -> None:
     then = OLD if plugged.start_joined() == NEW else NEW
     plugged.wants(then)
     at = Moment(moment.name, tuple(word.format(version=then) for word in moment.condition))
-    with seen.act(plugged.machine, NEW, f"power cut, update: {moment.name}"):
+    with seen.act(plugged.machine, NEW, moment.name, cut_of("update")):
         cut(plugged.machine, at, plugged.join)
-        plugged.is_whole()
-        if moment.condition == ("ended",):
+        after_the_boot = whole(plugged.machine)
+        if moment.ended:
             is_ready(plugged.bed, plugged.machine)
             assert updating.running_version(plugged.machine, updating.KUBELET) == then
         plugged.runs(plugged.join)
         plugged.is_node(then)
+        assert half_written(after_the_boot, texts(plugged.machine)) == []
 
 
-@_cuts(ROLLBACK)
+@_cuts("rollback")
 def test_rollback(plugged: Plugged, seen: Seen, moment: Moment) -> None:
     now = plugged.start_joined()
     plugged.wants(BAD)
-    with seen.act(plugged.machine, NEW, f"power cut, rollback: {moment.name}"):
+    with seen.act(plugged.machine, NEW, moment.name, cut_of("rollback")):
         cut(plugged.machine, moment, plugged.join, fails=True)
-        plugged.is_whole()
+        whole(plugged.machine)
         refused = plugged.machine.run(plugged.join, check=False, timeout=900)
         # Cut before its gate, it is tried once more; then it is known to be bad.
         tried_again = COMMIT or moment.condition[0] == "leads to"
@@ -336,13 +239,13 @@ def test_rollback(plugged: Plugged, seen: Seen, moment: Moment) -> None:
         plugged.is_node(now)
 
 
-@_cuts(UNINSTALL)
+@_cuts("uninstall")
 def test_uninstall(plugged: Plugged, seen: Seen, moment: Moment) -> None:
     plugged.start_joined()
-    with seen.act(plugged.machine, NEW, f"power cut, uninstall: {moment.name}"):
+    with seen.act(plugged.machine, NEW, moment.name, cut_of("uninstall")):
         cut(plugged.machine, moment, plugged.uninstall)
-        plugged.is_whole()
-        if moment.condition == ("ended",):
+        whole(plugged.machine)
+        if moment.ended:
             plugged.is_clean()
         plugged.runs(plugged.uninstall)
         plugged.is_clean()

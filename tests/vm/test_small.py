@@ -11,6 +11,7 @@ from testbed.layout import versions
 from testbed.machine.qemu import Hardware
 from testbed.machine.vm import VirtualMachine
 from tests.e2e import fleet, updating
+from tests.vm.acts import CASE
 from tests.vm.lab import READY_SECONDS, Lab, pod_works, reports, uninstall
 from tests.vm.seen import Seen
 
@@ -19,7 +20,9 @@ GREEDY = "greedy"
 
 def test_a_small_machine_joins_and_survives_its_pods(bed: Testbed, lab: Lab, seen: Seen) -> None:
     machine = lab.machine("small", "debian12", Hardware(paths.arch(), memory_mib=1024, cores=1))
-    with seen.act(machine, versions.KUBERNETES, "1 GiB and 1 core: join, and eviction by memory pressure"):
+    with seen.act(
+        machine, versions.KUBERNETES, part=CASE, act="1 GiB and 1 core: join, and eviction by memory pressure"
+    ):
         node = lab.group(machine, fleet.join_document(bed))
         fleet.succeeded(node.play("bootstrap", node.document))
         pod_works(bed, machine, "modest")

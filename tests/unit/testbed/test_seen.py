@@ -1,20 +1,23 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What was seen on virtual machines, written down while they run."""
+"""What was seen on virtual machines: written down while they run, then put into the pages."""
 
 from __future__ import annotations
 
-import json
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
+from scripts.docs.tried import cuts_table, life_table
+from scripts.tried import FAILED, PASSED, UNFINISHED, Record, load, merged
 from testbed.machine.vm import VirtualMachine
-from tests.vm import seen as module
+from tests.vm.acts import CASE, CUTS, JOIN, LIFE, LINE, REBOOT, UPDATE, cut_of
 from tests.vm.seen import Seen
 
-NEW, NOW = "1.34.4", "abc1234"
+OLD, NEW, NOW = "1.34.3", "1.34.4", "abc1234"
 
 
 class Machine:
@@ -28,52 +31,112 @@ class Machine:
 
 
 MACHINE = cast(VirtualMachine, Machine())
+RECORD = Record(LIFE, JOIN, "debian13", "arm64", "6.12.1-cloud", "v2", NEW, PASSED, 1.0, NOW)
 
 
 @pytest.fixture
-def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """In a checkout of its own."""
-    (tmp_path / "build").mkdir()
-    monkeypatch.setattr(module, "ROOT", tmp_path)
-    return tmp_path / "tried.json"
+def file(tmp_path: Path) -> Path:
+    return tmp_path / "vm.json"
 
 
-def test_an_act_is_shown_and_written_down(file: Path) -> None:
-    shown: list[str] = []
-    with Seen(NOW, file, shown.append).act(MACHINE, NEW, "join"):
+@pytest.fixture
+def shown() -> list[str]:
+    return []
+
+
+@pytest.fixture
+def seen(file: Path, shown: list[str]) -> Seen:
+    return Seen(NOW, file, shown.append, now=lambda: NOW)
+
+
+def test_an_act_is_shown_and_written_down(seen: Seen, file: Path, shown: list[str]) -> None:
+    with seen.act(MACHINE, NEW, JOIN, LIFE):
         pass
-    (row,) = json.loads(file.read_text()).values()
-    assert (row["kernel"], row["cgroup"], row["acts"]["join"]["commit"]) == ("6.12.1-cloud", "v2", "abc1234")
-    assert shown == [f"    {'join':60}      0.0 s"]
+    (record,) = load(file)
+    assert replace(record, seconds=1.0) == RECORD
+    assert shown[0].split() == ["debian13", "arm64:", "life:", "join", "0", "s"]
 
 
-def test_an_act_that_fails_is_shown_and_replaces_one_that_worked(file: Path) -> None:
-    shown: list[str] = []
-    seen = Seen(NOW, file, shown.append)
-    with seen.act(MACHINE, NEW, "join"):
+def test_an_act_that_fails_is_shown_and_replaces_one_that_worked(
+    seen: Seen, file: Path, shown: list[str]
+) -> None:
+    with seen.act(MACHINE, NEW, JOIN, LIFE):
         pass
-    with pytest.raises(ZeroDivisionError), seen.act(MACHINE, NEW, "join"):
+    with pytest.raises(ZeroDivisionError), seen.act(MACHINE, NEW, JOIN, LIFE):
         raise ZeroDivisionError
-    assert [line.split()[1] for line in shown] == ["0.0", "FAILED"]
-    assert seen.table()[1].endswith("FAILED")
+    assert [record.outcome for record in load(file)] == [FAILED]
+    assert shown[1].endswith("FAILED")
 
 
-def test_an_act_that_was_killed_is_none_that_worked(file: Path) -> None:
-    running = Seen(NOW, file).act(MACHINE, NEW, "join")
+def test_a_test_that_gives_up_has_failed(seen: Seen, file: Path) -> None:
+    with pytest.raises(BaseException, match="no"), seen.act(MACHINE, NEW, JOIN, LIFE):
+        pytest.fail("no")
+    assert [record.outcome for record in load(file)] == [FAILED]
+
+
+def test_an_act_that_was_killed_or_interrupted_is_unfinished(seen: Seen, file: Path) -> None:
+    running = seen.act(MACHINE, NEW, JOIN, LIFE)
     running.__enter__()  # and nobody comes back
-    assert Seen(NOW, file).table()[1].endswith("FAILED")
+    assert [record.outcome for record in load(file)] == [UNFINISHED]
+    with pytest.raises(KeyboardInterrupt), seen.act(MACHINE, NEW, JOIN, LIFE):
+        raise KeyboardInterrupt
+    assert [record.outcome for record in load(file)] == [UNFINISHED]
 
 
-def test_the_table_shows_what_this_commit_did(file: Path) -> None:
-    earlier = Seen("0000000", file)
-    with earlier.act(MACHINE, NEW, "join"):
+def test_what_was_edited_meanwhile_is_no_commit(file: Path) -> None:
+    edited = iter(["abc1234+"])
+    with Seen(NOW, file, now=partial(next, edited)).act(MACHINE, NEW, JOIN, LIFE):
         pass
-    with pytest.raises(ZeroDivisionError), earlier.act(MACHINE, NEW, "update"):
+    assert [record.commit for record in load(file)] == ["abc1234+"]
+    assert merged([], load(file)) == []
+
+
+def test_a_life_with_another_commit_is_another_life(seen: Seen, file: Path) -> None:
+    earlier = Seen("0000000", file, now=lambda: "0000000")
+    for act in (JOIN, REBOOT):
+        with earlier.act(MACHINE, OLD, act, LIFE):
+            pass
+    with seen.act(MACHINE, OLD, JOIN, LIFE):
+        pass
+    assert [(record.act, record.commit) for record in load(file)] == [(JOIN, NOW)]
+
+
+def test_the_table_has_a_row_for_each_machine_and_a_line_for_each_case(seen: Seen) -> None:
+    with seen.act(MACHINE, OLD, JOIN, LIFE):
+        pass
+    with pytest.raises(ZeroDivisionError), seen.act(MACHINE, NEW, UPDATE, LIFE):
         raise ZeroDivisionError
-    seen = Seen(NOW, file)
-    with seen.act(MACHINE, NEW, "reboot"):
+    with seen.act(MACHINE, NEW, "full disk", CASE):
         pass
-    title, reboot, others = seen.table()
-    assert title == "debian13 arm64 1.34.4  (kernel 6.12.1-cloud, cgroup v2)"
-    assert reboot.split() == ["reboot", "0.0", "s"]
-    assert others == "2 more ran with other commits only, 1 of them FAILED: tried.json"
+    head, row, empty, case = seen.table()
+    assert head.split() == [
+        "machine",
+        "kernel",
+        "kubelet",
+        "join",
+        "pod",
+        "again",
+        "reboot",
+        "update",
+        "uninstall",
+    ]
+    machine = ["debian13", "arm64", "6.12.1-cloud", OLD, NEW]
+    assert row.split() == [*machine, "0", "s", "-", "-", "-", "FAILED", "-"]
+    assert (empty, case.split()) == ("", ["debian13", "arm64:", "full", "disk", "0", "s"])
+
+
+def test_a_new_run_replaces_its_rows_only() -> None:
+    line = replace(RECORD, part=LINE, kubelet="1.36.3")
+    failed = replace(RECORD, outcome=FAILED, commit="1111111")
+    reboot = replace(RECORD, act=REBOOT)
+    assert merged([RECORD, reboot, line], [failed]) == [failed, line]
+    assert merged([RECORD], [replace(RECORD, outcome=UNFINISHED, commit="1111111")]) == [RECORD]
+
+
+def test_the_pages_name_what_was_not_run() -> None:
+    first = CUTS["update"][0]
+    page = cuts_table([replace(RECORD, part=cut_of("update"), act=first.name)])
+    assert f"| update | {first.name} | debian13 arm64 | 1 s | `{NOW}` |" in page
+    assert page.count("not run") == sum(map(len, CUTS.values())) - 1
+    life = life_table([RECORD, replace(RECORD, act=REBOOT, outcome=FAILED)])
+    assert "| 1 s | - | - | **failed** | - | - |" in life

@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What was tried on virtual machines: put what the last `make vm` saw into the pages.
+
+`make vm` writes build/vm.json; docs/tried.json is what the pages are made from. What was run to its end gets
+there, also if it failed; what was interrupted, or ran with files that are no commit's, does not.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from scripts.checkout import BUILD, ROOT
+from tests.vm.acts import LIFE, LINE
+
+SEEN = BUILD / "vm.json"
+TRIED = ROOT / "docs" / "tried.json"
+PASSED, FAILED, UNFINISHED = "passed", "failed", "unfinished"
+
+
+@dataclass(frozen=True)
+class Record:
+    """One act on one kind of machine."""
+
+    part: str
+    act: str
+    platform: str
+    arch: str
+    kernel: str
+    cgroup: str
+    kubelet: str
+    outcome: str
+    seconds: float
+    commit: str
+
+    @property
+    def machine(self) -> str:
+        """What kind of machine it was."""
+        return f"{self.platform} {self.arch}"
+
+    @property
+    def row(self) -> tuple[str, ...]:
+        """What a new run of it replaces: a life as a whole, everything else by itself."""
+        if self.part == LIFE:
+            return self.part, self.platform, self.arch
+        if self.part == LINE:
+            return self.part, self.kubelet
+        return self.part, self.act, self.platform, self.arch
+
+
+def load(file: Path) -> list[Record]:
+    """All records of a file; none if there is no such file."""
+    if not file.is_file():
+        return []
+    return [Record(**found) for found in json.loads(file.read_text(encoding="utf-8"))]
+
+
+def dump(records: Iterable[Record]) -> str:
+    """The text of a file of records."""
+    return json.dumps([asdict(record) for record in records], indent=1) + "\n"
+
+
+def merged(old: Iterable[Record], new: Iterable[Record]) -> list[Record]:
+    """What is known after a run: its rows replace those of earlier ones."""
+    kept = [record for record in new if is_evidence(record)]
+    rows = {record.row for record in kept}
+    everything = [*(record for record in old if record.row not in rows), *kept]
+    return sorted(everything, key=lambda record: record.row)
+
+
+def is_evidence(record: Record) -> bool:
+    """Whether it was run to its end, with the files of a commit."""
+    return record.outcome != UNFINISHED and not record.commit.endswith("+")
+
+
+def main(arguments: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("file", nargs="?", type=Path, default=SEEN, help="what make vm wrote: build/vm.json")
+    options = parser.parse_args(arguments)
+    new = load(options.file)
+    if not new:
+        parser.error(f"{options.file} has no records: `make vm` writes them")
+    TRIED.write_text(dump(merged(load(TRIED), new)), encoding="utf-8")
+    left_out = [record for record in new if not is_evidence(record)]
+    print(f"tried: {len(new) - len(left_out)} acts of {options.file} are in {TRIED.relative_to(ROOT)}")
+    for record in left_out:
+        why = "not run to its end" if record.outcome == UNFINISHED else f"not of a commit ({record.commit})"
+        print(f"tried: left out, {why}: {record.part}, {record.act} ({record.machine})")
+    return subprocess.run([sys.executable, "-m", "scripts.docs"], cwd=ROOT, check=False).returncode
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
