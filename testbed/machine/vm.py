@@ -160,7 +160,7 @@ class VirtualMachine(Machine):
         planned = replace(self._start_plan(), clock=clock, kernel_options=kernel_options)
         if not planned.kernel.is_file():
             raise TestbedError(
-                f"{planned.kernel.parent}, which {self.name} was made from, is gone: remove it"
+                f"{planned.kernel.parent}, which {self.name} was made from, is gone: remove the machine"
             )
         files.write(self.directory / "seed.tar", tar_bytes(self._identity()), 0o600)
         network.ensure_tap(planned.tap, self.network or self.site.network)

@@ -76,6 +76,17 @@ def test_a_virtual_machine_has_its_own_kernel_disk_and_address(site: Site, arch:
     assert machine.kind == f"debian13 {arch} VM"
 
 
+def test_a_virtual_machine_keeps_its_kernel_when_the_recipe_changes(site: Site, tmp_path: Path) -> None:
+    """The modules on its disk are of that kernel."""
+    machine = virtual(site, Hardware("amd64"))
+    machine.directory.mkdir(parents=True)
+    (machine.directory / "root.qcow2").touch()
+    (machine.directory / "base").symlink_to(tmp_path / "of-last-year")
+    assert machine._start_plan().kernel == tmp_path / "of-last-year" / "vmlinuz"
+    with pytest.raises(TestbedError, match=r"of-last-year, which vm-1 was made from, is gone: remove"):
+        machine.start()
+
+
 def test_an_unknown_architecture_is_named() -> None:
     with pytest.raises(TestbedError, match="'riscv64' is unknown: choose one of amd64, arm64"):
         architecture("riscv64")
