@@ -16,7 +16,7 @@ import pytest
 from scripts.tried import SEEN
 from testbed import Testbed, doctor
 from tests.vm.beds import NAMED, alone, bed_name
-from tests.vm.lab import Lab
+from tests.vm.lab import Lab, Shown
 from tests.vm.seen import Seen, commit
 
 FIRST = ("test_life", "test_lines", "test_power_cut")
@@ -59,11 +59,17 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture(scope="session")
-def bed(request: pytest.FixtureRequest) -> Iterator[Testbed]:
+def shown(request: pytest.FixtureRequest) -> Shown:
+    """For what takes long the first time."""
+    return partial(_shown, request.config)
+
+
+@pytest.fixture(scope="session")
+def bed(shown: Shown) -> Iterator[Testbed]:
     """A running testbed, one per lane; one that was started for the tests is removed, a named one stays."""
     testbed = Testbed(bed_name())
     with alone(testbed):
-        with _shown(request.config):  # the first time it takes long
+        with shown():
             testbed.up()
         yield testbed
         if NAMED not in os.environ:
@@ -71,11 +77,11 @@ def bed(request: pytest.FixtureRequest) -> Iterator[Testbed]:
 
 
 @pytest.fixture(scope="session")
-def seen(request: pytest.FixtureRequest) -> Seen:
+def seen(request: pytest.FixtureRequest, shown: Shown) -> Seen:
     """What was seen on which kind of machine, shown as soon as it was seen."""
 
     def say(line: str) -> None:
-        with _shown(request.config):
+        with shown():
             print(f"\n{line}", flush=True)
 
     return Seen(request.config.stash[COMMIT], _seen_file(), say)
@@ -96,11 +102,9 @@ def _shown(config: pytest.Config) -> Iterator[None]:
 
 
 @pytest.fixture(scope="module")
-def lab(
-    bed: Testbed, request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Lab]:
+def lab(bed: Testbed, shown: Shown, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
     """Makes virtual machines; they are removed when the test module ends."""
-    made = Lab(bed, tmp_path_factory.mktemp("lab"), partial(_shown, request.config))
+    made = Lab(bed, tmp_path_factory.mktemp("lab"), shown)
     yield made
     made.clear()
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -18,7 +18,7 @@ from testbed.machine.vm import VirtualMachine
 from testbed.playbooks import Play
 from tests.e2e import fleet, updating
 from tests.e2e.photograph import differences, photograph
-from tests.e2e.updating import Document, Group, changed
+from tests.e2e.updating import Document, Group, changed, with_versions
 from tests.vm.acts import STATE
 
 # What a run that refuses to begin may note, and where.
@@ -56,13 +56,16 @@ print(json.dumps({
 """
 
 
+Shown = Callable[[], AbstractContextManager[None]]
+
+
 @dataclass
 class Lab:
     """Machines of one test module."""
 
     bed: Testbed
     directory: Path
-    shown: Callable[[], AbstractContextManager[None]] = nullcontext
+    shown: Shown
     """In which progress is shown: the first machine of a kind takes minutes, or half an hour."""
     made: list[VirtualMachine] = field(default_factory=list)
 
@@ -82,6 +85,11 @@ class Lab:
         assert isinstance(machine, VirtualMachine)
         self.made.append(machine)
         return machine
+
+    def document(self, document: Document, kubernetes: str) -> Document:
+        """A copy for another version, which is built the first time."""
+        with self.shown():
+            return with_versions(self.bed, document, kubernetes=kubernetes)
 
     @contextmanager
     def borrowed(self, name: str, platform: str, hardware: Hardware) -> Iterator[VirtualMachine]:

@@ -14,7 +14,6 @@ from testbed.machine.qemu import Hardware
 from testbed.machine.vm import VirtualMachine
 from tests.e2e import fleet, updating
 from tests.e2e.photograph import differences
-from tests.e2e.updating import with_versions
 from tests.vm.acts import AGAIN, JOIN, LIFE, POD, REBOOT, UNINSTALL, UPDATE
 from tests.vm.lab import Lab, is_ready, photographed, pod_runs, pod_works, unchanged, uninstall
 from tests.vm.seen import Seen
@@ -41,7 +40,7 @@ def machine(request: pytest.FixtureRequest, lab: Lab) -> Iterator[VirtualMachine
 def test_life_of_a_node(bed: Testbed, lab: Lab, seen: Seen, machine: VirtualMachine) -> None:
     act = partial(seen.act, machine, part=LIFE)
     before = photographed(machine)
-    group = lab.group(machine, with_versions(bed, fleet.join_document(bed), kubernetes=OLD))
+    group = lab.group(machine, lab.document(fleet.join_document(bed), OLD))
     with act(OLD, JOIN):
         fleet.succeeded(group.play("bootstrap", group.document))
         node = fleet.node(bed, machine.name)
@@ -58,7 +57,7 @@ def test_life_of_a_node(bed: Testbed, lab: Lab, seen: Seen, machine: VirtualMach
         pod_runs(bed, machine.name)  # it came back by itself
         pod_works(bed, machine, f"{machine.name}-again")
     with act(NEW, UPDATE):
-        newer = with_versions(bed, group.document, kubernetes=NEW)
+        newer = lab.document(group.document, NEW)
         fleet.succeeded(group.play("update", newer))
         assert updating.running_version(machine, updating.KUBELET) == NEW
         is_ready(bed, machine)

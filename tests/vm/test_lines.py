@@ -18,10 +18,9 @@ from testbed.layout import versions
 from testbed.machine.qemu import Hardware
 from tests.e2e import fleet, updating
 from tests.e2e.photograph import differences
-from tests.e2e.updating import with_versions
 from tests.vm.acts import AGAIN, JOIN, LINE, POD, UNINSTALL
 from tests.vm.beds import alone, bed_name
-from tests.vm.lab import Lab, photographed, pod_works, unchanged, uninstall
+from tests.vm.lab import Lab, Shown, photographed, pod_works, unchanged, uninstall
 from tests.vm.seen import Seen
 
 LINES = dict(zip(("oldest", "newest"), versions.LINES, strict=True))
@@ -29,15 +28,16 @@ LINES = dict(zip(("oldest", "newest"), versions.LINES, strict=True))
 
 @pytest.fixture(params=LINES)
 def line(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+    request: pytest.FixtureRequest, shown: Shown, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[tuple[Lab, str]]:
     """A testbed with a control plane for the line, and the version of its nodes."""
     control_plane, node = LINES[request.param]
     bed = Testbed(f"{bed_name()}{request.param}")
     with alone(bed):
         try:
-            bed.up(kubernetes=control_plane)
-            yield Lab(bed, tmp_path_factory.mktemp(request.param)), node
+            with shown():
+                bed.up(kubernetes=control_plane)
+            yield Lab(bed, tmp_path_factory.mktemp(request.param), shown), node
         finally:
             bed.down()
 
@@ -48,7 +48,7 @@ def test_a_line_joins_on_cgroup_v2(line: tuple[Lab, str], seen: Seen) -> None:
     machine = lab.machine("line", "debian12", Hardware(paths.arch()))
     act = partial(seen.act, machine, version, part=LINE)
     before = photographed(machine)
-    node = lab.group(machine, with_versions(bed, fleet.join_document(bed), kubernetes=version))
+    node = lab.group(machine, lab.document(fleet.join_document(bed), version))
     with act(JOIN):
         fleet.succeeded(node.play("bootstrap", node.document))
         assert fleet.is_ready(fleet.node(bed, machine.name))

@@ -24,7 +24,7 @@ from testbed.machine.qemu import Hardware
 from testbed.machine.vm import VirtualMachine
 from tests.e2e import fleet, updating
 from tests.e2e.photograph import differences
-from tests.e2e.updating import Document, changed, with_versions
+from tests.e2e.updating import Document, changed
 from tests.vm.acts import CUTS, KUBELET, OLDER, ROLLED_BACK, Moment, cut_of
 from tests.vm.lab import DRAIN_SECONDS, Lab, is_ready, patient, photographed, pod_works
 from tests.vm.power import cut
@@ -42,16 +42,21 @@ SWAP = "/swapfile"
 class Plugged:
     """A machine whose power is cut, and what it was before anything was installed."""
 
-    bed: Testbed
+    lab: Lab
     machine: VirtualMachine
     before: dict[str, object]
     document: Document
     always_left: frozenset[str] = frozenset()
     """What an earlier commit leaves behind without any power cut: not what is looked for here."""
 
+    @property
+    def bed(self) -> Testbed:
+        """Its testbed."""
+        return self.lab.bed
+
     def wants(self, version: str) -> None:
         """Put the configuration with a version on the machine."""
-        document = patient(with_versions(self.bed, self.document, kubernetes=version))
+        document = patient(self.lab.document(self.document, version))
         if not COMMIT:  # the commit before that had no such check, and no such setting
             document = changed(document, upgrade={**document["upgrade"], "allowDowngrade": True})
         self.machine.run(["tee", CONFIG], input=json.dumps(document))
@@ -150,7 +155,7 @@ def plugged(bed: Testbed, lab: Lab, tmp_path_factory: pytest.TempPathFactory) ->
     machine.shut_down()
     machine.snapshot("clean")
     machine.start()
-    node = Plugged(bed, machine, before, document)
+    node = Plugged(lab, machine, before, document)
     return without_a_cut(node) if COMMIT else node
 
 
