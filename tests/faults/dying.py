@@ -37,6 +37,7 @@ ASKING = (
     ("systemctl", "show"),
     ("journalctl",),
     ("ctr", "-n", "k8s.io", "tasks", "ls"),
+    ("ctr", "-n", "k8s.io", "containers", "ls"),
     ("ctr", "namespaces", "ls"),
     ("ip", "-json"),
 )

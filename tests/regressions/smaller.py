@@ -205,4 +205,16 @@ CASES = (
         (f"{HTTP_TESTS}::test_an_answer_that_is_too_large_is_called_that",),
         f"{DID_NOT_RAISE} HttpFailure",
     ),
+    Case(
+        "17a",
+        "a pod's sandbox is removed before its containers: its shim runs on after the uninstall",
+        (
+            Edit(
+                f"{NODE}/operations/leave.py",
+                "sorted(running_tasks, key=lambda task: task in sandboxes)",
+                "running_tasks",
+            ),
+        ),
+        (f"{UNIT}/operations/test_leave.py::test_leaving_drains_stops_deletes_and_unmounts_in_this_order",),
+    ),
 )

@@ -36,6 +36,8 @@ from ..status.publish import publish
 from ..status.textfile import has_textfiles, remove_textfiles
 from .runtime_users import (
     DATA,
+    KUBERNETES,
+    SANDBOXES,
     TASKS,
     RuntimeUsers,
     older_than_join,
@@ -284,9 +286,11 @@ def start(host: Host, unit: str) -> None:
 def stop_pods(host: Host) -> None:
     """Stop all containers of Kubernetes."""
     if unit_states(host, (CONTAINERD,))[CONTAINERD]["ActiveState"] in RUNNING:
-        running_tasks = host.run(["ctr", "-n", "k8s.io", "tasks", "ls", "-q"], check=False).stdout.split()
-        if running_tasks:
-            host.run(["ctr", "-n", "k8s.io", "tasks", "rm", "-f", *running_tasks], timeout=120, check=False)
+        running_tasks = host.run([*KUBERNETES, "tasks", "ls", "-q"], check=False).stdout.split()
+        sandboxes = host.run([*KUBERNETES, "containers", "ls", "-q", SANDBOXES], check=False).stdout.split()
+        # One shim serves a whole pod. It ends with the pod's sandbox, but only if that is the last to go.
+        if in_order := sorted(running_tasks, key=lambda task: task in sandboxes):
+            host.run([*KUBERNETES, "tasks", "rm", "-f", *in_order], timeout=120, check=False)
     host.run(["systemctl", "stop", "kubepods.slice"], timeout=SYSTEMCTL_SECONDS, check=False)
 
 

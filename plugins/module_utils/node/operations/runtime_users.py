@@ -25,6 +25,7 @@ METADATA = "io.containerd.metadata.v1.bolt"
 DATABASE = f"{DATA}/{METADATA}/meta.db"
 TASKS = "/run/containerd/io.containerd.runtime.v2.task"  # a directory per namespace, with one per container
 KUBERNETES = ("ctr", "-n", OURS)
+SANDBOXES = 'labels."io.cri-containerd.kind"==sandbox'  # ctr's filter: the first container of each pod
 
 
 @dataclass(frozen=True)

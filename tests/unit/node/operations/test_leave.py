@@ -51,7 +51,9 @@ def test_leaving_drains_stops_deletes_and_unmounts_in_this_order(site: Site) -> 
     site.join()
     site.api.pods = [a_pod("a")]
     site.machine.commands.calls.clear()
-    site.machine.commands.answers["ctr", "-n", "k8s.io", "tasks", "ls", "-q"] = "task1 task2\n"
+    answers = site.machine.commands.answers
+    answers["ctr", "-n", "k8s.io", "tasks", "ls", "-q"] = "pod1 task1 pod2 task2\n"
+    answers["ctr", "-n", "k8s.io", "containers", "ls", "-q", leaving.SANDBOXES] = "pod1 pod2\n"
     site.machine.mount(
         "/",
         "/var/lib/kubelet/pods/1/v",
@@ -68,7 +70,8 @@ def test_leaving_drains_stops_deletes_and_unmounts_in_this_order(site: Site) -> 
     calls = site.machine.commands.changing()
     order = [
         ("systemctl", "stop", KUBELET),
-        ("ctr", "-n", "k8s.io", "tasks", "rm", "-f", "task1", "task2"),
+        # The other way round, the shims of these pods would run on, with nothing to do.
+        ("ctr", "-n", "k8s.io", "tasks", "rm", "-f", "task1", "task2", "pod1", "pod2"),
         ("systemctl", "stop", CONTAINERD),
         ("umount", "--", "/var/lib/kubelet/pods/1/v/deep"),
         ("umount", "--", "/var/lib/kubelet/pods/1/v"),
