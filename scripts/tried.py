@@ -16,7 +16,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from scripts.checkout import BUILD, ROOT
-from tests.vm.acts import LIFE, LINE
+from tests.vm.acts import LIFE, LINE, UNINSTALL
 
 SEEN = BUILD / "vm.json"
 TRIED = ROOT / "docs" / "tried.json"
@@ -67,15 +67,17 @@ def dump(records: Iterable[Record]) -> str:
 
 def merged(old: Iterable[Record], new: Iterable[Record]) -> list[Record]:
     """What is known after a run: its rows replace those of earlier ones."""
-    kept = [record for record in new if is_evidence(record)]
+    kept = evidence(new)
     rows = {record.row for record in kept}
     everything = [*(record for record in old if record.row not in rows), *kept]
     return sorted(everything, key=lambda record: record.row)
 
 
-def is_evidence(record: Record) -> bool:
-    """Whether it was run to its end, with the files of a commit."""
-    return record.outcome != UNFINISHED and not record.commit.endswith("+")
+def evidence(records: Iterable[Record]) -> list[Record]:
+    """What ran with the files of a commit, and to its end: a life to its uninstall, or until it failed."""
+    found = [one for one in records if one.outcome != UNFINISHED and not one.commit.endswith("+")]
+    ended = {one.row for one in found if one.outcome == FAILED or one.act == UNINSTALL}
+    return [one for one in found if one.part not in (LIFE, LINE) or one.row in ended]
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -86,10 +88,10 @@ def main(arguments: list[str] | None = None) -> int:
     if not new:
         parser.error(f"{options.file} has no records: `make vm` writes them")
     TRIED.write_text(dump(merged(load(TRIED), new)), encoding="utf-8")
-    left_out = [record for record in new if not is_evidence(record)]
-    print(f"tried: {len(new) - len(left_out)} acts of {options.file} are in {TRIED.relative_to(ROOT)}")
-    for record in left_out:
-        why = "not run to its end" if record.outcome == UNFINISHED else f"not of a commit ({record.commit})"
+    kept = evidence(new)
+    print(f"tried: {len(kept)} acts of {options.file} are in {TRIED.relative_to(ROOT)}")
+    for record in (record for record in new if record not in kept):
+        why = f"not of a commit ({record.commit})" if record.commit.endswith("+") else "not run to its end"
         print(f"tried: left out, {why}: {record.part}, {record.act} ({record.machine})")
     return subprocess.run([sys.executable, "-m", "scripts.docs"], cwd=ROOT, check=False).returncode
 

@@ -14,7 +14,7 @@ import pytest
 from scripts.docs.tried import cuts_table, life_table
 from scripts.tried import FAILED, PASSED, UNFINISHED, Record, load, merged
 from testbed.machine.vm import VirtualMachine
-from tests.vm.acts import CASE, CUTS, JOIN, LIFE, LINE, REBOOT, UPDATE, cut_of
+from tests.vm.acts import CASE, CUTS, JOIN, LIFE, LINE, REBOOT, UNINSTALL, UPDATE, cut_of
 from tests.vm.seen import Seen
 
 OLD, NEW, NOW = "1.34.3", "1.34.4", "abc1234"
@@ -130,7 +130,16 @@ def test_a_new_run_replaces_its_rows_only() -> None:
     failed = replace(RECORD, outcome=FAILED, commit="1111111")
     reboot = replace(RECORD, act=REBOOT)
     assert merged([RECORD, reboot, line], [failed]) == [failed, line]
-    assert merged([RECORD], [replace(RECORD, outcome=UNFINISHED, commit="1111111")]) == [RECORD]
+
+
+def test_a_life_that_was_interrupted_replaces_none() -> None:
+    again = replace(RECORD, commit="1111111")
+    assert merged([RECORD], [again]) == [RECORD]
+    assert merged([RECORD], [replace(again, outcome=UNFINISHED)]) == [RECORD]
+    whole = [again, replace(again, act=UNINSTALL)]
+    assert merged([RECORD], whole) == whole
+    cut = replace(again, part=cut_of("update"))
+    assert merged([], [cut, replace(cut, act=REBOOT, outcome=UNFINISHED)]) == [cut]
 
 
 def test_the_pages_name_what_was_not_run() -> None:
