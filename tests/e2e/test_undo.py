@@ -75,6 +75,18 @@ def test_clean_machine_comes_back_twice(bed: Testbed, machines: MachineMaker, tm
         assert differences(before, photograph(machine)) == []
 
 
+def test_pods_that_outlived_containerd_end(bed: Testbed, machines: MachineMaker, tmp_path: Path) -> None:
+    """Their shims run on when it is down, and it can't be asked to end them."""
+    (machine,) = machines(("orphans", "debian13"))
+    inventory = inventory_of(bed, machine, tmp_path)
+    before = photograph(machine)
+    fleet.succeeded(fleet.play("bootstrap", inventory))
+    fleet.eventually("a pod", lambda: any("shim" in name for name in photograph(machine)["programs"]))
+    machine.run(["systemctl", "stop", "containerd.service"])
+    fleet.succeeded(fleet.play("unbootstrap", inventory, "-e", "flexnode_drain_seconds=0"))
+    assert differences(before, photograph(machine)) == []
+
+
 @pytest.mark.smoke
 def test_lived_in_machine_comes_back(bed: Testbed, lived_in: Machine, tmp_path: Path) -> None:
     before = photograph(lived_in)

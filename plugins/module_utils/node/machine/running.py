@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Iterator
 
 from .host import Host
 from .layout import RUN_DIR
@@ -23,11 +24,19 @@ INEXACT = 0.1  # seconds: the kernel rounds the start of a process and the chang
 def main_process(host: Host, unit: str, name: str) -> int:
     """The process of this name in the unit's own group; 0: there is none, or it can't be told from here."""
     shown = name[:LONGEST_COMM]
+    named = (int(pid) for pid in processes(host, unit) if _proc(host, pid, "comm").strip() == shown)
+    return next(named, 0)
+
+
+def processes(host: Host, unit: str) -> Iterator[str]:
+    """The processes in the unit's own group, also those that outlived the unit."""
     for top in CGROUPS:
-        for pid in host.text(f"{top}/system.slice/{unit}/cgroup.procs").split():
-            if _proc(host, pid, "comm").strip() == shown:
-                return int(pid)
-    return 0
+        yield from host.text(f"{top}/system.slice/{unit}/cgroup.procs").split()
+
+
+def command_line(host: Host, pid: str) -> list[str]:
+    """The words with which a process was started; none if it has ended."""
+    return _proc(host, pid, "cmdline").split("\0")
 
 
 def runs_installed(host: Host, pid: int, program: str) -> bool:

@@ -40,6 +40,7 @@ from .runtime_users import (
     SANDBOXES,
     TASKS,
     RuntimeUsers,
+    end_shims,
     older_than_join,
     remove_kubernetes_data,
     runtime_users,
@@ -297,6 +298,7 @@ def stop_pods(host: Host) -> None:
 def stop_containerd(host: Host, config: NodeConfig | None) -> None:
     """Stop containerd; remove pod mounts and pod network namespaces. Containers of others keep running."""
     stop(host, CONTAINERD)
+    end_shims(host)
     kubelet_dir = real_path(host, config.paths.kubernetes.kubelet_dir if config else "/var/lib/kubelet")
     # Only mounts of the kubelet and containerd: a disk that an administrator mounted below is not touched.
     for place in (f"{kubelet_dir}/pods", f"{kubelet_dir}/plugins", *POD_STATE):

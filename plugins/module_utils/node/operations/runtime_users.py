@@ -10,12 +10,16 @@ remove those of one.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
+from contextlib import suppress
+from signal import SIGKILL
 
 from ..dataclass import dataclass
 from ..engine.records.journal import Entry
 from ..machine.host import Host
 from ..machine.layout import CONTAINERD
+from ..machine.running import command_line, processes
 from ..resources.units import RUNNING, unit_states
 from .bolt import bucket_names
 
@@ -98,3 +102,14 @@ def remove_kubernetes_data(host: Host) -> None:
     if images := host.run([*KUBERNETES, "images", "ls", "-q"]).stdout.split():
         host.run([*KUBERNETES, "images", "rm", "--sync", *images], timeout=600)
     host.run(["ctr", "namespaces", "rm", OURS])  # refused by containerd if anything remains
+
+
+def end_shims(host: Host) -> None:
+    """End the shims of Kubernetes that no containerd looks after any more; those of others keep running.
+
+    A shim outlives its containerd. If that was down, or could not remove a container, nobody ends it.
+    """
+    for pid in set(processes(host, CONTAINERD)):
+        if command_line(host, pid)[1:3] == ["-namespace", OURS]:
+            with suppress(ProcessLookupError):  # it has ended by itself
+                os.kill(int(pid), SIGKILL)

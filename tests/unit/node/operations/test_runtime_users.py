@@ -5,6 +5,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import pytest
 
 from ansible_collections.aks.flexnode.plugins.module_utils.node.operations.leave import leave
@@ -140,3 +143,23 @@ def test_containerd_of_a_package_serves_its_users_again(site: Site) -> None:
     calls = [call for call in site.machine.commands.calls if call[0] != "sync"]
     assert calls[-1] == ("systemctl", "start", CONTAINERD)
     assert kept(report.remains)
+
+
+def test_shims_of_kubernetes_that_outlived_containerd_end_and_those_of_others_run_on(site: Site) -> None:
+    """containerd was stopped, or does not start any more: it can't end them."""
+    site.join()
+    site.machine.commands.units[CONTAINERD] = "inactive"
+    idle = [sys.executable, "-c", "import time; time.sleep(60)"]
+    with subprocess.Popen(idle) as ours, subprocess.Popen(idle) as theirs:
+        try:
+            for process, namespace in ((ours, "k8s.io"), (theirs, "moby")):
+                words = ("containerd-shim-runc-v2", "-namespace", namespace, "-id", "1")
+                site.machine.put(f"/proc/{process.pid}/cmdline", "\0".join(words))
+            group = f"/sys/fs/cgroup/system.slice/{CONTAINERD}/cgroup.procs"
+            site.machine.put(group, f"{ours.pid}\n{theirs.pid}\n")
+            leave(site.machine.host)
+            assert ours.wait(10) == -9
+            assert theirs.poll() is None
+        finally:
+            ours.kill()
+            theirs.kill()
