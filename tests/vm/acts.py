@@ -42,7 +42,7 @@ ROLLED_BACK = Moment("it is rolled back", ("holds", f"{STATE}/transaction.json",
 CUT_JOIN = (
     Moment("the first origins are recorded", ("exists", f"{STATE}/journal")),
     Moment("a download has begun", ("exists", f"{STATE}/cache/*.part")),
-    Moment("a version is unpacked", ("exists", "/opt/aks-flex-node/versions/*/*.staging/*")),
+    Moment("a version is being unpacked", ("exists", "/opt/aks-flex-node/versions/*/*.staging/*")),
     Moment("kernel settings are written", ("exists", "/etc/sysctl.d/99-zz-aks-flex-node.conf")),
     Moment("the kubelet is linked", ("exists", KUBELET)),
     Moment("containerd runs", ("runs", "containerd")),
@@ -57,6 +57,7 @@ CUT_CERTIFICATES = (
 CUT_UPDATE = (
     Moment("the transaction is open", ("exists", f"{STATE}/transaction.json")),
     Moment("the kubelet leads to the new version", ("leads to", KUBELET, "{version}")),
+    Moment("the new kubelet runs", ("runs", "kubelet", "/{version}")),
     ENDED,
 )
 CUT_ROLLBACK = (

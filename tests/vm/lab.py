@@ -18,14 +18,13 @@ from testbed.machine.vm import VirtualMachine
 from testbed.playbooks import Play
 from tests.e2e import fleet, updating
 from tests.e2e.photograph import differences, photograph
-from tests.e2e.updating import Document, Group, changed, with_versions
+from tests.e2e.updating import Document, Group, with_versions
 from tests.vm.acts import STATE
 
 # What a run that refuses to begin may note, and where.
 NOTES = tuple(f"files: {STATE}{path}: " for path in ("", "/state.json", "/status.json"))
 PLAY_SECONDS = 1800
 READY_SECONDS = 600
-DRAIN_SECONDS = 600
 # Runs on the machine: what a join changes in a kernel. Packet filter rules are kube-proxy's, not ours: they
 # stay until the next boot.
 KERNEL_CAMERA = """
@@ -74,6 +73,7 @@ class Lab:
         for old in self.bed.nodes():
             if old.name == name:  # left over from a run that was killed
                 old.remove()
+        self._forget([name])
         try:
             with self.shown():
                 machine = self.bed.node(name, platform, vm=hardware)
@@ -83,6 +83,7 @@ class Lab:
                     failed.remove()
             raise
         assert isinstance(machine, VirtualMachine)
+        assert machine.run(["stat", "-fc", "%T", "/sys/fs/cgroup"]).stdout.strip() == "cgroup2fs"
         self.made.append(machine)
         return machine
 
@@ -104,7 +105,6 @@ class Lab:
     def group(self, machine: VirtualMachine, document: Document) -> Group:
         """A machine with an inventory of its own."""
         inventory = self.directory / f"{machine.name}.yml"
-        document = patient(document)
         return replace(Group(self.bed, [machine], document, inventory), seconds=PLAY_SECONDS)
 
     def clear(self) -> None:
@@ -115,13 +115,11 @@ class Lab:
     def _remove(self, machines: Sequence[VirtualMachine]) -> None:
         for machine in machines:
             machine.remove()
-        names = [machine.name for machine in machines]
+        self._forget([machine.name for machine in machines])
+
+    def _forget(self, names: Sequence[str]) -> None:
+        """A Node of an earlier machine may still be called Ready."""
         self.bed.cluster.kubectl("delete", "node", "--ignore-not-found", *names)
-
-
-def patient(document: Document) -> Document:
-    """With gates that wait for an emulated machine on a busy one."""
-    return changed(document, upgrade={**document.get("upgrade", {}), "gateSeconds": READY_SECONDS})
 
 
 def machine_of(group: Group) -> VirtualMachine:
@@ -137,6 +135,16 @@ def photographed(machine: VirtualMachine) -> dict[str, Any]:
     seen = photograph(machine)
     seen["files"]["/etc/machine-id"][3] = 0  # systemd writes it at each boot, as the kernel's options name it
     return {**seen, **kernel}
+
+
+def booted(machine: VirtualMachine) -> dict[str, Any]:
+    """What a node adds to until the next boot: all modules, all rules of the packet filter."""
+    rules = machine.run(["sh", "-c", "iptables-save; ip6tables-save"]).stdout.splitlines()
+    modules = machine.read("/proc/modules").splitlines()
+    return {
+        "packet filter": [line for line in rules if line.startswith(("-", "*"))],
+        "modules after a boot": sorted(line.split()[0] for line in modules),
+    }
 
 
 def touched_by_refusal(before: dict[str, Any], after: dict[str, Any]) -> list[str]:
@@ -199,8 +207,8 @@ def _answers(bed: Testbed, name: str) -> bool:
 
 
 def uninstall(group: Group, document: Document) -> None:
-    """Leave the cluster; an emulated machine takes its time to stop pods."""
-    fleet.succeeded(group.play("unbootstrap", document, "-e", f"flexnode_drain_seconds={DRAIN_SECONDS}"))
+    """Leave the cluster."""
+    fleet.succeeded(group.play("unbootstrap", document))
 
 
 def unchanged(run: Play, machine: VirtualMachine) -> None:

@@ -13,18 +13,19 @@ from testbed.machine.vm import VirtualMachine
 from tests.vm.acts import Moment
 
 SECONDS = 900
-CANARY = "/var/tmp/canary"
+# Written without a sync: one when the command starts, minutes before the cut, and one right before it.
+EARLY, LATE = "/var/tmp/canary-early", "/var/tmp/canary-late"
 # A kernel writes to the disk by itself what nobody synced, after 5 to 30 seconds: a missing sync shows only
 # until then. On this machine nothing gets there until a program asks for it, or memory is short.
 LAZY = ("mount -o remount,commit=9999 /", "sysctl --quiet -w vm.dirty_writeback_centisecs=0")
 # Runs on the machine: starts the command, and stops it (SIGSTOP) as soon as the moment has come. A power cut
-# leaves what is on the disk then; what is only in memory is lost, such as the canary.
+# leaves what is on the disk then; what is only in memory is lost, such as the canaries.
 WATCHER = """
 import glob, json, os, signal, subprocess, sys, time
-def canary():
-    with open("/var/tmp/canary", "w") as file:
+def canary(path):
+    with open(path, "w") as file:
         file.write("not synced")
-moment, argv = json.loads(sys.argv[1]), sys.argv[2:]
+(moment, early, late), argv = json.loads(sys.argv[1]), sys.argv[2:]
 kind, *where = moment
 def text(path):
     try:
@@ -41,25 +42,27 @@ def come():
     if kind == "leads to":
         return where[1] in os.path.realpath(where[0])
     if kind in ("runs", "runs not"):
-        return runs(where[0]) == (kind == "runs")
+        return runs(*where) == (kind == "runs")
     return False
-def runs(program):
+def runs(name, version=""):
     for pid in os.listdir("/proc"):
         try:
-            if os.path.basename(os.readlink("/proc/%s/exe" % pid)) == program:
-                return True
+            program = os.readlink("/proc/%s/exe" % pid)
         except OSError:
-            pass
+            continue
+        if os.path.basename(program) == name and version in program:
+            return True
     return False
+canary(early)
 child = subprocess.Popen(argv, stdout=open("/run/cut.log", "w"), stderr=subprocess.STDOUT)
 while child.poll() is None:
     if come():
         os.kill(child.pid, signal.SIGSTOP)
-        canary()
+        canary(late)
         print("cut", flush=True)
         time.sleep(600)
     time.sleep(1 if kind == "ended" else 0.01)  # looking more often would slow the command itself
-canary()
+canary(late)
 print("ended" if kind == "ended" else "missed", child.returncode, flush=True)
 print(text("/run/cut.log"), flush=True)
 time.sleep(600)
@@ -80,7 +83,7 @@ def cut(
     """
     for command in LAZY:
         machine.run(command.split())
-    program = ["sudo", "-n", "--", "python3", "-c", WATCHER, json.dumps(moment.condition), *argv]
+    program = ["sudo", "-n", "--", "python3", "-c", WATCHER, _watched(moment), *argv]
     with subprocess.Popen(
         machine.ssh(shlex.join(program)), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True
     ) as running:
@@ -98,6 +101,10 @@ def cut(
             running.kill()
     meanwhile()
     machine.start()
-    found = machine.run(["cat", CANARY], check=False).stdout
+    found = machine.run(["cat", EARLY, LATE], check=False).stdout
     assert found == "", "what was not synced is still there: this was no power cut"
-    machine.run(["rm", "--force", CANARY])
+    machine.run(["rm", "--force", EARLY, LATE])
+
+
+def _watched(moment: Moment) -> str:
+    return json.dumps([moment.condition, EARLY, LATE])

@@ -31,13 +31,17 @@ COLUMNS = {
 
 
 def commit() -> str:
-    """What is checked out; with a plus if files differ from it."""
-    git = ["git", "-C", str(ROOT)]
-    found = [
-        subprocess.run([*git, *asked], capture_output=True, text=True, check=False).stdout.strip()
-        for asked in (("rev-parse", "--short", "HEAD"), ("status", "--porcelain"))
-    ]
-    return found[0] + ("+" if found[1] else "")
+    """What is checked out; with a plus if files differ from it, or nobody can say."""
+    try:
+        head, changes = (
+            subprocess.run(
+                ["git", "-C", str(ROOT), *asked], capture_output=True, text=True, check=True
+            ).stdout
+            for asked in (("rev-parse", "--short", "HEAD"), ("status", "--porcelain"))
+        )
+    except (OSError, subprocess.CalledProcessError):  # no git, no checkout, or somebody else's
+        return "unknown+"
+    return head.strip() + ("+" if changes else "")
 
 
 class Seen:

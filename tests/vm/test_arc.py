@@ -18,7 +18,7 @@ from tests.e2e import fleet
 from tests.e2e.identities import GRANTOR_ROLES, registrar
 from tests.e2e.test_arc import site_of
 from tests.vm.acts import CASE
-from tests.vm.lab import PLAY_SECONDS, Lab
+from tests.vm.lab import PLAY_SECONDS, Lab, is_ready
 from tests.vm.seen import Seen
 
 HELD = "/run/held"
@@ -63,7 +63,7 @@ def test_the_agent_waits_for_unattended_upgrades(bed: Testbed, lab: Lab, tmp_pat
                 machine.run(["rm", HELD])
             run = fleet.succeeded(running.result())
         assert any(WAITS in event["result"].get("progress", ()) for event in run.events)
-        assert fleet.is_ready(fleet.node(bed, machine.name))
+        is_ready(bed, machine)
 
 
 def exists(machine: VirtualMachine, path: str) -> bool:

@@ -15,7 +15,7 @@ from testbed.machine.vm import VirtualMachine
 from tests.e2e import fleet, updating
 from tests.e2e.photograph import differences
 from tests.vm.acts import AGAIN, JOIN, LIFE, POD, REBOOT, UNINSTALL, UPDATE
-from tests.vm.lab import Lab, is_ready, photographed, pod_runs, pod_works, unchanged, uninstall
+from tests.vm.lab import Lab, booted, is_ready, photographed, pod_runs, pod_works, unchanged, uninstall
 from tests.vm.seen import Seen
 
 OLD, NEW = versions.KUBERNETES_OLD_PATCH, versions.KUBERNETES
@@ -39,12 +39,12 @@ def machine(request: pytest.FixtureRequest, lab: Lab) -> Iterator[VirtualMachine
 
 def test_life_of_a_node(bed: Testbed, lab: Lab, seen: Seen, machine: VirtualMachine) -> None:
     act = partial(seen.act, machine, part=LIFE)
-    before = photographed(machine)
+    before, fresh = photographed(machine), booted(machine)
     group = lab.group(machine, lab.document(fleet.join_document(bed), OLD))
     with act(OLD, JOIN):
         fleet.succeeded(group.play("bootstrap", group.document))
+        is_ready(bed, machine)
         node = fleet.node(bed, machine.name)
-        assert fleet.is_ready(node)
         assert node["status"]["nodeInfo"]["architecture"] == machine.hardware.arch
         assert updating.running_version(machine, updating.KUBELET) == OLD
     with act(OLD, POD):
@@ -66,3 +66,5 @@ def test_life_of_a_node(bed: Testbed, lab: Lab, seen: Seen, machine: VirtualMach
         uninstall(group, newer)
         assert differences(before, photographed(machine)) == []
         assert machine.name not in fleet.node_names(bed)
+        machine.reboot()
+        assert differences({**before, **fresh}, {**photographed(machine), **booted(machine)}) == []

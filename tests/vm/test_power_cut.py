@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The power is cut in every phase of join, update, rollback and uninstall; what was not synced is lost.
+"""The power is cut during join, update, rollback and uninstall (acts.py: when); what was not synced is lost.
 
 After the boot nothing is empty or half-written, the journal can be read, and the next run of the same command
 completes. FLEXNODE_VM_COMMIT=COMMIT runs the program of another commit, to see what it did in the same cases.
@@ -26,7 +26,7 @@ from tests.e2e import fleet, updating
 from tests.e2e.photograph import differences
 from tests.e2e.updating import Document, changed
 from tests.vm.acts import CUTS, KUBELET, OLDER, ROLLED_BACK, Moment, cut_of
-from tests.vm.lab import DRAIN_SECONDS, Lab, is_ready, patient, photographed, pod_works
+from tests.vm.lab import Lab, is_ready, photographed, pod_works
 from tests.vm.power import cut
 from tests.vm.seen import Seen
 from tests.vm.whole import half_written, texts, whole
@@ -56,9 +56,9 @@ class Plugged:
 
     def wants(self, version: str) -> None:
         """Put the configuration with a version on the machine."""
-        document = patient(self.lab.document(self.document, version))
+        document = self.lab.document(self.document, version)
         if not COMMIT:  # the commit before that had no such check, and no such setting
-            document = changed(document, upgrade={**document["upgrade"], "allowDowngrade": True})
+            document = changed(document, upgrade={"allowDowngrade": True})
         self.machine.run(["tee", CONFIG], input=json.dumps(document))
         self.machine.run(["sync"])
 
@@ -83,7 +83,7 @@ class Plugged:
     @property
     def uninstall(self) -> list[str]:
         """Leave the cluster."""
-        return self.command("unbootstrap", "--drain-seconds", str(DRAIN_SECONDS))
+        return self.command("unbootstrap")
 
     def runs(self, argv: list[str]) -> None:
         """A command that works."""
@@ -102,6 +102,11 @@ class Plugged:
         """As before the join."""
         left = differences(self.before, photographed(self.machine))
         assert [line for line in left if _thing(line) not in self.always_left] == []
+
+    def has_left(self) -> None:
+        """As before the join, and no Node of the cluster."""
+        self.is_clean()
+        assert self.machine.name not in fleet.node_names(self.bed)
 
     def is_joined_with(self, version: str) -> bool:
         """Whether that is its state."""
@@ -207,7 +212,7 @@ def joins(plugged: Plugged, seen: Seen, moment: Moment, command: str, version: s
         assert half_written(after_the_boot, texts(plugged.machine)) == []
         pod_works(plugged.bed, plugged.machine, "after-the-cut")
         plugged.runs(plugged.uninstall)
-        plugged.is_clean()
+        plugged.has_left()
 
 
 @_cuts("update")
@@ -215,7 +220,7 @@ def test_update(plugged: Plugged, seen: Seen, moment: Moment) -> None:
     then = OLD if plugged.start_joined() == NEW else NEW
     plugged.wants(then)
     at = Moment(moment.name, tuple(word.format(version=then) for word in moment.condition))
-    with seen.act(plugged.machine, NEW, moment.name, cut_of("update")):
+    with seen.act(plugged.machine, then, moment.name, cut_of("update")):
         cut(plugged.machine, at, plugged.join)
         after_the_boot = whole(plugged.machine)
         if moment.ended:
@@ -230,9 +235,9 @@ def test_update(plugged: Plugged, seen: Seen, moment: Moment) -> None:
 def test_rollback(plugged: Plugged, seen: Seen, moment: Moment) -> None:
     now = plugged.start_joined()
     plugged.wants(BAD)
-    with seen.act(plugged.machine, NEW, moment.name, cut_of("rollback")):
+    with seen.act(plugged.machine, now, moment.name, cut_of("rollback")):
         cut(plugged.machine, moment, plugged.join, fails=True)
-        whole(plugged.machine)
+        after_the_boot = whole(plugged.machine)
         refused = plugged.machine.run(plugged.join, check=False, timeout=900)
         # Cut before its gate, it is tried once more; then it is known to be bad.
         tried_again = COMMIT or moment.condition[0] == "leads to"
@@ -242,15 +247,18 @@ def test_rollback(plugged: Plugged, seen: Seen, moment: Moment) -> None:
         plugged.wants(now)
         plugged.runs(plugged.join)
         plugged.is_node(now)
+        assert half_written(after_the_boot, texts(plugged.machine)) == []
 
 
 @_cuts("uninstall")
 def test_uninstall(plugged: Plugged, seen: Seen, moment: Moment) -> None:
-    plugged.start_joined()
-    with seen.act(plugged.machine, NEW, moment.name, cut_of("uninstall")):
+    now = plugged.start_joined()
+    pod_works(plugged.bed, plugged.machine, "before-the-cut")
+    as_a_node = texts(plugged.machine)
+    with seen.act(plugged.machine, now, moment.name, cut_of("uninstall")):
         cut(plugged.machine, moment, plugged.uninstall)
-        whole(plugged.machine)
+        assert half_written(whole(plugged.machine), as_a_node) == []
         if moment.ended:
             plugged.is_clean()
         plugged.runs(plugged.uninstall)
-        plugged.is_clean()
+        plugged.has_left()

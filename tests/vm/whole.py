@@ -24,8 +24,12 @@ for path in (path for place in places for path in below(place)):
     half = os.path.basename(path).startswith(".") and not path.endswith("/.manifest.json")  # never used
     if not os.path.isfile(path) or half or "/cache/" in path:
         continue
-    if not open(path, "rb").read(4096).strip(b"\\0"):
+    program = path.startswith(("/opt/", "/usr/local/"))
+    content = open(path, "rb").read(4096 if program else -1)
+    if not content.strip(b"\\0"):
         print("empty:", path)
+    elif b"\\0" in content and not program:  # a text whose end never got to the disk
+        print("half-written:", path)
     elif path.endswith(".json"):
         try:
             found = json.load(open(path))
@@ -37,6 +41,8 @@ for path in (path for place in places for path in below(place)):
                 if hashlib.file_digest(file, "sha256").hexdigest() != noted["sha256"]:
                     print("not what was verified:", path, name)
 journal = "/var/lib/aks-flex-node/journal"
+if os.path.lexists("/usr/local/bin/kubelet") and not os.path.exists(journal):
+    print("no journal of what was placed")
 if os.path.exists(journal):
     for line in open(journal, "rb").read().split(b"\\n")[:-1]:
         try:
