@@ -139,10 +139,10 @@ def photographed(machine: VirtualMachine) -> dict[str, Any]:
 
 def booted(machine: VirtualMachine) -> dict[str, Any]:
     """What a node adds to until the next boot: all modules, all rules of the packet filter."""
-    rules = machine.run(["sh", "-c", "iptables-save; ip6tables-save"]).stdout.splitlines()
+    rules = machine.run(["nft", "--stateless", "list", "ruleset"]).stdout
     modules = machine.read("/proc/modules").splitlines()
     return {
-        "packet filter": [line for line in rules if line.startswith(("-", "*"))],
+        "packet filter": rules.splitlines(),
         "modules after a boot": sorted(line.split()[0] for line in modules),
     }
 

@@ -17,13 +17,33 @@ from tests.e2e import fleet
 from tests.e2e.photograph import differences
 from tests.e2e.updating import Group
 from tests.vm.acts import CASE
-from tests.vm.lab import Lab, is_ready, machine_of, photographed, pod_works, touched_by_refusal, uninstall
+from tests.vm.lab import (
+    Lab,
+    is_ready,
+    machine_of,
+    photographed,
+    pod_works,
+    touched_by_refusal,
+    unchanged,
+    uninstall,
+)
 from tests.vm.seen import Seen
 
 DISK, FILE, ZRAM = "/dev/disk/by-id/virtio-swap", "/swapfile", "/dev/zram0"
-# A machine with a past: swap on a disk and in a file by fstab, compressed in memory by a unit of its own,
-# settings of its own, and a drop-in that another owner (a GPU operator, say) put beside containerd's unit.
-FSTAB = f"{DISK} none swap sw,pri=3 0 0\n{FILE} none swap sw 0 0\n"
+PARTITION, UUID = f"{DISK}-part1", "2b8a1c64-5f0e-4a3d-9c57-0d6e1f2a3b4c"
+# A machine with a past: swap on a partition and in a file by fstab, and in memory by a unit of its own;
+# settings of its own; and a drop-in that another owner (a GPU operator, say) put beside containerd's unit.
+FSTAB = f"UUID={UUID} none swap sw,pri=3 0 0\n{FILE} none swap sw 0 0\n"
+# Runs on the machine: a table with one partition for swap, as sfdisk would write it.
+TABLE = """
+import struct, sys
+with open(sys.argv[1], "r+b") as disk:
+    sectors, far = disk.seek(0, 2) // 512, b"\\xfe\\xff\\xff"
+    disk.seek(446)
+    disk.write(struct.pack("<B3sB3sII", 0, far, 0x82, far, 2048, sectors - 2048))
+    disk.seek(510)
+    disk.write(b"\\x55\\xaa")
+"""
 ZRAM_UNIT = """[Unit]
 Description=Swap in compressed memory
 [Service]
@@ -38,6 +58,12 @@ WantedBy=multi-user.target
 """
 DROP_IN_DIRECTORY = "/etc/systemd/system/containerd.service.d"
 DROP_IN = "[Service]\nEnvironment=GPU_OPERATOR=here\n"
+# And what it adds later, where containerd's own configuration lets it.
+RUNTIME_FILE = "/etc/containerd/conf.d/99-gpu.toml"
+RUNTIME = """version = 3
+[plugins."io.containerd.cri.v1.runtime".containerd.runtimes.gpu]
+runtime_type = "io.containerd.runc.v2"
+"""
 
 
 def put(machine: VirtualMachine, path: str, content: str) -> None:
@@ -51,7 +77,10 @@ def put(machine: VirtualMachine, path: str, content: str) -> None:
 def node(bed: Testbed, lab: Lab) -> Group:
     """That machine, not joined yet."""
     machine = lab.machine("lived-in", "debian12", Hardware(paths.arch(), disks={"swap": "128M"}))
-    machine.run(["mkswap", "--quiet", DISK])
+    machine.run(["python3", "-c", TABLE, DISK])
+    machine.run(["blockdev", "--rereadpt", DISK])
+    machine.run(["udevadm", "settle"])
+    machine.run(["mkswap", "--quiet", "--uuid", UUID, PARTITION])
     machine.run(["fallocate", "--length", "96M", FILE])
     machine.run(["chmod", "600", FILE])
     machine.run(["mkswap", "--quiet", FILE])
@@ -89,9 +118,12 @@ def test_swap_modules_sysctls_and_cgroups(bed: Testbed, node: Group, seen: Seen)
         machine,
         versions.KUBERNETES,
         part=CASE,
-        act="swap on a disk, in a file and in memory, modules, sysctls, cgroups: changed and restored",
+        act=(
+            "swap on a partition, in a file and in memory, modules, sysctls, cgroups: changed and restored; "
+            "drop-ins of a GPU operator stay"
+        ),
     ):
-        areas = names(machine, DISK, FILE, ZRAM)
+        areas = names(machine, PARTITION, FILE, ZRAM)
         assert swaps(machine) == areas
         before = photographed(machine)
         assert before["modules"] == []
@@ -109,9 +141,13 @@ def test_swap_modules_sysctls_and_cgroups(bed: Testbed, node: Group, seen: Seen)
         assert "cri-containerd-" in placed, placed
         shown = machine.run(["systemctl", "show", "--property=Environment", "containerd.service"]).stdout
         assert "GPU_OPERATOR=here" in shown
+        machine.run(["tee", RUNTIME_FILE], input=RUNTIME)
 
         machine.reboot()
         is_ready(bed, machine)
+        unchanged(node.play("bootstrap", node.document), machine)
+        assert machine.read(RUNTIME_FILE) == RUNTIME
+        assert "runtimes.gpu" in machine.run(["containerd", "config", "dump"]).stdout
         assert swaps(machine) == set(), "swap came back at boot"
         assert photographed(machine)["modules"] == ["overlay", "br_netfilter"]
 
@@ -135,7 +171,8 @@ def test_a_module_that_is_not_there(bed: Testbed, node: Group, seen: Seen) -> No
         try:
             refused = node.play("bootstrap", node.document)
             assert refused.status != 0
-            assert "br_netfilter" in refused.output, refused.output
+            assert "ERROR kernel-module" in refused.output, refused.output
+            assert "the running kernel has no module br_netfilter" in refused.output, refused.output
         finally:
             machine.run(["mv", f"{modules}.away", modules])
         assert touched_by_refusal(before, photographed(machine)) == []
@@ -144,7 +181,8 @@ def test_a_module_that_is_not_there(bed: Testbed, node: Group, seen: Seen) -> No
 def test_apparmor_confines_pods(bed: Testbed, node: Group, seen: Seen) -> None:
     """On a kernel that enforces it, a pod has the runtime's profile. A module of the machine's own stays."""
     machine = machine_of(node)
-    with seen.act(machine, versions.KUBERNETES, part=CASE, act="AppArmor confines pods"):
+    act = "AppArmor confines pods; a module that was loaded before the join stays loaded"
+    with seen.act(machine, versions.KUBERNETES, part=CASE, act=act):
         machine.run(["modprobe", "overlay"])
         fleet.succeeded(node.play("bootstrap", node.document))
         pod_works(bed, machine, "confined")

@@ -11,8 +11,9 @@ from testbed.layout import versions
 from testbed.machine.qemu import Hardware
 from testbed.machine.vm import VirtualMachine
 from tests.e2e import fleet, updating
+from tests.e2e.photograph import differences
 from tests.vm.acts import CASE
-from tests.vm.lab import READY_SECONDS, Lab, pod_works, reports, uninstall
+from tests.vm.lab import READY_SECONDS, Lab, photographed, pod_runs, pod_works, reports, uninstall
 from tests.vm.seen import Seen
 
 GREEDY = "greedy"
@@ -23,6 +24,7 @@ def test_a_small_machine_joins_and_survives_its_pods(bed: Testbed, lab: Lab, see
     with seen.act(
         machine, versions.KUBERNETES, part=CASE, act="1 GiB and 1 core: join, and eviction by memory pressure"
     ):
+        untouched = photographed(machine)
         node = lab.group(machine, fleet.join_document(bed))
         fleet.succeeded(node.play("bootstrap", node.document))
         pod_works(bed, machine, "modest")
@@ -47,8 +49,10 @@ def test_a_small_machine_joins_and_survives_its_pods(bed: Testbed, lab: Lab, see
         fleet.eventually("an evicted pod", evicted, seconds=READY_SECONDS)
         reports(bed, machine)
         assert services(machine) == before, "the kernel killed one of them"
+        pod_runs(bed, "modest")
         bed.cluster.kubectl("delete", "pod", GREEDY, "--force", "--grace-period=0")
         uninstall(node, node.document)
+        assert differences(untouched, photographed(machine)) == []
 
 
 def services(machine: VirtualMachine) -> str:

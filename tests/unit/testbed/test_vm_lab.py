@@ -63,6 +63,7 @@ def test_the_first_part_of_a_file_is_noticed() -> None:
         ("status.json", '{"phase": "Node', "half-written: "),
         ("status.json", '{"phase": "NodeJoined"}', ""),
         ("kubelet.service", "[Unit]", ""),
+        ("kubelet.service", "[Unit]\n\0\0", "half-written: "),
     ],
 )
 def test_the_inspector_finds_what_a_power_cut_leaves(
@@ -82,15 +83,15 @@ def test_the_inspector_finds_a_binary_that_is_not_what_was_verified(tmp_path: Pa
 
 def test_the_watcher_says_if_the_moment_did_not_come(tmp_path: Path) -> None:
     """It ends without waiting: who started it ends it as well."""
-    moment = json.dumps(["exists", str(tmp_path / "never")])
-    quick = (
-        WATCHER.replace("time.sleep(600)", "")
-        .replace("/run/", f"{tmp_path}/")
-        .replace("/var/tmp", str(tmp_path))
-    )
-    assert _python(quick, moment, "/bin/true").splitlines()[0] == "missed 0"
-    assert _python(quick, '["ended"]', "/bin/false").splitlines()[0] == "ended 1"
-    assert (tmp_path / "canary").read_text() == "not synced"
+    canaries = [tmp_path / "early", tmp_path / "late"]
+    quick = WATCHER.replace("time.sleep(600)", "").replace("/run/", f"{tmp_path}/")
+
+    def watch(command: str, *moment: str) -> str:
+        return _python(quick, json.dumps([moment, *map(str, canaries)]), command).splitlines()[0]
+
+    assert watch("/bin/true", "exists", str(tmp_path / "never")) == "missed 0"
+    assert watch("/bin/false", "ended") == "ended 1"
+    assert [canary.read_text() for canary in canaries] == ["not synced"] * 2
 
 
 def _python(program: str, *arguments: str) -> str:
