@@ -43,7 +43,7 @@ def _virtual() -> str:
     try:
         network.check_tap()
     except TestbedError as error:
-        return str(error)
+        return f"no virtual machines: {error}"
     missing = {package for needs in packages.VIRTUAL.values() for package in needs.missing()}
     come = f"with the first one come {' '.join(sorted(missing))}" if missing else "QEMU is there"
     return f"virtual machines: emulated; {come}"

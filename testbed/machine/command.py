@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from testbed.basics import paths
@@ -20,6 +21,7 @@ from testbed.machine.vm import VirtualMachine
 VERBS: dict[str, tuple[str, Callable[[Machine], None]]] = {
     "rm": ("remove machines with their disks", lambda machine: machine.remove()),
     "reboot": ("shut down cleanly and start again", lambda machine: machine.reboot()),
+    "shutdown": ("switch a virtual machine off in order", lambda machine: virtual(machine).shut_down()),
     "stop": ("cut the power: a virtual machine loses what it had not synced", lambda machine: machine.stop()),
     "start": ("switch on, and wait for SSH", lambda machine: machine.start()),
 }
@@ -36,11 +38,15 @@ def add_to(commands: Any) -> None:
     )
     add = verbs.add_parser("add", help="create and start machines of these names")
     add.add_argument("names", nargs="+", metavar="NAME")
-    add.add_argument("--platform", choices=sorted(PLATFORMS), default=DEFAULT_PLATFORM)
+    add.add_argument(
+        "--platform", choices=sorted(PLATFORMS), default=DEFAULT_PLATFORM, help=f"default: {DEFAULT_PLATFORM}"
+    )
     add.add_argument("--vm", action="store_true", help="a virtual machine, with a kernel of its own (slow)")
     add.add_argument("--arch", choices=sorted(ARCHITECTURES), help="architecture of a virtual machine")
-    add.add_argument("--memory", type=int, default=Hardware.memory_mib, metavar="MIB")
-    add.add_argument("--cores", type=int, default=Hardware.cores)
+    add.add_argument(
+        "--memory", type=int, metavar="MIB", help=f"of a virtual machine; default: {Hardware.memory_mib}"
+    )
+    add.add_argument("--cores", type=int, help=f"of a virtual machine; default: {Hardware.cores}")
     for verb, (text, _do) in VERBS.items():
         verbs.add_parser(verb, help=text).add_argument("names", nargs="+", metavar="NAME")
     for verb, (text, _copy) in DISKS.items():
@@ -81,7 +87,14 @@ def virtual(machine: Machine) -> VirtualMachine:
 
 def _hardware(arguments: argparse.Namespace) -> Hardware | None:
     if arguments.vm:
-        return Hardware(arguments.arch or paths.arch(), arguments.memory, arguments.cores)
+        usual = Hardware(arguments.arch or paths.arch())
+        return replace(
+            usual,
+            memory_mib=arguments.memory or usual.memory_mib,
+            cores=arguments.cores or usual.cores,
+        )
     if arguments.arch not in (None, paths.arch()):
         raise TestbedError(f"a container can't be {arguments.arch} here: add --vm")
+    if arguments.memory or arguments.cores:
+        raise TestbedError("a container has the memory and cores of this machine: add --vm")
     return None

@@ -55,8 +55,14 @@ class VirtualMachine(Machine):
 
     @property
     def kind(self) -> str:
-        """Its platform and architecture."""
-        return f"{self.platform} {self.hardware.arch} VM"
+        """Its platform and hardware, as far as it is not the usual one."""
+        has, usual = self.hardware, Hardware(self.hardware.arch)
+        unusual = [
+            *([f"{has.memory_mib} MiB"] if has.memory_mib != usual.memory_mib else []),
+            *([f"{has.cores} cores"] if has.cores != usual.cores else []),
+            *(f"disk {name} of {size}" for name, size in has.disks.items()),
+        ]
+        return " ".join((self.platform, has.arch, "VM", *unusual))
 
     def run(
         self, argv: Sequence[str], *, check: bool = True, input: str | None = None, timeout: float = 300
@@ -97,6 +103,8 @@ class VirtualMachine(Machine):
 
     def shut_down(self, grace: int = 300) -> None:
         """Switch it off in order; if that takes longer than grace seconds, something hangs: an error."""
+        if not self.is_running():
+            return
         self.run(["systemctl", "poweroff", "--no-block"], check=False)
         wait_for(f"{self.name} is off", lambda: self._pid() is None, grace)
         self.stop()
@@ -188,7 +196,7 @@ class VirtualMachine(Machine):
 
     def _must_be_off(self) -> None:
         if self.is_running():
-            raise TestbedError(f"{self.name} is on: stop it before its disks are copied")
+            raise TestbedError(f"{self.name} is on: shut it down before its disks are copied")
 
     def _start_plan(self) -> Start:
         base = (

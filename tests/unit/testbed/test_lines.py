@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from ansible_collections.aks.flexnode.plugins.module_utils.node.catalogue.artifacts import builtin_digests
 from testbed import Testbed, cli
 from testbed.artifacts import gomod
 from testbed.artifacts.recipes import artifact
@@ -89,6 +90,11 @@ def test_nodes_of_another_architecture_need_no_control_plane() -> None:
     assert not set(names) & set(versions.CONTROL_PLANE)
     assert {"kubelet", "containerd", "runc", "cni-plugins", "kube-proxy", "coredns"} <= set(names)
     assert names.count("containerd") == 1
+
+
+def test_the_lines_are_the_ends_of_the_catalogue() -> None:
+    minors = sorted({int(version.split(".")[1]) for version in builtin_digests()["kubelet"]})
+    assert [int(kubelet.split(".")[1]) for _, kubelet in versions.LINES] == [minors[0], minors[-1]]
 
 
 def test_all_lines_are_pinned() -> None:

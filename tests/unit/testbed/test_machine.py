@@ -73,7 +73,7 @@ def test_a_virtual_machine_has_its_own_kernel_disk_and_address(site: Site, arch:
     kernel = option(argv, "-append").split()
     assert f"console={ARCHITECTURES[arch].console}" in kernel
     assert f"systemd.machine_id={machine._machine_id()}" in kernel
-    assert machine.kind == f"debian13 {arch} VM"
+    assert machine.kind == f"debian13 {arch} VM 1024 MiB 1 cores disk swap of 64M"
 
 
 def test_a_virtual_machine_keeps_its_kernel_when_the_recipe_changes(site: Site, tmp_path: Path) -> None:

@@ -46,7 +46,7 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Virtual:
     }
     found = Virtual("edge-1", "10.213.7.20", hardware=Hardware("amd64", disks={"swap": "8M"}), **common)
     container = ContainerMachine("edge-2", "10.213.7.21", **common)
-    beds = {None: SimpleNamespace(name="unit", nodes=lambda: [found, container])}
+    beds = {None: SimpleNamespace(name="unit", nodes=lambda: [found, container], node=None)}
     monkeypatch.setattr(cli, "Testbed", beds.__getitem__)
     found.directory.mkdir(parents=True)
     for name in ("root", "swap"):
@@ -59,6 +59,11 @@ def test_the_power_switch(machine: Virtual) -> None:
     assert cli.main(["node", "stop", machine.name]) == 0
     assert cli.main(["node", "start", machine.name]) == 0
     assert DONE == ["stop edge-1", "start edge-1"]
+
+
+def test_one_that_is_off_need_not_be_shut_down(machine: Virtual) -> None:
+    assert cli.main(["node", "shutdown", machine.name]) == 0
+    assert DONE == []
 
 
 def test_disks_are_kept_and_put_back(machine: Virtual) -> None:
@@ -86,6 +91,12 @@ def test_a_snapshot_that_fails_leaves_the_one_before(machine: Virtual) -> None:
         (["node", "restore", "edge-1", "clean"], "edge-1 has no snapshot clean (it has: none)"),
         (["node", "snapshot", "edge-1", "../etc"], "'../etc' can't name a snapshot"),
         (["node", "snapshot", "edge-2", "clean"], "node edge-2 is a container"),
+        (["node", "shutdown", "edge-2"], "node edge-2 is a container"),
+        (
+            ["node", "add", "edge-4", "--memory", "1024"],
+            "a container has the memory and cores of this machine",
+        ),
+        (["node", "add", "edge-4", "--cores", "1"], "add --vm"),
         (
             ["node", "stop", "edge-3"],
             "python -m testbed --name unit node add edge-3",
