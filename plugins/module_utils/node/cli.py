@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from .commands.options import CHANGING, check, parser
 from .commands.output import complain, show
 from .errors import FlexNodeError, NotRoot
+from .machine.disk import explained
 from .machine.host import Host
 from .machine.program import COMMAND
 
@@ -31,7 +32,7 @@ def main(arguments: Sequence[str] | None = None, host: Host | None = None) -> in
             raise NotRoot(
                 f"{COMMAND} {options.command} needs root", fix=f"sudo {COMMAND} {options.command} ..."
             )
-        return load(options.function)(options, host)
+        return carried_out(options, host)
     except FlexNodeError as error:
         if options.command in CHANGING:
             log_failure(host, error, options.command)
@@ -43,6 +44,15 @@ def main(arguments: Sequence[str] | None = None, host: Host | None = None) -> in
     except KeyboardInterrupt:
         complain("interrupted: run the same command again, it continues where this one stopped")
         return 130
+
+
+def carried_out(options: argparse.Namespace, host: Host) -> int:
+    """Run the subcommand. An error of the file system that nobody foresaw says at least where it was."""
+    try:
+        return load(options.function)(options, host)
+    except OSError as error:
+        with explained(str(error.filename or COMMAND)):
+            raise
 
 
 def load(name: str) -> Run:

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from ..dataclass import dataclass
 from ..errors import FlexNodeError
@@ -21,6 +21,7 @@ from ..machine.layout import (
 )
 from ..machine.program import COMMAND
 from ..resources.kinds import KINDS
+from ..resources.units import RUNNING, unit_states
 from .leftovers import clear_leftovers
 from .records.journal import Entry
 from .records.state import Store
@@ -68,6 +69,7 @@ def restore_host(
         ran = [entry.name for entry in part[::-1] if _ran_before(entry)]
         if ran or any(entry.name.startswith(f"{UNIT_DIR}/") for entry in part):
             reload_and_restart(host, True, ran, progress)
+            results += _not_started(host, ran)
     return [
         Restored(item.key, "removed") if item.outcome == "left" and _removed(host, item.key) else item
         for item in results
@@ -111,10 +113,27 @@ def _restored(
         left = kind.restore(host, entry.name, {**entry.origin, "spared": spared}, store.journal)
     except FlexNodeError as error:
         return Restored(entry.key, "failed", f"{error.what}: {error.why}")
+    except OSError as error:  # that nobody foresaw: it must not keep the other items from being restored
+        return Restored(entry.key, "failed", str(error))
     if left:
         why = f"still in use, or not created by this collection: {', '.join(left[:5])}"
         return Restored(entry.key, "left", why)
     return Restored(entry.key, "removed" if entry.origin.get("is") == "absent" else "restored")
+
+
+def _not_started(host: Host, ran: Sequence[str]) -> Iterator[Restored]:
+    """Units that ran before the join and do not run again."""
+    for unit, state in unit_states(host, tuple(ran)).items():
+        if state["ActiveState"] in RUNNING:
+            continue
+        if state["UnitFileState"]:
+            yield Restored(
+                f"unit:{unit}",
+                "failed",
+                f"it ran before the join and does not start: see journalctl -u {unit}",
+            )
+        else:
+            yield Restored(f"unit:{unit}", "left", "it ran before the join, and has been removed since")
 
 
 def _is_all(entry: Entry, now: str) -> bool:

@@ -87,6 +87,8 @@ def roll_back(record: Record, host: Host, store: Store, progress: Progress) -> l
             RESTORE[kind](host, name, origin, store.journal)
         except FlexNodeError as error:
             failures.append(f"{name}: {error.what}: {error.why}")
+        except OSError as error:  # that nobody foresaw
+            failures.append(f"{name}: {error}")
     try:  # the record of the change is removed next
         sync_entries(host, (name for _kind, name, _origin in generation))
     except FlexNodeError as error:

@@ -153,11 +153,9 @@ class Host:
 
     def mounts_below(self, path: str) -> tuple[str, ...]:
         """Mount points at or under `path`, deepest first."""
-        points = []
-        for line in self.text("/proc/self/mountinfo").splitlines():
-            point = unescaped(line.split(" ")[4])
-            if point == path or point.startswith(path.rstrip("/") + "/"):
-                points.append(point)
+        lines = os.fsdecode(self.read("/proc/self/mountinfo") or b"").split("\n")
+        every = (unescaped(line.split(" ")[4]) for line in lines if line)
+        points = [point for point in every if f"{point}/".startswith(f"{path.rstrip('/')}/")]
         return tuple(sorted(points, key=lambda point: (-point.count("/"), point)))
 
     def free_space(self, path: str) -> tuple[int, int]:
@@ -296,14 +294,15 @@ class Host:
 
     def remove_directory(self, path: str) -> bool:
         """Remove an empty directory; False: it is not empty, or a mount point."""
-        try:
-            os.rmdir(self.path(path))
-        except FileNotFoundError:
-            return True
-        except OSError as error:
-            if error.errno in (errno.ENOTEMPTY, errno.EBUSY, errno.EEXIST):
-                return False
-            raise
+        with explained(path):
+            try:
+                os.rmdir(self.path(path))
+            except FileNotFoundError:
+                return True
+            except OSError as error:
+                if error.errno in (errno.ENOTEMPTY, errno.EBUSY, errno.EEXIST):
+                    return False
+                raise
         return True
 
     def remove_tree(self, path: str, keep: frozenset[str] = frozenset()) -> list[str]:

@@ -1,7 +1,7 @@
 # Copyright: (c) 2026, aks.flexnode contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Remove a directory tree without following a link or crossing into another file system.
+"""Remove a directory tree without following a link or entering a mount.
 
 Pods can create trees of any depth, deeper than a path can be long. So the walk does not recurse, opens each
 directory from the one above or below it, and has at most three of them open.
@@ -68,15 +68,15 @@ class Walk:
 
     def __init__(self, directory: int, path: str, mounted: frozenset[str], keep: frozenset[str]) -> None:
         self.directory = os.dup(directory)
-        self._device = os.fstat(directory).st_dev
+        self._mount = mount_of(directory)
         self.levels: list[Level] = []
         self._arrive(path, below(mounted, path), below(keep, path))
 
     def down(self, name: str) -> bool:
-        """Enter a directory; False: it is on another file system."""
+        """Enter a directory; False: something is mounted there."""
         here = self.levels[-1]
         child = os.open(name, DIRECTORY, dir_fd=self.directory)
-        if os.fstat(child).st_dev != self._device:
+        if mount_of(child) != self._mount:
             os.close(child)
             return False
         self._switch(child)
@@ -103,6 +103,20 @@ class Walk:
     def _switch(self, directory: int) -> None:
         os.close(self.directory)
         self.directory = directory
+
+
+def mount_of(directory: int) -> tuple[int, str]:
+    """The file system and the mount that an open directory belongs to, as the kernel knows them.
+
+    A directory that is mounted a second time (a bind mount) is on the same file system, and its name may be
+    another one than ours: by a link in a directory above, or in an encoding that is not ours.
+    """
+    try:
+        with open(f"/proc/self/fdinfo/{directory}", encoding="ascii") as file:
+            mount = next((line for line in file if line.startswith("mnt_id:")), "")
+    except FileNotFoundError:  # no /proc: the names of mounts are not known either
+        mount = ""
+    return os.fstat(directory).st_dev, mount
 
 
 def identity(directory: int) -> tuple[int, int]:

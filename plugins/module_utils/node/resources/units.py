@@ -16,6 +16,9 @@ from .base import Change, Drift, Origin, Vault
 # systemd itself gives each unit 90 s to stop and 90 s to start, and containerd and the kubelet wait for each
 # other. A shorter limit would call a slow machine a broken one.
 SYSTEMCTL_SECONDS = 400.0
+# A systemd that reloads, or is busy otherwise, lets those who ask it time out.
+TRIES, PAUSE = 5, 5.0
+NO_SYSTEMCTL = 127  # no such program, so nothing of it runs
 RUNNING = frozenset(("active", "activating", "reloading"))
 PROPERTIES = (
     "Id",
@@ -99,16 +102,26 @@ class Unit:
     def restore(cls, host: Host, name: str, origin: Origin, vault: Vault) -> list[str]:
         """Stop it; a unit that ran originally is started again after its files are restored."""
         if origin["is"] != "running":
-            host.run(["systemctl", "stop", name], timeout=SYSTEMCTL_SECONDS, check=False)
+            host.run(["systemctl", "stop", name], timeout=SYSTEMCTL_SECONDS)
         return []
 
 
 def unit_states(host: Host, units: tuple[str, ...]) -> dict[str, dict[str, str]]:
-    """The state of several units from one call."""
+    """The state of several units from one call; an error if systemd does not answer."""
     states = {unit: dict.fromkeys(PROPERTIES, "") | {"ActiveState": "inactive"} for unit in units}
     if not units:
         return states
-    shown = host.run(["systemctl", "show", f"--property={','.join(PROPERTIES)}", *units], check=False)
-    for unit, block in zip(units, shown.stdout.split("\n\n"), strict=False):
+    shown = _answer(host, ["systemctl", "show", f"--property={','.join(PROPERTIES)}", *units])
+    for unit, block in zip(units, shown.split("\n\n"), strict=False):
         states[unit] |= dict(line.split("=", 1) for line in block.splitlines() if "=" in line)
     return states
+
+
+def _answer(host: Host, question: list[str]) -> str:
+    """What systemd says. Silence does not mean "stopped": it is asked again, and in the end an error."""
+    for _try in range(TRIES - 1):
+        done = host.run(question, check=False)
+        if done.status in (0, NO_SYSTEMCTL):
+            return done.stdout
+        host.clock.sleep(PAUSE)
+    return host.run(question).stdout

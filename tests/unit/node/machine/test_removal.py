@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from ansible_collections.aks.flexnode.plugins.module_utils.node.errors import ReadOnlyTarget
+from ansible_collections.aks.flexnode.plugins.module_utils.node.machine import removal
 from tests.unit.node.fakes import Machine
 
 
@@ -60,6 +62,43 @@ def test_a_mount_is_never_entered_and_is_named(machine: Machine) -> None:
     assert machine.text("/tree/Gerät/data") == "keep me too"
     assert names(machine, "/tree") == ["Gerät", "pods"]
     assert names(machine, "/tree/pods/1") == ["volume"]
+
+
+def test_a_mount_is_not_entered_by_another_name(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The kernel says what is mounted: names differ where a directory above is a link, for example."""
+    machine.put("/tree/pods/volume/data", "keep me")
+    machine.put("/tree/pods/other")
+    volume = os.stat(machine.path("/tree/pods/volume")).st_ino
+    monkeypatch.setattr(
+        removal,
+        "mount_of",
+        lambda directory: (8, "mnt_id: 2" if os.fstat(directory).st_ino == volume else ""),
+    )
+    assert machine.host.remove_tree("/tree") == ["/tree/pods/volume"]
+    assert machine.text("/tree/pods/volume/data") == "keep me"
+    assert names(machine, "/tree/pods") == ["volume"]
+
+
+def test_a_directory_knows_its_mount() -> None:
+    here, proc = os.open(".", os.O_RDONLY), os.open("/proc", os.O_RDONLY)
+    try:
+        assert removal.mount_of(here)[1].startswith("mnt_id:")
+        assert removal.mount_of(here) != removal.mount_of(proc)
+    finally:
+        os.close(here)
+        os.close(proc)
+
+
+def test_a_directory_that_may_not_be_removed_is_an_error_with_a_code(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def immutable(path: str) -> None:
+        raise PermissionError(errno.EPERM, "Operation not permitted", path)
+
+    machine.path("/directory").mkdir()
+    monkeypatch.setattr(os, "rmdir", immutable)
+    with pytest.raises(ReadOnlyTarget, match="/directory"):
+        machine.host.remove_directory("/directory")
 
 
 def test_a_mounted_file_stays_too(machine: Machine) -> None:

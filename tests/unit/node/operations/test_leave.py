@@ -9,11 +9,12 @@ import pytest
 
 from ansible_collections.aks.flexnode.plugins.module_utils.node.config.document import merge
 from ansible_collections.aks.flexnode.plugins.module_utils.node.engine.records.state import DATA_DIR
+from ansible_collections.aks.flexnode.plugins.module_utils.node.errors import CommandFailed
 from ansible_collections.aks.flexnode.plugins.module_utils.node.operations import leave as leaving
 from ansible_collections.aks.flexnode.plugins.module_utils.node.operations.leave import leave
 from tests.unit.node.fake_api import a_node, a_pod
 from tests.unit.node.fakes import Machine
-from tests.unit.node.sites import CONTAINERD, KUBELET, Killed, Site
+from tests.unit.node.sites import CONTAINERD, KUBELET, NPD, Killed, Site
 
 PLACES = ("/etc", "/opt", "/usr", "/var", "/proc")
 
@@ -45,6 +46,73 @@ def test_after_joining_and_leaving_the_machine_is_as_before(site: Site) -> None:
     assert (again.changed, again.remains) == (False, [])
     site.join()  # and it can join again
     assert site.machine.store.state()["phase"] == "NodeJoined"
+
+
+def test_a_systemd_that_does_not_answer_stops_the_uninstall_before_anything_is_removed(site: Site) -> None:
+    """Nobody knows what runs then: files under running services would be removed."""
+    site.join()
+    site.machine.commands.busy = 10**6
+    with pytest.raises(CommandFailed, match="Connection timed out"):
+        leave(site.machine.host)
+    assert site.machine.path("/etc/systemd/system/kubelet.service").exists()
+    assert site.machine.commands.units[KUBELET] == "active"
+    site.machine.commands.busy = 0
+    assert leave(site.machine.host).remains == []
+    assert not site.machine.path(DATA_DIR).exists()
+
+
+def test_a_systemd_that_is_busy_for_a_while_is_asked_again(site: Site) -> None:
+    site.join()
+    site.machine.commands.busy = 3
+    assert leave(site.machine.host).remains == []
+    assert site.machine.commands.units[KUBELET] == "inactive"
+
+
+def test_a_service_that_does_not_stop_is_stopped_by_the_next_run(site: Site) -> None:
+    site.join({"npd": {"version": "1.36.0"}})
+    site.machine.commands.statuses["systemctl stop"] = 1
+    remains = leave(site.machine.host).remains
+    assert [line for line in remains if line.startswith(f"unit:{NPD}: ")], remains
+    assert site.machine.commands.units[NPD] == "active"
+    del site.machine.commands.statuses["systemctl stop"]
+    assert leave(site.machine.host).remains == []
+    assert {site.machine.commands.units[unit] for unit in (NPD, KUBELET, CONTAINERD)} == {"inactive"}
+    assert not site.machine.path(DATA_DIR).exists()
+
+
+@pytest.mark.parametrize(
+    ("unit_file", "said"),
+    [("enabled", "it ran before the join and does not start"), ("", "has been removed since")],
+)
+def test_a_service_from_before_the_join_that_does_not_start_again_is_reported(
+    site: Site, unit_file: str, said: str
+) -> None:
+    commands = site.machine.commands
+    commands.units[CONTAINERD], commands.unit_files[CONTAINERD] = "active", "enabled"
+    site.machine.put("/usr/lib/systemd/system/containerd.service", "[Service]\n")
+    site.join({"takeover": True})
+    commands.unit_files[CONTAINERD] = unit_file
+    commands.on_start[CONTAINERD] = lambda: commands.units.update({CONTAINERD: "failed"})
+    (line,) = leave(site.machine.host).remains
+    assert line.startswith(f"unit:{CONTAINERD}: ")
+    assert said in line
+    commands.on_start.clear()
+    assert leave(site.machine.host).remains == []
+    assert not site.machine.path(DATA_DIR).exists()
+
+
+def test_an_item_whose_state_cannot_be_read_does_not_keep_the_others_from_being_restored(site: Site) -> None:
+    site.join()
+    count = site.machine.path("/sys/module/overlay/refcnt")
+    count.unlink(missing_ok=True)
+    count.mkdir(parents=True)  # no kernel does that; something else does something like it
+    (line,) = leave(site.machine.host).remains
+    assert line.startswith("module:overlay: ")
+    assert not site.machine.path("/etc/systemd/system/kubelet.service").exists()
+    count.rmdir()
+    count.write_text("0\n")
+    assert leave(site.machine.host).remains == []
+    assert not site.machine.path(DATA_DIR).exists()
 
 
 def test_leaving_drains_stops_deletes_and_unmounts_in_this_order(site: Site) -> None:

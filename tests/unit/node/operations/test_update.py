@@ -452,3 +452,13 @@ def test_an_older_release_does_not_put_its_own_program_back(site: Site) -> None:
     assert run.summary == "updated (maxPods)"
     assert "the newer command stays" in run.warnings[0]
     assert newer.is_dir(), "nor is it pruned"
+
+
+def test_services_restart_also_if_systemd_was_busy_when_it_was_asked_whether_they_run(site: Site) -> None:
+    """No answer is not "it does not run": the change would be done, and nothing would use it."""
+    site.machine.commands.processes = True  # that it runs the installed binaries is seen without systemd
+    site.join()
+    site.machine.commands.calls.clear()
+    site.machine.commands.busy = 1
+    site.join({"node": {"maxPods": 50}})
+    assert site.machine.commands.times("systemctl", "restart") == 1
