@@ -142,6 +142,8 @@ def test_what_others_changed_since_is_left_and_reported(
 
 def test_mounted_directories_lose_nothing(bed: Testbed, machines: MachineMaker, tmp_path: Path) -> None:
     (machine,) = machines(("mounted", "debian13"))
+    # Then the kernel knows what is mounted below it by another name.
+    machine.run(["sh", "-c", "mv /opt /srv/opt && ln -s /srv/opt /opt"])
     inventory = inventory_of(bed, machine, tmp_path)
     fleet.succeeded(fleet.play("bootstrap", inventory))
     write(machine, "/srv/precious/data", "irreplaceable\n")
@@ -149,9 +151,10 @@ def test_mounted_directories_lose_nothing(bed: Testbed, machines: MachineMaker, 
         "/var/lib/kubelet/bound",
         "/var/lib/kubelet/pods/left-over/volumes/bound",
         "/opt/cni/bin/bound",
+        "/opt/cni/bin/$(printf 'donn\\351es')",  # in the encoding of another time
     ):
         # At once: the kubelet removes empty directories of pods that it does not know.
-        machine.run(["sh", "-c", f"mkdir -p {place} && mount --bind /srv/precious {place}"])
+        machine.run(["sh", "-c", f'mkdir -p "{place}" && mount --bind /srv/precious "{place}"'])
     machine.run(["mkdir", "-p", "/var/lib/kubelet/scratch"])
     machine.run(["mount", "-t", "tmpfs", "tmpfs", "/var/lib/kubelet/scratch"])
     write(machine, "/var/lib/kubelet/scratch/data", "in memory only\n")
@@ -161,7 +164,8 @@ def test_mounted_directories_lose_nothing(bed: Testbed, machines: MachineMaker, 
     assert run.status != 0
     assert machine.read("/srv/precious/data") == "irreplaceable\n"
     assert machine.read("/var/lib/kubelet/scratch/data") == "in memory only\n"
-    assert "/var/lib/kubelet/scratch" in run.output
+    for place in ("/var/lib/kubelet/scratch", "/opt/cni/bin/bound", "/opt/cni/bin/donn"):
+        assert place in run.output
     assert "mounted" not in fleet.node_names(bed)
 
 

@@ -92,8 +92,9 @@ class Walk:
                 raise OSError(errno.ESTALE, "a directory was moved while its content was removed")
 
     def path(self, name: str) -> str:
-        """The path of a name in the open directory."""
-        return "/".join((*(level.name for level in self.levels), name))
+        """The path of a name in the open directory, to be shown: in any encoding, also an unknown one."""
+        path = "/".join((*(level.name for level in self.levels), name))
+        return os.fsencode(path).decode(errors="backslashreplace")
 
     def _arrive(self, name: str, mounted: frozenset[str], keep: frozenset[str]) -> None:
         with os.scandir(self.directory) as entries:

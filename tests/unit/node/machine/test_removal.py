@@ -79,6 +79,16 @@ def test_a_mount_is_not_entered_by_another_name(machine: Machine, monkeypatch: p
     assert names(machine, "/tree/pods") == ["volume"]
 
 
+def test_what_stays_can_be_shown_in_any_encoding(machine: Machine) -> None:
+    name = os.fsdecode(b"donn\xe9es")
+    machine.put(f"/tree/{name}/data", "keep me")
+    mounted = os.fsencode(f"20 1 8:1 / /tree/{name} rw - ext4 /dev/sda1 rw\n")
+    machine.path("/proc/self").mkdir(parents=True, exist_ok=True)
+    machine.path("/proc/self/mountinfo").write_bytes(mounted)
+    assert machine.host.remove_tree("/tree") == [r"/tree/donn\xe9es"]
+    assert machine.path(f"/tree/{name}/data").exists()
+
+
 def test_a_directory_knows_its_mount() -> None:
     here, proc = os.open(".", os.O_RDONLY), os.open("/proc", os.O_RDONLY)
     try:
