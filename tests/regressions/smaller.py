@@ -217,4 +217,32 @@ CASES = (
         ),
         (f"{UNIT}/operations/test_leave.py::test_leaving_drains_stops_deletes_and_unmounts_in_this_order",),
     ),
+    Case(
+        "17b",
+        "a bind mount that is known by another name is emptied",
+        (
+            Edit(
+                f"{NODE}/machine/removal.py",
+                "if mount_of(child) != self._mount:",
+                "if mount_of(child)[0] != self._mount[0]:",
+            ),
+        ),
+        (f"{UNIT}/machine/test_removal.py::test_a_mount_is_not_entered_by_another_name",),
+    ),
+    Case(
+        "17c",
+        "a systemd that does not answer is taken for one whose units are stopped",
+        (
+            Edit(
+                f"{NODE}/resources/units.py",
+                "if done.status in (0, NO_SYSTEMCTL):",
+                "if done.status >= 0:",
+            ),
+        ),
+        (
+            f"{UNIT}/operations/test_leave.py::"
+            "test_a_systemd_that_does_not_answer_stops_the_uninstall_before_anything_is_removed",
+        ),
+        f"{DID_NOT_RAISE} CommandFailed",
+    ),
 )
