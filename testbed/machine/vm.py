@@ -51,7 +51,7 @@ class VirtualMachine(Machine):
 
     hardware: Hardware = field(kw_only=True)
 
-    boot_seconds = 300
+    boot_seconds = 600  # on a machine that is busy otherwise
 
     @property
     def kind(self) -> str:
