@@ -117,6 +117,16 @@ CASES = (
         (f"{UPDATE_TESTS}::test_the_previous_version_is_kept_and_no_older_one",),
     ),
     Case(
+        "9f",
+        "a slow line never finishes a download",
+        (Edit(DOWNLOAD, "LEAST = 1 << 16 ", "LEAST = 1 << 20 "),),
+        (
+            f"{DOWNLOAD_TESTS}::test_a_line_that_is_slow_but_steady_is_not_given_up",
+            f"{DOWNLOAD_TESTS}::test_a_slow_line_that_breaks_often_is_not_given_up[a minute at 12 KB/s]",
+        ),
+        r".*(ArtifactUnreachable: FLEX-1201|ArtifactTruncated: FLEX-1202)",
+    ),
+    Case(
         "10a",
         "the gate opens a TLS connection for each question",
         (
