@@ -209,6 +209,21 @@ CASES = (
         (f"{TICK_TESTS}::test_a_leave_that_was_killed_is_finished_by_the_timer",),
     ),
     Case(
+        "11f",
+        "a leave syncs only some of the file systems that it changed",
+        (
+            Edit(
+                LEAVE,
+                "changed = changed_paths(entries, store)",
+                'changed = ["/etc", "/opt", "/usr", "/var", "/var/lib"]',
+            ),
+        ),
+        (
+            f"{UNIT}/operations/test_leave.py::"
+            "test_every_file_system_that_was_changed_is_synced_before_the_journal_goes_and_after",
+        ),
+    ),
+    Case(
         "12a",
         "a refused document replaces the working one",
         STORED_AT_ONCE,

@@ -11,6 +11,7 @@ from ansible_collections.aks.flexnode.plugins.module_utils.node.config.document 
 from ansible_collections.aks.flexnode.plugins.module_utils.node.engine.records.state import DATA_DIR
 from ansible_collections.aks.flexnode.plugins.module_utils.node.operations import leave as leaving
 from ansible_collections.aks.flexnode.plugins.module_utils.node.operations.leave import leave
+from tests.unit.node.engine.test_places import many_disks
 from tests.unit.node.fake_api import a_node, a_pod
 from tests.unit.node.fakes import Machine
 from tests.unit.node.sites import CONTAINERD, KUBELET, Killed, Site
@@ -184,6 +185,17 @@ def test_pods_behind_a_link_are_unmounted_where_they_really_are(site: Site) -> N
     assert report.remains == []
     assert site.machine.host.names("/data/kubelet") == ()
     assert site.machine.host.stat("/var/lib/kubelet").is_ == "link"
+
+
+def test_every_file_system_that_was_changed_is_synced_before_the_journal_goes_and_after(site: Site) -> None:
+    host = many_disks(site.machine, "/usr/local", "/var/log", "/var/lib/containerd", "/data", "/plugins")
+    site.machine.mount(*host.mounted)
+    for point in host.mounted:
+        site.machine.path(point).mkdir(parents=True, exist_ok=True)
+    site.join({"paths": {"dataDir": "/data/flex", "cni": {"binDir": "/plugins/cni/bin"}}})
+    leave(host)
+    assert host.synced == [set(range(6))] * 2
+    assert host.stat("/data/flex").absent
 
 
 def test_leaving_in_check_mode_only_tells(site: Site) -> None:
