@@ -224,6 +224,12 @@ CASES = (
         ),
     ),
     Case(
+        "11g",
+        "a directory that was created above paths.dataDir stays",
+        (Edit(f"{NODE}/engine/records/state.py", "        remove_above(self._host, self.directory)\n"),),
+        (f"{UNIT}/operations/test_leave.py::test_directories_above_a_moved_data_directory_go_with_it",),
+    ),
+    Case(
         "12a",
         "a refused document replaces the working one",
         STORED_AT_ONCE,

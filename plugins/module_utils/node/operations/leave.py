@@ -119,7 +119,7 @@ def leave_with(
     """The same, with a log of its steps."""
     host, report, entries = log.host, Left(), store.journal.entries()
     if not entries and store.remembered()[0] is None:
-        if not check and not host.stat(store.directory).absent:
+        if not check and store.is_there:
             report.remains += store.forget()  # left by a run that was killed at its very start or end
         return report
     if check:
