@@ -117,6 +117,16 @@ CASES = (
         (f"{UPDATE_TESTS}::test_the_previous_version_is_kept_and_no_older_one",),
     ),
     Case(
+        "9f",
+        "a slow line never finishes a download",
+        (Edit(DOWNLOAD, "LEAST = 1 << 16 ", "LEAST = 1 << 20 "),),
+        (
+            f"{DOWNLOAD_TESTS}::test_a_line_that_is_slow_but_steady_is_not_given_up",
+            f"{DOWNLOAD_TESTS}::test_a_slow_line_that_breaks_often_is_not_given_up[a minute at 12 KB/s]",
+        ),
+        r".*(ArtifactUnreachable: FLEX-1201|ArtifactTruncated: FLEX-1202)",
+    ),
+    Case(
         "10a",
         "the gate opens a TLS connection for each question",
         (
@@ -197,6 +207,27 @@ CASES = (
             ),
         ),
         (f"{TICK_TESTS}::test_a_leave_that_was_killed_is_finished_by_the_timer",),
+    ),
+    Case(
+        "11f",
+        "a leave syncs only some of the file systems that it changed",
+        (
+            Edit(
+                LEAVE,
+                "changed = changed_paths(entries, store)",
+                'changed = ["/etc", "/opt", "/usr", "/var", "/var/lib"]',
+            ),
+        ),
+        (
+            f"{UNIT}/operations/test_leave.py::"
+            "test_every_file_system_that_was_changed_is_synced_before_the_journal_goes_and_after",
+        ),
+    ),
+    Case(
+        "11g",
+        "a directory that was created above paths.dataDir stays",
+        (Edit(f"{NODE}/engine/records/state.py", "        remove_above(self._host, self.directory)\n"),),
+        (f"{UNIT}/operations/test_leave.py::test_directories_above_a_moved_data_directory_go_with_it",),
     ),
     Case(
         "12a",

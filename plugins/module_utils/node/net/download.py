@@ -20,10 +20,12 @@ from .answer import HttpFailure, shown
 from .http_client import HttpClient
 from .retries import spread
 
-ATTEMPTS = 4  # in a row that bring less than CHUNK bytes
+# What a line brings that is not dead. A modem at a remote site brings little more, shared by several files.
+LEAST = 1 << 16  # bytes
+PATIENCE = 60.0  # seconds in which they must arrive
+ATTEMPTS = 4  # in a row that bring less than that
 FIRST_PAUSE, LONGEST_PAUSE = 1.0, 30.0  # seconds, doubled after each of them
-PATIENCE = 60.0  # seconds in which at least CHUNK bytes must arrive
-MIB = 1 << 20
+KIB, MIB = 1 << 10, 1 << 20
 RANGE = re.compile(r"bytes (\d+)-\d+/(\d+|\*)")
 
 
@@ -69,7 +71,7 @@ class Download:
                 return
             except ArtifactTruncated:
                 arrived = self._host.stat(self._partial).size
-                failures = 0 if arrived >= most + CHUNK else failures + 1
+                failures = 0 if arrived >= most + LEAST else failures + 1
                 most = max(most, arrived)
                 if failures == ATTEMPTS:
                     raise
@@ -150,10 +152,10 @@ class Download:
                 self._refuse_above_limit(received)
                 digest.update(block)
                 file.write(block)
-                if received - mark >= CHUNK:
+                if received - mark >= LEAST:
                     mark, deadline = received, clock.monotonic() + PATIENCE
                 elif clock.monotonic() > deadline:
-                    raise _too_slow(self._wanted, received)
+                    raise _stalled(self._wanted, received)
         if announced and received < start + announced:
             why = f"the connection closed after {received} of {start + announced} bytes"
             raise _truncated(self._wanted, received, why)
@@ -210,10 +212,10 @@ def _truncated(wanted: Wanted, received: int, why: str) -> ArtifactTruncated:
     )
 
 
-def _too_slow(wanted: Wanted, received: int) -> ArtifactUnreachable:
+def _stalled(wanted: Wanted, received: int) -> ArtifactUnreachable:
     return ArtifactUnreachable(
-        f"the download of {wanted.label} is too slow",
+        f"the download of {wanted.label} has stalled",
         where=wanted.where,
-        why=f"less than 1 MiB in {PATIENCE:g} s, {received} bytes so far",
+        why=f"less than {LEAST // KIB} KiB in {PATIENCE:g} s, {received} bytes so far",
         fix="run this again: it continues there; or use a nearer source (mirror.url)",
     )

@@ -16,6 +16,7 @@ from ..drift.record import DriftRecord
 from ..engine.lease import end_pull
 from ..engine.prune import clear_staging
 from ..engine.records.journal import Entry
+from ..engine.records.places import changed_paths, one_of_each
 from ..engine.records.state import Phase, Store, store_of
 from ..engine.restarts import Progress, silent
 from ..engine.restore_host import Restored, restore_host
@@ -51,7 +52,6 @@ InAzure = Callable[[Optional[NodeConfig]], list[str]]  # noqa: UP045 - returns w
 
 DRAIN_SECONDS = 120.0  # a pod has 30 s to end; then a slow machine needs some more to stop it
 SYNC_SECONDS = 600.0
-RESTORED = ("/etc", "/opt", "/usr", "/var", "/var/lib")  # each may be a file system of its own
 NETWORK_NAMESPACES = "/run/netns"
 RUNTIME_STATE = "/run/containerd"
 # Of Kubernetes only: a runtime that was installed before the join may run other containers beside them.
@@ -119,7 +119,7 @@ def leave_with(
     """The same, with a log of its steps."""
     host, report, entries = log.host, Left(), store.journal.entries()
     if not entries and store.remembered()[0] is None:
-        if not check and not host.stat(store.directory).absent:
+        if not check and store.is_there:
             report.remains += store.forget()  # left by a run that was killed at its very start or end
         return report
     if check:
@@ -172,15 +172,16 @@ def leave_with(
     if has_textfiles(host):
         act("remove the metrics file of node_exporter", lambda: remove_textfiles(host))
     if not any(item.outcome == "failed" for item in report.items):  # otherwise the next run needs the journal
-        sync_restored(host)  # on the disk, before the record of what is to be restored goes
+        changed = changed_paths(entries, store)
+        sync_restored(host, changed)  # on the disk, before the record of what is to be restored goes
         report.remains += store.forget()
-        sync_restored(host)
+        sync_restored(host, changed)
     return report
 
 
-def sync_restored(host: Host) -> None:
+def sync_restored(host: Host, changed: Sequence[str]) -> None:
     """Wait until what was removed is removed on the disk: else a power cut would bring back half a node."""
-    places = [place for place in RESTORED if host.exists(place)]
+    places = one_of_each(host, changed)  # looked for each time: what was a place may be removed by now
     host.run(["sync", "--file-system", "--", *places], timeout=SYNC_SECONDS, check=False)
 
 

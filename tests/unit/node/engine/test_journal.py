@@ -73,9 +73,23 @@ def test_only_root_reads_the_journal_and_its_contents(machine: Machine, journal:
     assert machine.host.stat(f"{DIRECTORY}/origins/{name}").mode == 0o600
 
 
-@pytest.mark.parametrize("line", [b"{", b"\x00\x00", b"[]", b'{"mark": "x"}', b'{"key": 1}'])
+DAMAGED = {
+    b"{": "Expecting property name",
+    b"\x00\x00": "Expecting value",
+    b"[]": "list indices must be integers",
+    b'{"mark": "x"}': "it lacks 'key'",
+    b'{"key": 1}': "no attribute 'partition'",
+    b'{"key": "file:/etc/a"}': "it lacks 'mark'",
+    b'{"key": "file:/etc/b", "mark": "x"}': "the origin of file:/etc/b is lost",
+    b'{"key": "file:/etc/b", "mark": "x", "origin": {"is": "absent"}}': "it lacks 'was'",
+    b'{"key": "file:/etc/b", "mark": "x", "origin": "absent", "was": "absent"}': "dictionary update",
+    b'{"key": "file:/etc/a", "mark": "x", "of": 1}': "not iterable",
+}
+
+
+@pytest.mark.parametrize(("line", "why"), DAMAGED.items())
 def test_a_damaged_line_in_the_middle_is_an_error_with_its_place(
-    machine: Machine, journal: Journal, line: bytes
+    machine: Machine, journal: Journal, line: bytes, why: str
 ) -> None:
     journal.record([a_file("a")])
     good = machine.path(LINES).read_bytes()  # with the line of the schema
@@ -83,6 +97,7 @@ def test_a_damaged_line_in_the_middle_is_an_error_with_its_place(
     with pytest.raises(StateCorrupt) as caught:
         journal.entries()
     assert caught.value.where == f"{LINES}, line 3"
+    assert why in caught.value.why
 
 
 def test_wherever_a_write_is_torn_nothing_is_lost(machine: Machine, journal: Journal) -> None:

@@ -5,8 +5,13 @@
 
 from __future__ import annotations
 
+import os
+from itertools import count
+from typing import Any
+
 import pytest
 
+from ansible_collections.aks.flexnode.plugins.module_utils.node.engine.records.above import ABOVE
 from ansible_collections.aks.flexnode.plugins.module_utils.node.engine.records.state import (
     DATA_DIR,
     POINTER,
@@ -15,7 +20,9 @@ from ansible_collections.aks.flexnode.plugins.module_utils.node.engine.records.s
     store_of,
 )
 from ansible_collections.aks.flexnode.plugins.module_utils.node.errors import StateCorrupt
+from ansible_collections.aks.flexnode.plugins.module_utils.node.machine.host import Host
 from tests.unit.node.fakes import Machine
+from tests.unit.node.sites import Killed
 
 MOVED = "/data/flexnode"
 
@@ -105,6 +112,78 @@ def test_a_moved_data_directory_is_found_again_and_forgotten_whole(machine: Mach
     assert not machine.path(MOVED).exists()
     assert not machine.path("/etc/aks-flex-node").exists()
     assert store_of(machine.host).directory == DATA_DIR
+
+
+DEEP = "/data/site/flex"
+FOUND = {
+    "nothing": ((), ()),
+    "one": (("/data",), ("/data",)),
+    "all": (("/data/site",), ("/data", "/data/site")),
+}
+
+
+@pytest.mark.parametrize(("before", "after"), FOUND.values(), ids=FOUND)
+def test_directories_above_go_with_it_unless_they_were_there_before(
+    machine: Machine, before: tuple[str, ...], after: tuple[str, ...]
+) -> None:
+    machine.path("/etc").mkdir()
+    for directory in before:
+        machine.path(directory).mkdir(parents=True)
+    store = store_of(machine.host, DEEP)
+    for number in (1, 2):  # what the second finds is not what was there before
+        store.set_current_config({"a": number}, None)
+    store_of(machine.host).forget()
+    assert tuple(sorted(machine.snapshot("/"))) == tuple(path[1:] for path in (*after, "/etc"))
+
+
+def test_a_directory_above_that_others_use_by_now_stays(machine: Machine) -> None:
+    store_of(machine.host, DEEP).set_current_config({"a": 1}, None)
+    machine.put("/data/theirs")
+    store_of(machine.host).forget()
+    assert machine.host.names("/data") == ("theirs",)
+
+
+@pytest.mark.parametrize("record", ["/etc\n/data\n", "/data/sit\n", "\n/\n..\n", "\xff\n"])
+def test_a_record_of_what_is_above_removes_nothing_else(machine: Machine, record: str) -> None:
+    for directory in ("/etc/ssl", "/data/sit", "/empty"):
+        machine.path(directory).mkdir(parents=True)
+    store_of(machine.host, DEEP).set_current_config({"a": 1}, None)
+    machine.put(ABOVE, record)
+    store_of(machine.host).forget()
+    assert {"etc/ssl", "data/sit", "empty"} <= set(machine.snapshot("/"))
+    assert not machine.path("/etc/aks-flex-node").exists()
+
+
+KILLS = [*((Host, "write", number) for number in range(3)), *((os, "mkdir", number) for number in range(4))]
+
+
+@pytest.mark.parametrize(("owner", "method", "number"), KILLS)
+def test_a_run_that_is_killed_while_it_creates_the_directory_is_undone(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch, owner: Any, method: str, number: int
+) -> None:
+    machine.path("/etc").mkdir()
+    real, calls = getattr(owner, method), count()
+
+    def killed(*arguments: Any, **options: Any) -> None:
+        if next(calls) == number:
+            raise Killed
+        real(*arguments, **options)
+
+    with monkeypatch.context() as now:
+        now.setattr(owner, method, killed)
+        with pytest.raises(Killed):
+            store_of(machine.host, DEEP).set_current_config({"a": 1}, None)
+    store_of(machine.host).forget()
+    assert set(machine.snapshot("/")) == {"etc"}
+    assert not store_of(machine.host).is_there
+
+
+def test_a_phase_that_is_forgotten_leaves_nothing(machine: Machine) -> None:
+    machine.path("/etc").mkdir()
+    store = store_of(machine.host, DEEP)
+    store.enter(Phase.ARC_REGISTERING)
+    store.forget_state()
+    assert set(machine.snapshot("/")) == {"etc"}
 
 
 def test_the_usual_directory_needs_no_pointer_and_others_files_stay(machine: Machine) -> None:

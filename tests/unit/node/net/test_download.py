@@ -23,11 +23,12 @@ from ansible_collections.aks.flexnode.plugins.module_utils.node.errors import (
 )
 from ansible_collections.aks.flexnode.plugins.module_utils.node.net.download import (
     ATTEMPTS,
+    KIB,
     Download,
     Wanted,
 )
 from ansible_collections.aks.flexnode.plugins.module_utils.node.net.http_client import HttpClient
-from tests.unit.node.fakes import Machine
+from tests.unit.node.fakes import FakeClock, Machine
 from tests.unit.node.servers import Answer, Request, Server, serving
 
 PART = "/cache/part"
@@ -168,6 +169,15 @@ def test_a_line_that_breaks_often_is_not_given_up_while_bytes_arrive(machine: Ma
     assert set(machine.clock.naps) == {1.0}
 
 
+@pytest.mark.parametrize("cut", [700 * KIB, 100 * KIB], ids=["a minute at 12 KB/s", "a minute at 2 KB/s"])
+def test_a_slow_line_that_breaks_often_is_not_given_up(machine: Machine, cut: int) -> None:
+    content = bytes(3 << 20)
+    with serving(ranged(content, cut=cut)) as server:
+        a_download(machine, wanted(server.url, content)).run()
+    assert len(server.requests) == -(-len(content) // cut)
+    assert len(server.requests) > ATTEMPTS
+
+
 def test_a_busy_server_says_when_to_come_back_and_the_part_is_kept(machine: Machine) -> None:
     machine.put(PART, "prog")
     left = [Answer(status=503, headers={"Retry-After": "7"})]
@@ -182,6 +192,47 @@ def test_a_server_that_fails_leaves_the_part(machine: Machine) -> None:
     with serving(lambda _: Answer(status=404)) as server, pytest.raises(ArtifactUnreachable, match="404"):
         a_download(machine, wanted(server.url)).run()
     assert machine.text(PART) == "prog"
+
+
+# -- slow lines ----------------------------------------------------------------------------------------------
+
+
+@dataclass
+class Line:
+    """A client at the end of a line that brings so many bytes in each second, and never breaks."""
+
+    clock: FakeClock
+    content: bytes
+    rate: int
+    asked: list[str | None] = field(default_factory=list)
+
+    def open(self, *_: Any, headers: dict[str, str]) -> Any:
+        self.asked.append(headers.get("Range"))
+        start = int(headers.get("Range", "bytes=0-")[len("bytes=") : -1])
+        rest, answer = self.content[start:], Message()
+        answer["Content-Length"] = str(len(rest))
+        if start:
+            answer["Content-Range"] = f"bytes {start}-{len(self.content) - 1}/{len(self.content)}"
+        return _Slow(io.BytesIO(rest), answer, 206 if start else 200, self)
+
+
+def test_a_line_that_is_slow_but_steady_is_not_given_up(machine: Machine) -> None:
+    content = bytes(range(256)) * (4 * KIB)
+    line = Line(machine.clock, content, 4 * KIB)  # four files share 16 KiB/s
+    a_download(machine, wanted("http://x.example", content), client=line).run()
+    assert machine.path(PART).read_bytes() == content
+    assert line.asked == [None]
+
+
+def test_a_line_that_stalls_is_given_up_and_the_next_run_continues(machine: Machine) -> None:
+    content = bytes(100 * KIB)
+    dead = Line(machine.clock, content, KIB // 2)
+    with pytest.raises(ArtifactUnreachable, match=r"the download of tool 1\.0\.0 has stalled") as caught:
+        a_download(machine, wanted("http://x.example", content), client=dead).run()
+    assert caught.value.why == f"less than 64 KiB in 60 s, {61 * KIB // 2} bytes so far"
+    again = Line(machine.clock, content, 4 * KIB)
+    a_download(machine, wanted("http://x.example", content), client=again).run()
+    assert again.asked == [f"bytes={61 * KIB // 2}-"]
 
 
 # -- limits --------------------------------------------------------------------------------------------------
@@ -219,6 +270,15 @@ class _Answer:
 
     def __exit__(self, *_: object) -> None:
         self.body.close()
+
+
+@dataclass
+class _Slow(_Answer):
+    line: Line
+
+    def read1(self, size: int) -> bytes:
+        self.line.clock.time += 1.0
+        return self.body.read(min(size, self.line.rate))
 
 
 def test_a_size_above_the_limit_that_was_not_announced_ends_the_download(machine: Machine) -> None:

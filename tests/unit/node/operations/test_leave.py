@@ -12,6 +12,7 @@ from ansible_collections.aks.flexnode.plugins.module_utils.node.engine.records.s
 from ansible_collections.aks.flexnode.plugins.module_utils.node.errors import CommandFailed
 from ansible_collections.aks.flexnode.plugins.module_utils.node.operations import leave as leaving
 from ansible_collections.aks.flexnode.plugins.module_utils.node.operations.leave import leave
+from tests.unit.node.engine.test_places import many_disks
 from tests.unit.node.fake_api import a_node, a_pod
 from tests.unit.node.fakes import Machine
 from tests.unit.node.sites import CONTAINERD, KUBELET, NPD, Killed, Site
@@ -252,6 +253,36 @@ def test_pods_behind_a_link_are_unmounted_where_they_really_are(site: Site) -> N
     assert report.remains == []
     assert site.machine.host.names("/data/kubelet") == ()
     assert site.machine.host.stat("/var/lib/kubelet").is_ == "link"
+
+
+def test_directories_above_a_moved_data_directory_go_with_it(site: Site) -> None:
+    before = site.machine.snapshot("/", times=False)
+    site.join({"paths": {"dataDir": "/data/flex", "cni": {"binDir": "/data/cni/bin"}}})
+    assert leave(site.machine.host).remains == []
+    assert not site.machine.path("/data").exists()
+    after = site.machine.snapshot("/", times=False)
+    assert {name for name in set(after) - set(before) if not name.startswith(("run", "sys"))} == set()
+
+
+def test_a_run_that_was_killed_before_anything_was_stored_is_undone(site: Site) -> None:
+    site.machine.put("/etc/aks-flex-node/data-dir-above", "/data\n")
+    site.machine.put("/etc/aks-flex-node/data-dir", "/data/flex\n")
+    site.machine.path("/data").mkdir()
+    report = leave(site.machine.host)
+    assert (report.changed, report.remains) == (False, [])
+    assert not site.machine.path("/data").exists()
+    assert not site.machine.path("/etc/aks-flex-node").exists()
+
+
+def test_every_file_system_that_was_changed_is_synced_before_the_journal_goes_and_after(site: Site) -> None:
+    host = many_disks(site.machine, "/usr/local", "/var/log", "/var/lib/containerd", "/data", "/plugins")
+    site.machine.mount(*host.mounted)
+    for point in host.mounted:
+        site.machine.path(point).mkdir(parents=True, exist_ok=True)
+    site.join({"paths": {"dataDir": "/data/flex", "cni": {"binDir": "/plugins/cni/bin"}}})
+    leave(host)
+    assert host.synced == [set(range(6))] * 2
+    assert host.stat("/data/flex").absent
 
 
 def test_leaving_in_check_mode_only_tells(site: Site) -> None:

@@ -53,29 +53,36 @@ class Journal:
         lines = (self._host.read(self._lines) or b"").split(b"\n")[:-1]
         for number, line in enumerate(lines, 1):
             try:
-                record = json.loads(line)
-                if SCHEMA_KEY in record:
-                    check_schema(record, self._lines)
-                    continue
-                kind, _colon, name = record["key"].partition(":")
+                self._read_line(entries, line)
             except (ValueError, KeyError, TypeError, AttributeError) as error:
                 raise StateCorrupt(
                     "the undo journal can't be read",
                     where=f"{self._lines}, line {number}",
-                    why=str(error),
+                    why=f"it lacks {error}" if isinstance(error, KeyError) else str(error),
                     fix="do not delete it, restore it from a backup: unbootstrap needs it to undo changes",
                 ) from error
-            if record.get("released"):
-                entries.pop(record["key"], None)
-                continue
-            if "origin" in record:
-                entries.setdefault(record["key"], Entry(kind, name, record["origin"], record["was"]))
-            entry = entries[record["key"]]
-            if record["mark"] not in entry.marks:
-                entry.marks.append(record["mark"])
-            entry.of.update(record.get("of", ()))
-            entry.restarts = tuple(record.get("restarts", ()))
         return list(entries.values())
+
+    def _read_line(self, entries: dict[str, Entry], line: bytes) -> None:
+        """Add what one line says to the entries before it."""
+        record = json.loads(line)
+        if SCHEMA_KEY in record:
+            check_schema(record, self._lines)
+            return
+        key = record["key"]
+        kind, _colon, name = key.partition(":")
+        if record.get("released"):
+            entries.pop(key, None)
+            return
+        if "origin" in record:
+            entries.setdefault(key, Entry(kind, name, dict(record["origin"]), record["was"]))
+        if key not in entries:
+            raise ValueError(f"the origin of {key} is lost")  # an earlier line had it
+        entry = entries[key]
+        if record["mark"] not in entry.marks:
+            entry.marks.append(record["mark"])
+        entry.of.update(record.get("of", ()))
+        entry.restarts = tuple(record.get("restarts", ()))
 
     def record(
         self, resources: Iterable[Resource], owners: Mapping[str, frozenset[str]] | None = None

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...errors import StateCorrupt
 from ...machine.host import Host
+from .above import ABOVE, record_missing, remove_above
 from .journal import Journal
 from .schema import check_schema, stamped
 
@@ -83,6 +84,11 @@ class Store:
     def directories(self) -> tuple[str, ...]:
         """Directories in which only this collection writes."""
         return (self.directory, f"{self.directory}/origins", POINTER.rpartition("/")[0])
+
+    @property
+    def is_there(self) -> bool:
+        """Whether anything of it is on the disk, even if it holds nothing."""
+        return any(not self._host.stat(path).absent for path in (self.directory, POINTER, ABOVE))
 
     # -- configuration -------------------------------------------------------------------------------------
 
@@ -171,7 +177,8 @@ class Store:
         """Nothing was begun on this machine, or all of it was undone."""
         for name in ("status.json", "state.json"):
             self._host.remove(self._path(name))
-        self._host.remove_directory(self.directory)  # only if it is empty
+        if self._host.remove_directory(self.directory):  # only if it is empty
+            self._forget_place()
 
     def note(self, **details: Any) -> None:
         """Change details of the present phase; None removes one."""
@@ -291,9 +298,13 @@ class Store:
             if name.startswith(half_written):
                 self._host.remove(self._path(name))
         self._host.remove_directory(self.directory)
+        self._forget_place()
+        return left
+
+    def _forget_place(self) -> None:
+        remove_above(self._host, self.directory)
         self._host.remove(POINTER)
         self._host.remove_directory(POINTER.rpartition("/")[0])
-        return left
 
     def _path(self, name: str) -> str:
         return f"{self.directory}/{name}"
@@ -321,14 +332,16 @@ class Store:
         content = (json.dumps(document, indent=1, sort_keys=True) + "\n").encode()
         if self._host.read(self._path(name)) == content:
             return False
+        self._point_here()
         self._host.make_directories(self.directory, 0o700)
         self._host.write(self._path(name), content, 0o600)
-        self._point_here()
         return True
 
     def _point_here(self) -> None:
+        """Say where the data directory is before it is created: a run that is killed then is undone too."""
         if self.directory != DATA_DIR and self._host.text(POINTER).strip() != self.directory:
             self._host.make_directories(POINTER.rpartition("/")[0])
+            record_missing(self._host, self.directory)
             self._host.write(POINTER, f"{self.directory}\n".encode(), 0o644)
 
 
