@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from tests.regressions.case import ASSERTION, DID_NOT_RAISE, NODE, UNIT, Case, Edit
 
-KERNEL, KERNEL_TESTS = f"{NODE}/resources/kernel.py", f"{UNIT}/resources/test_kernel.py"
+KERNEL, KERNEL_TESTS = f"{NODE}/resources/kernel", f"{UNIT}/resources/test_kernel.py"
 HTTP, HTTP_TESTS = f"{NODE}/net/http_client.py", f"{UNIT}/net/test_http_client.py"
 RETRIES = f"{NODE}/net/retries.py"
 ADDRESSES, KINDS = f"{NODE}/config/types/addresses.py", f"{NODE}/config/types/kinds.py"
@@ -20,7 +20,9 @@ CASES = (
         "fstab as a link is replaced by a file",
         (
             Edit(
-                KERNEL, '    if host.stat(FSTAB).is_ != "link":\n        return FSTAB\n', "    return FSTAB\n"
+                f"{KERNEL}/fstab.py",
+                '    if host.stat(FSTAB).is_ != "link":\n        return FSTAB\n',
+                "    return FSTAB\n",
             ),
         ),
         (
@@ -34,7 +36,7 @@ CASES = (
         "all of fstab is in results",
         (
             Edit(
-                KERNEL,
+                f"{KERNEL}/fstab.py",
                 'Change(f"comment out swap in {FSTAB}", swap, without_swap(swap))',
                 'Change(f"comment out swap in {FSTAB}", seen, without_swap(seen))',
             ),
