@@ -6,6 +6,7 @@ from __future__ import annotations
 from tests.regressions.case import ASSERTION, DID_NOT_RAISE, NODE, UNIT, Case, Edit
 
 KERNEL, KERNEL_TESTS = f"{NODE}/resources/kernel", f"{UNIT}/resources/test_kernel.py"
+FORWARDING_TESTS = f"{UNIT}/resources/test_forwarding.py"
 HTTP, HTTP_TESTS = f"{NODE}/net/http_client.py", f"{UNIT}/net/test_http_client.py"
 RETRIES = f"{NODE}/net/retries.py"
 ADDRESSES, KINDS = f"{NODE}/config/types/addresses.py", f"{NODE}/config/types/kinds.py"
@@ -42,6 +43,21 @@ CASES = (
             ),
         ),
         (f"{KERNEL_TESTS}::test_a_difference_shows_the_swap_lines_and_nothing_else_of_fstab",),
+    ),
+    Case(
+        "14r",
+        "after an uninstall a hardened machine accepts redirects, and one that routed a little does not",
+        (
+            Edit(
+                f"{KERNEL}/settings.py",
+                "            for path, value in still_reset(host, origin).items():\n"
+                "                host.set_value(path, value)\n",
+            ),
+        ),
+        (
+            f"{FORWARDING_TESTS}::test_what_the_kernel_resets_with_forwarding_is_restored",
+            f"{FORWARDING_TESTS}::test_a_first_join_that_fails_does_not_leave_redirects_on",
+        ),
     ),
     Case(
         "14c",
