@@ -7,6 +7,7 @@ from tests.regressions.case import ASSERTION, DID_NOT_RAISE, NODE, UNIT, Case, E
 
 KERNEL, KERNEL_TESTS = f"{NODE}/resources/kernel", f"{UNIT}/resources/test_kernel.py"
 FORWARDING_TESTS = f"{UNIT}/resources/test_forwarding.py"
+SWAP_TESTS = f"{UNIT}/resources/test_swap_names.py"
 HTTP, HTTP_TESTS = f"{NODE}/net/http_client.py", f"{UNIT}/net/test_http_client.py"
 RETRIES = f"{NODE}/net/retries.py"
 ADDRESSES, KINDS = f"{NODE}/config/types/addresses.py", f"{NODE}/config/types/kinds.py"
@@ -57,6 +58,22 @@ CASES = (
         (
             f"{FORWARDING_TESTS}::test_what_the_kernel_resets_with_forwarding_is_restored",
             f"{FORWARDING_TESTS}::test_a_first_join_that_fails_does_not_leave_redirects_on",
+        ),
+    ),
+    Case(
+        "14s",
+        "swap is turned on by a number of before the last boot, and without discard",
+        (
+            Edit(
+                f"{KERNEL}/swap.py",
+                "return real_path(host, stable[area]) if area in stable else area",
+                "return area",
+            ),
+            Edit(f"{KERNEL}/swap.py", "    options += discard_option(host, area)\n"),
+        ),
+        (
+            f"{SWAP_TESTS}::test_a_device_that_a_boot_gave_another_number",
+            f"{SWAP_TESTS}::test_discard_of_a_file_with_a_space_in_its_name",
         ),
     ),
     Case(

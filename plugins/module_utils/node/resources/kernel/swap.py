@@ -5,13 +5,22 @@
 
 from __future__ import annotations
 
-from os.path import basename
+import re
 from typing import ClassVar
 
 from ...dataclass import dataclass
 from ...machine.host import Host, unescaped
+from ...machine.links import real_path
 from ..base import Change, Drift, Origin, Vault
 from ..units import SYSTEMCTL_SECONDS, unit_states
+from .fstab import FSTAB, SWAP_LINE
+
+# Where devices have names that outlive a boot. /dev/mapper first: swap with a random key gets another UUID
+# at each boot.
+STABLE_NAMES = ("/dev/mapper", "/dev/disk/by-uuid")
+TAGS = ("UUID", "LABEL", "PARTUUID", "PARTLABEL")  # instead of a path, in fstab
+DISCARD = re.compile(r"discard(=once|=pages)?")
+IN_MEMORY = re.compile(r"/dev/(zram\d+)")
 
 
 @dataclass(frozen=True)
@@ -39,13 +48,12 @@ class SwapOff:
         return Change(f"turn off swap on {', '.join(areas)}", "\n".join(areas) + "\n", "")
 
     def capture(self, host: Host, vault: Vault) -> Origin:
-        """Which areas were active, and which units that create some."""
+        """Which areas were active, their names after another boot, and which units that create some."""
         areas = active_swap(host)
-        devices = [basename(area) for area, _priority in areas]
-        instances = {unit.replace("@.", f"@{device}.") for unit in self.units for device in devices}
-        states = unit_states(host, tuple(sorted(instances)))
+        states = unit_states(host, creators(self.units, [area for area, _priority in areas]))
         return {
             "areas": areas,
+            "stable": {area: name for area, _priority in areas if (name := stable_name(host, area))},
             "units": [unit for unit, now in states.items() if now["ActiveState"] == "active"],
         }
 
@@ -63,11 +71,12 @@ class SwapOff:
     def restore(cls, host: Host, name: str, origin: Origin, vault: Vault) -> list[str]:
         """Turn the original areas on again, with their priority, unless other swap is active by now."""
         active = {area for area, _priority in active_swap(host)}
-        if others := active - {area for area, _priority in origin["areas"]}:
+        areas = {present_name(host, area, origin): priority for area, priority in origin["areas"]}
+        if others := active - set(areas):
             return [f"swap on {area}" for area in sorted(others)]
         gone = [
             area
-            for area, priority in origin["areas"]
+            for area, priority in areas.items()
             if area not in active and not _swap_on(host, area, priority)
         ]
         if gone and origin.get("units"):
@@ -80,11 +89,51 @@ class SwapOff:
 
 
 def _swap_on(host: Host, area: str, priority: str) -> bool:
-    option = [] if priority.startswith("-") else ["--priority", priority]
-    return host.run(["swapon", *option, "--", area], timeout=600, check=False).status == 0
+    options = [] if priority.startswith("-") else ["--priority", priority]
+    options += discard_option(host, area)
+    return host.run(["swapon", *options, "--", area], timeout=600, check=False).status == 0
 
 
 def active_swap(host: Host) -> list[tuple[str, str]]:
     """Active swap areas with their priorities, as the kernel lists them."""
     rows = [line.split() for line in host.text("/proc/swaps").splitlines()[1:]]
     return [(unescaped(row[0]), row[4]) for row in rows if len(row) >= 5]
+
+
+def creators(units: tuple[str, ...], areas: list[str]) -> tuple[str, ...]:
+    """The units that may have created some of these areas; a template has an instance per zram device."""
+    devices = [match[1] for area in areas if (match := IN_MEMORY.fullmatch(area))]
+    plain = {unit for unit in units if "@." not in unit}
+    instances = {unit.replace("@.", f"@{device}.") for unit in units for device in devices}
+    return tuple(sorted(plain | instances)) if areas else ()
+
+
+def stable_name(host: Host, area: str) -> str:
+    """A name of a device that outlives a boot, which may number devices anew; empty: it has none."""
+    names = (f"{directory}/{name}" for directory in STABLE_NAMES for name in host.names(directory))
+    return next((name for name in names if real_path(host, name) == area), "")
+
+
+def present_name(host: Host, area: str, origin: Origin) -> str:
+    """The kernel's present name of an original area; if its device is gone, the name that led to it.
+
+    An origin of an earlier version has the kernel's original name only.
+    """
+    stable: dict[str, str] = origin.get("stable", {})
+    return real_path(host, stable[area]) if area in stable else area
+
+
+def discard_option(host: Host, area: str) -> list[str]:
+    """Whether freed blocks are discarded, which /proc/swaps does not show: as fstab says, restored by now."""
+    for line in host.text(FSTAB).splitlines():
+        if SWAP_LINE.match(line) and real_path(host, fstab_path(line.split()[0])) == area:
+            options = [option for field in line.split()[3:4] for option in field.split(",")]
+            return [f"--{option}" for option in options if DISCARD.fullmatch(option)]
+    return []
+
+
+def fstab_path(device: str) -> str:
+    """The path of a device in fstab: UUID=x -> /dev/disk/by-uuid/x."""
+    tag, _equals, value = device.partition("=")
+    name = value.strip('"')
+    return f"/dev/disk/by-{tag.lower()}/{name}" if tag in TAGS else unescaped(device)
