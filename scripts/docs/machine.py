@@ -23,7 +23,7 @@ from ansible_collections.aks.flexnode.plugins.module_utils.node.resources.base i
     Resource,
     key_of,
 )
-from ansible_collections.aks.flexnode.plugins.module_utils.node.resources.kernel import (
+from ansible_collections.aks.flexnode.plugins.module_utils.node.resources.kernel.settings import (
     Sysctl,
 )
 from ansible_collections.aks.flexnode.plugins.module_utils.node.resources.kubeconfig import (

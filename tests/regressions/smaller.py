@@ -5,7 +5,9 @@ from __future__ import annotations
 
 from tests.regressions.case import ASSERTION, DID_NOT_RAISE, NODE, UNIT, Case, Edit
 
-KERNEL, KERNEL_TESTS = f"{NODE}/resources/kernel.py", f"{UNIT}/resources/test_kernel.py"
+KERNEL, KERNEL_TESTS = f"{NODE}/resources/kernel", f"{UNIT}/resources/test_kernel.py"
+FORWARDING_TESTS = f"{UNIT}/resources/test_forwarding.py"
+SWAP_TESTS = f"{UNIT}/resources/test_swap_names.py"
 HTTP, HTTP_TESTS = f"{NODE}/net/http_client.py", f"{UNIT}/net/test_http_client.py"
 RETRIES = f"{NODE}/net/retries.py"
 ADDRESSES, KINDS = f"{NODE}/config/types/addresses.py", f"{NODE}/config/types/kinds.py"
@@ -20,7 +22,9 @@ CASES = (
         "fstab as a link is replaced by a file",
         (
             Edit(
-                KERNEL, '    if host.stat(FSTAB).is_ != "link":\n        return FSTAB\n', "    return FSTAB\n"
+                f"{KERNEL}/fstab.py",
+                '    if host.stat(FSTAB).is_ != "link":\n        return FSTAB\n',
+                "    return FSTAB\n",
             ),
         ),
         (
@@ -34,12 +38,43 @@ CASES = (
         "all of fstab is in results",
         (
             Edit(
-                KERNEL,
+                f"{KERNEL}/fstab.py",
                 'Change(f"comment out swap in {FSTAB}", swap, without_swap(swap))',
                 'Change(f"comment out swap in {FSTAB}", seen, without_swap(seen))',
             ),
         ),
         (f"{KERNEL_TESTS}::test_a_difference_shows_the_swap_lines_and_nothing_else_of_fstab",),
+    ),
+    Case(
+        "14r",
+        "after an uninstall a hardened machine accepts redirects, and one that routed a little does not",
+        (
+            Edit(
+                f"{KERNEL}/settings.py",
+                "            for path, value in still_reset(host, origin).items():\n"
+                "                host.set_value(path, value)\n",
+            ),
+        ),
+        (
+            f"{FORWARDING_TESTS}::test_what_the_kernel_resets_with_forwarding_is_restored",
+            f"{FORWARDING_TESTS}::test_a_first_join_that_fails_does_not_leave_redirects_on",
+        ),
+    ),
+    Case(
+        "14s",
+        "swap is turned on by a number of before the last boot, and without discard",
+        (
+            Edit(
+                f"{KERNEL}/swap.py",
+                "return real_path(host, stable[area]) if area in stable else area",
+                "return area",
+            ),
+            Edit(f"{KERNEL}/swap.py", "    options += discard_option(host, area)\n"),
+        ),
+        (
+            f"{SWAP_TESTS}::test_a_device_that_a_boot_gave_another_number",
+            f"{SWAP_TESTS}::test_discard_of_a_file_with_a_space_in_its_name",
+        ),
     ),
     Case(
         "14c",

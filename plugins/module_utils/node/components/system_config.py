@@ -9,7 +9,10 @@ from ..config.model import NodeConfig
 from ..machine.facts import Facts
 from ..machine.layout import CONTAINERD_DIR, PROGRAM_DIR, UNIT_DIR
 from ..resources.base import Resource
-from ..resources.kernel import MODULES_FILE, FstabSwap, KernelModule, SwapOff, Sysctl
+from ..resources.kernel.fstab import FstabSwap
+from ..resources.kernel.modules import MODULES_FILE, KernelModule
+from ..resources.kernel.settings import Sysctl
+from ..resources.kernel.swap import SwapOff
 from ..resources.paths import Directory, File, Link
 
 MODULES = ("overlay", "br_netfilter")

@@ -20,6 +20,7 @@ from ..machine.layout import (
     enabled,
 )
 from ..machine.program import COMMAND
+from ..resources.kernel.settings import still_reset
 from ..resources.kinds import KINDS
 from ..resources.units import RUNNING, unit_states
 from .leftovers import clear_leftovers
@@ -105,9 +106,9 @@ def _restored(
     spared = [name for of, _colon, name in parts if of != "directory" or name in keep]
     try:
         now = kind.mark_now(host, entry.name)
-        if now == entry.was and _is_all(entry, now):
+        if now == entry.was and _is_all(host, entry, now):
             return None  # never changed in the end, or restored by an interrupted run
-        if now not in entry.marks and entry.kind not in HALF_DONE:
+        if now not in (entry.was, *entry.marks) and entry.kind not in HALF_DONE:
             return Restored(entry.key, "left", "changed outside this collection")
         progress(f"restore {entry.name}")
         left = kind.restore(host, entry.name, {**entry.origin, "spared": spared}, store.journal)
@@ -136,11 +137,14 @@ def _not_started(host: Host, ran: Sequence[str]) -> Iterator[Restored]:
             yield Restored(f"unit:{unit}", "left", "it ran before the join, and has been removed since")
 
 
-def _is_all(entry: Entry, now: str) -> bool:
+def _is_all(host: Host, entry: Entry, now: str) -> bool:
     """Whether an item in its original state is all there is to restore.
 
-    A directory has content, and an interrupted installation leaves packages that came with the one.
+    A directory has content, an interrupted installation leaves packages that came with the one, and an
+    interrupted restore of a kernel setting leaves others that the kernel has reset with it.
     """
+    if entry.kind == "sysctl":
+        return not still_reset(host, entry.origin)
     if entry.kind == "package":
         return now == "present"
     return entry.kind != "directory" or now == "absent"

@@ -9,7 +9,10 @@ from collections.abc import Callable
 
 from .admin_conf import AdminConf
 from .base import Resource
-from .kernel import FstabSwap, KernelModule, SwapOff, Sysctl
+from .kernel.fstab import FstabSwap
+from .kernel.modules import KernelModule
+from .kernel.settings import Sysctl
+from .kernel.swap import SwapOff
 from .kubeconfig import Kubeconfig
 from .log_file import LogFile
 from .package import Package

@@ -24,7 +24,7 @@ from ansible_collections.aks.flexnode.plugins.module_utils.node.resources.base i
     Resource,
     key_of,
 )
-from ansible_collections.aks.flexnode.plugins.module_utils.node.resources.kernel import KernelModule
+from ansible_collections.aks.flexnode.plugins.module_utils.node.resources.kernel.modules import KernelModule
 from ansible_collections.aks.flexnode.plugins.module_utils.node.resources.paths import Directory, File, Link
 from ansible_collections.aks.flexnode.plugins.module_utils.node.resources.units import Unit
 from tests.unit.node.engine.an_app import RETURNS, Watching, a_tree, refuse

@@ -18,7 +18,7 @@ from ansible_collections.aks.flexnode.plugins.module_utils.node.engine.plan impo
 from ansible_collections.aks.flexnode.plugins.module_utils.node.machine.host import Host
 from ansible_collections.aks.flexnode.plugins.module_utils.node.machine.layout import version_dir
 from ansible_collections.aks.flexnode.plugins.module_utils.node.resources.base import Resource, key_of
-from ansible_collections.aks.flexnode.plugins.module_utils.node.resources.kernel import KernelModule
+from ansible_collections.aks.flexnode.plugins.module_utils.node.resources.kernel.modules import KernelModule
 from ansible_collections.aks.flexnode.plugins.module_utils.node.resources.paths import Directory, File
 from tests.unit.node.engine.an_app import (
     APP,

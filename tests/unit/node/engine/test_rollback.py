@@ -34,7 +34,8 @@ from ansible_collections.aks.flexnode.plugins.module_utils.node.errors import (
 from ansible_collections.aks.flexnode.plugins.module_utils.node.machine.host import Host
 from ansible_collections.aks.flexnode.plugins.module_utils.node.machine.layout import AGENT_DIR
 from ansible_collections.aks.flexnode.plugins.module_utils.node.resources.base import Resource
-from ansible_collections.aks.flexnode.plugins.module_utils.node.resources.kernel import KernelModule, Sysctl
+from ansible_collections.aks.flexnode.plugins.module_utils.node.resources.kernel.modules import KernelModule
+from ansible_collections.aks.flexnode.plugins.module_utils.node.resources.kernel.settings import Sysctl
 from ansible_collections.aks.flexnode.plugins.module_utils.node.resources.paths import Directory, File, Link
 from ansible_collections.aks.flexnode.plugins.module_utils.node.resources.program import Program
 from ansible_collections.aks.flexnode.plugins.module_utils.node.resources.tree import place_of

@@ -21,15 +21,17 @@ from ansible_collections.aks.flexnode.plugins.module_utils.node.errors import (
     KernelLacks,
 )
 from ansible_collections.aks.flexnode.plugins.module_utils.node.resources.base import Resource
-from ansible_collections.aks.flexnode.plugins.module_utils.node.resources.kernel import (
+from ansible_collections.aks.flexnode.plugins.module_utils.node.resources.kernel.fstab import (
     FSTAB_NOTE,
-    MODULES_FILE,
     FstabSwap,
-    KernelModule,
-    SwapOff,
-    Sysctl,
     without_swap,
 )
+from ansible_collections.aks.flexnode.plugins.module_utils.node.resources.kernel.modules import (
+    MODULES_FILE,
+    KernelModule,
+)
+from ansible_collections.aks.flexnode.plugins.module_utils.node.resources.kernel.settings import Sysctl
+from ansible_collections.aks.flexnode.plugins.module_utils.node.resources.kernel.swap import SwapOff
 from ansible_collections.aks.flexnode.plugins.module_utils.node.resources.units import Unit, unit_states
 from tests.unit.node.fakes import SWAPS_HEADER, Machine, swap_row
 

@@ -17,7 +17,7 @@ from ...machine.facts import memory_of, os_release
 from ...machine.host import Host, unescaped
 from ...machine.layout import KUBELET, PROGRAM_DIR
 from ...operations.other_owners import foreign_units
-from ...resources.kernel import KernelModule
+from ...resources.kernel.modules import KernelModule
 from ..seen import Disk, Machine, Swap
 from .network import default_mtus, links, listeners, nameservers, owner_of, ports_of
 from .parallel import together
