@@ -26,6 +26,8 @@ SYSCTLS = (
     "net.bridge.bridge-nf-call-iptables",
     "net.bridge.bridge-nf-call-ip6tables",
     "net.ipv4.ip_forward",
+    "net.ipv4.conf.all.accept_redirects",  # the kernel resets these with ip_forward
+    "net.ipv4.conf.default.forwarding",
     "vm.overcommit_memory",
     "vm.panic_on_oom",
     "kernel.panic",

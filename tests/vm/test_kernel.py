@@ -56,6 +56,11 @@ ExecStart=/sbin/swapon --priority 100 /dev/zram0
 [Install]
 WantedBy=multi-user.target
 """
+SETTINGS = """kernel.panic = 30
+vm.overcommit_memory = 2
+net.ipv4.conf.all.accept_redirects = 0
+net.ipv4.conf.eth0.forwarding = 1
+"""
 DROP_IN_DIRECTORY = "/etc/systemd/system/containerd.service.d"
 DROP_IN = "[Service]\nEnvironment=GPU_OPERATOR=here\n"
 # And what it adds later, where containerd's own configuration lets it.
@@ -86,7 +91,7 @@ def node(bed: Testbed, lab: Lab) -> Group:
     machine.run(["mkswap", "--quiet", FILE])
     put(machine, "/etc/fstab", FSTAB)
     put(machine, "/etc/systemd/system/zram-swap.service", ZRAM_UNIT)
-    put(machine, "/etc/sysctl.d/10-site.conf", "kernel.panic = 30\nvm.overcommit_memory = 2\n")
+    put(machine, "/etc/sysctl.d/10-site.conf", SETTINGS)
     put(machine, f"{DROP_IN_DIRECTORY}/10-gpu.conf", DROP_IN)
     machine.run(["systemctl", "enable", "--quiet", "zram-swap.service"])
     machine.reboot()

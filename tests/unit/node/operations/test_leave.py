@@ -102,6 +102,13 @@ def test_a_service_from_before_the_join_that_does_not_start_again_is_reported(
     assert not site.machine.path(DATA_DIR).exists()
 
 
+def test_files_that_are_parked_beside_those_that_load_modules_are_no_matter(site: Site) -> None:
+    site.machine.put("/etc/modules-load.d/disabled/overlay.conf", "overlay\n")
+    site.machine.put("/etc/modules-load.d/overlay.conf.bak", "overlay\n")
+    site.join()
+    assert leave(site.machine.host).remains == []
+
+
 def test_an_item_whose_state_cannot_be_read_does_not_keep_the_others_from_being_restored(site: Site) -> None:
     site.join()
     count = site.machine.path("/sys/module/overlay/refcnt")

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import ClassVar
 
 from ...dataclass import dataclass
@@ -92,9 +93,14 @@ def module_users(host: Host, module: str) -> list[str]:
     if module == "br_netfilter":
         links = host.names("/sys/class/net")
         users += [f"bridge {link}" for link in links if host.exists(f"/sys/class/net/{link}/bridge")]
-    files = (f"{directory}/{name}" for directory in MODULES_LOAD for name in host.names(directory))
-    users += [file for file in files if file != MODULES_FILE and module in host.text(file).split()]
+    users += [file for file in boot_files(host) if file != MODULES_FILE and module in host.text(file).split()]
     return users
+
+
+def boot_files(host: Host) -> list[str]:
+    """The files that name modules to load at boot. A directory beside them is a place to park some."""
+    entries = (f"{directory}/{name}" for directory in MODULES_LOAD for name in host.names(directory))
+    return [path for path in entries if path.endswith(".conf") and os.path.isfile(host.path(path))]
 
 
 def provided(host: Host, module: str) -> bool:
