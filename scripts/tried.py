@@ -37,6 +37,8 @@ class Record:
     outcome: str
     seconds: float
     commit: str
+    program: str = ""
+    """The commit whose program ran, if it was an earlier one than that of the tests."""
 
     @property
     def machine(self) -> str:
@@ -50,7 +52,7 @@ class Record:
             return self.part, self.platform, self.arch
         if self.part == LINE:
             return self.part, self.kubelet
-        return self.part, self.act, self.platform, self.arch
+        return self.part, self.act, self.platform, self.arch, self.program
 
 
 def load(file: Path) -> list[Record]:

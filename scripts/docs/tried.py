@@ -12,7 +12,7 @@ from tests.vm.acts import CASE, CUTS, LIFE, LIFE_ACTS, LINE, cut_of
 
 def tried() -> str:
     """The README's: the life of a node on each kind of machine, and how many power cuts it survived."""
-    records = load(TRIED)
+    records = _present(load(TRIED))
     counted = "; ".join(
         f"{command} {len(_passed(records, command))} of {len(moments)}" for command, moments in CUTS.items()
     )
@@ -20,13 +20,25 @@ def tried() -> str:
 
 
 def tried_cuts() -> str:
-    """Each power cut."""
-    return cuts_table(load(TRIED))
+    """Each power cut, and what an earlier commit made of the same ones."""
+    records = load(TRIED)
+    earlier = list(dict.fromkeys(record.program for record in records if record.program))
+    return "\n".join((cuts_table(records), *(earlier_cuts(records, program) for program in earlier)))
+
+
+def earlier_cuts(records: Sequence[Record], program: str) -> str:
+    """How the program of an earlier commit fared."""
+    found = [one for one in records if one.program == program]
+    failed = [one for one in found if one.outcome != PASSED]
+    ran_with = ", ".join(dict.fromkeys(code(one.commit) for one in found))
+    lines = (f"* {one.part.removeprefix('power cut during ')}: {one.act}" for one in failed)
+    said = f"The program of {code(program)} (tests of {ran_with}): **{len(failed)} of {len(found)} failed**."
+    return "\n".join((said, "", *lines, ""))
 
 
 def tried_cases() -> str:
     """Everything else."""
-    records = [record for record in load(TRIED) if record.part == CASE]
+    records = [record for record in _present(load(TRIED)) if record.part == CASE]
     return rows(
         (
             (record.act, record.machine, record.kernel, _took(record), code(record.commit))
@@ -43,7 +55,7 @@ def life_table(records: Sequence[Record]) -> str:
 
 def cuts_table(records: Sequence[Record]) -> str:
     """A row for each moment at which the power is cut, also for those that were not run."""
-    return rows(_cuts(records), head=("command", "cut when", "machine", "took", "commit"))
+    return rows(_cuts(_present(records)), head=("command", "cut when", "machine", "took", "commit"))
 
 
 def _lives(records: Sequence[Record]) -> Iterator[tuple[str, ...]]:
@@ -67,6 +79,10 @@ def _cuts(records: Sequence[Record]) -> Iterator[tuple[str, ...]]:
                 yield command, moment.name, record.machine, _took(record), code(record.commit)
             if not found:
                 yield command, moment.name, "", "not run", ""
+
+
+def _present(records: Sequence[Record]) -> list[Record]:
+    return [record for record in records if not record.program]
 
 
 def _passed(records: Sequence[Record], command: str) -> set[str]:

@@ -8,7 +8,6 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext, redirect_stdout
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -84,13 +83,7 @@ def seen(request: pytest.FixtureRequest, shown: Shown) -> Seen:
         with shown():
             print(f"\n{line}", flush=True)
 
-    return Seen(request.config.stash[COMMIT], _seen_file(), say)
-
-
-def _seen_file() -> Path:
-    """What another commit does is no matter of the pages."""
-    other = os.environ.get("FLEXNODE_VM_COMMIT")
-    return SEEN.with_name(f"vm-{other}.json") if other else SEEN
+    return Seen(request.config.stash[COMMIT], SEEN, say, program=os.environ.get("FLEXNODE_VM_COMMIT", ""))
 
 
 @contextmanager
@@ -112,5 +105,5 @@ def lab(bed: Testbed, shown: Shown, tmp_path_factory: pytest.TempPathFactory) ->
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
     """The table."""
     terminalreporter.write_sep("=", f"seen with {config.stash[COMMIT]} (emulated: times are long)")
-    for line in Seen(config.stash[COMMIT], _seen_file()).table():
+    for line in Seen(config.stash[COMMIT]).table():
         terminalreporter.write_line(line)

@@ -56,11 +56,13 @@ class Seen:
         file: Path = SEEN,
         say: Callable[[str], None] = lambda line: None,
         now: Callable[[], str] = commit,
+        program: str = "",
     ) -> None:
         self._commit = started_with
         self._file = file
         self._say = say
         self._now = now
+        self._program = program
 
     @contextmanager
     def act(self, machine: VirtualMachine, kubelet: str, act: str, part: str) -> Iterator[None]:
@@ -77,6 +79,7 @@ class Seen:
             outcome=UNFINISHED,
             seconds=0.0,
             commit=self._commit,
+            program=self._program,
         )
         self._note(begun)
         start, outcome = time.monotonic(), FAILED
@@ -135,6 +138,8 @@ def _matrix(records: Sequence[Record]) -> list[str]:
 
 def _line(record: Record) -> str:
     what = f"{record.machine}: " + (record.act if record.part == "case" else f"{record.part}: {record.act}")
+    if record.program:
+        what += f" (program of {record.program})"
     return f"{what:90} {_took(record)}"
 
 

@@ -11,7 +11,7 @@ from typing import Any, cast
 
 import pytest
 
-from scripts.docs.tried import cuts_table, life_table
+from scripts.docs.tried import cuts_table, earlier_cuts, life_table
 from scripts.tried import FAILED, PASSED, UNFINISHED, Record, load, merged
 from testbed.machine.vm import VirtualMachine
 from tests.vm.acts import CASE, CUTS, JOIN, LIFE, LINE, REBOOT, UNINSTALL, UPDATE, cut_of
@@ -149,3 +149,19 @@ def test_the_pages_name_what_was_not_run() -> None:
     assert page.count("not run") == sum(map(len, CUTS.values())) - 1
     life = life_table([RECORD, replace(RECORD, act=REBOOT, outcome=FAILED)])
     assert "| 1 s | - | - | **failed** | - | - |" in life
+
+
+def test_what_an_earlier_commit_did_is_told_apart(seen: Seen, file: Path, shown: list[str]) -> None:
+    first = CUTS["update"][0].name
+    now = replace(RECORD, part=cut_of("update"), act=first)
+    before = replace(now, program="4d800d2", outcome=FAILED)
+    assert merged([now], [before]) == [now, before]
+    assert "**failed**" not in cuts_table([now, before])
+    said = earlier_cuts([now, before, replace(before, act="other", outcome=PASSED)], "4d800d2")
+    assert f"(tests of `{NOW}`): **1 of 2 failed**" in said
+    assert f"* update: {first}\n" in said
+    earlier = Seen(NOW, file, shown.append, now=lambda: NOW, program="4d800d2")
+    with earlier.act(MACHINE, NEW, first, cut_of("update")):
+        pass
+    assert [record.program for record in load(file)] == ["4d800d2"]
+    assert "(program of 4d800d2)" in shown[0]
