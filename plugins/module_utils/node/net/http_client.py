@@ -90,7 +90,10 @@ class HttpClient(Retries):
         if not proxy or bypassed(host, self._proxies.no):
             return
         address = urllib.parse.urlsplit(proxy)
-        request.set_proxy(address.netloc.rpartition("@")[2], address.scheme)
+        if address.scheme != "http":
+            # urllib never speaks TLS to a proxy: it would send the password in clear text.
+            raise HttpFailure(request.full_url, "its proxy is not an http:// URL", final=True)
+        request.set_proxy(address.netloc.rpartition("@")[2], "http")
         if address.username:
             import base64
 

@@ -183,6 +183,8 @@ REFUSED: list[tuple[str, object]] = [
     ("agent.nodeName", "Edge_1"),
     ("agent.nodeName", "a" * 254),
     ("proxy.https", "socks5://proxy"),
+    ("proxy.http", "https://user:s3cret@proxy"),
+    ("proxy.https", "https://user:s3cret@proxy"),
     ("mirror.url", "https://user:pw@mirror"),
     ("mirror.url", "http://mirror.lan/k8s/"),
     ("mirror.url", "http://127.0.0.1.evil.example"),
@@ -215,6 +217,12 @@ def test_refused_with_its_path_and_what_is_accepted(path: str, raw: object) -> N
     assert found, path
     assert all(name.startswith(path) for name in found), found
     assert all(problem.accepted for problem in found.values())
+
+
+def test_a_proxy_over_tls_is_refused_with_the_reason_and_without_its_password() -> None:
+    problem = problems_of(joining(at("proxy.https", "https://user:s3cret@proxy")))["proxy.https"]
+    assert "spoken to over http://" in problem.hint
+    assert "s3cret" not in str(problem)
 
 
 @pytest.mark.parametrize("path", [path for path in PATHS if "." in path])

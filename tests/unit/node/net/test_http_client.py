@@ -209,6 +209,17 @@ def test_https_goes_through_the_proxy_by_connect() -> None:
     assert set(proxy.asked) == {"CONNECT x.example:443"}
 
 
+def test_the_password_of_a_proxy_over_tls_is_not_sent_without_tls() -> None:
+    with serving(hello) as proxy:
+        address = proxy.url.replace("http://", "https://user:s3cret@")
+        client = HttpClient(proxies=Proxies(address, address), clock=FakeClock())
+        for url in ("https://x.example/y", "http://127.0.0.8/x"):
+            with pytest.raises(HttpFailure, match="proxy is not an http:// URL") as caught:
+                client.request("GET", url)
+            assert "s3cret" not in str(caught.value)
+    assert proxy.requests == []
+
+
 def test_what_is_to_be_reached_directly_is(pki: Pki) -> None:
     with serving(hello) as proxy, serving(hello) as server:
         client = HttpClient(proxies=Proxies(http=proxy.url, no=("127.0.0.0/8",)))

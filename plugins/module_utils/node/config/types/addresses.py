@@ -119,8 +119,14 @@ source_url = parsed("an https:// URL without credentials", _source)
 url_template = parsed("an https:// URL; {version}, {arch} or %s, %s are filled in", _template)
 
 
-def _with_credentials(raw: str) -> str:
-    return _split(raw, "http", "https").geturl().rstrip("/")
+def _proxy(raw: str) -> str:
+    url = _split(raw, "http", "https")
+    if url.scheme == "https":
+        # urllib never speaks TLS to a proxy: it would send the password in clear text.
+        raise ValueError(
+            "the proxy is spoken to over http://, also for https:// URLs; their TLS goes through"
+        )
+    return url.geturl().rstrip("/")
 
 
 _SSH = r"ssh://[\w.-]+@[^@]+|[\w.-]+@[\w.-]+:[\w./~-]+"  # the user of an ssh URL is not secret
@@ -143,7 +149,7 @@ def credentials_in(raw: object) -> tuple[str, ...]:
     return (raw, user_info.partition(":")[2] or user_info)
 
 
-proxy_url = secret(parsed("http[s]://[USER:PASSWORD@]HOST[:PORT]", _with_credentials), credentials_in)
+proxy_url = secret(parsed("http://[USER:PASSWORD@]HOST[:PORT]", _proxy), credentials_in)
 repository = secret(parsed("a git URL: https://, ssh:// or git@HOST:PATH", _repository), credentials_in)
 
 

@@ -156,9 +156,8 @@ def ask_proxy(name: str, address: Secret, seconds: float) -> Source:
     """Whether the proxy accepts a connection."""
     url = shown(address.reveal())
     parts = urllib.parse.urlsplit(url)
-    default = 443 if parts.scheme == "https" else 80
     try:
-        with socket.create_connection((parts.hostname or "", parts.port or default), seconds):
+        with socket.create_connection((parts.hostname or "", parts.port or 80), seconds):
             return Source((name,), url)
     except (OSError, UnicodeError) as error:
         return Source((name,), url, cause(error))
