@@ -14,6 +14,7 @@ RETRIED = frozenset((408, 425, 429, 500, 502, 503, 504))
 AGENT = "aks-flex-node"
 MOST = 16 << 20  # bytes of one answer
 ERROR_BODY = 64 << 10  # bytes of an answer that is an error
+COPY_URL = "copy the URL again, whole and on one line; other characters are written as %XX, a space as %20"
 
 
 class Headers(Protocol):
@@ -59,6 +60,16 @@ def shown(url: str) -> str:
     parts = urllib.parse.urlsplit(url)
     host = parts.netloc.rpartition("@")[2]
     return urllib.parse.urlunsplit((parts.scheme, host, parts.path, "…" if parts.query else "", ""))
+
+
+def unusable(url: str) -> str:
+    """Why a URL can't be requested; empty: it can. The words of http.client quote the query, a secret."""
+    if any(sign.isspace() or not sign.isprintable() for sign in url):
+        return "the URL contains a space or a control character"
+    parts = urllib.parse.urlsplit(url)
+    if not (parts.path + parts.query).isascii():
+        return "the URL contains a character that is not ASCII"
+    return ""
 
 
 def retry_after(value: str) -> float:

@@ -81,6 +81,8 @@ class HttpClient(Retries):
         except urllib.error.URLError as error:
             tls = distrusts(error.reason)
             raise HttpFailure(url, in_words(error.reason), tls=tls, advice=advice_for(error.reason)) from None
+        except http.client.InvalidURL:  # a subclass of the next one, whose text quotes the URL
+            raise HttpFailure(url, "the URL has no usable host or port", final=True) from None
         except (OSError, http.client.HTTPException) as error:
             raise HttpFailure(url, in_words(error)) from None
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ..machine.clock import Clock, SystemClock
-from .answer import MOST, HttpFailure, Response
+from .answer import COPY_URL, MOST, HttpFailure, Response, unusable
 from .tls import in_words
 
 
@@ -64,6 +64,8 @@ class Retries(ABC):
         attempts: int = 0,
     ) -> Any:
         """An open answer to read from. attempts: instead of the client's own number."""
+        if fault := unusable(url):
+            raise HttpFailure(url, fault, advice=COPY_URL, final=True)
         attempts = attempts or self._attempts
         for attempt in range(1, attempts + 1):
             try:

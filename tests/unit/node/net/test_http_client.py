@@ -305,6 +305,28 @@ def test_an_address_that_gives_nothing(pki: Pki, status: int, fix: str) -> None:
     assert "s3cret" not in f"{caught.value}{caught.value.as_dict()}"
 
 
+@pytest.mark.parametrize(
+    ("url", "why"),
+    [
+        ("https://x.example/c.json?sv=1&sig=s3cret more", "space or a control character"),
+        ("https://x.example/c.json?sv=1&sig=s3c\tret", "space or a control character"),
+        ("https://x.example/c.json?sig=s3cret\x00", "space or a control character"),
+        ("https://x.example/c.json?sig=s3cret\u00a0", "space or a control character"),
+        ("https://x.example/c.json?sig=s3creté", "not ASCII"),
+        ("https://x.example:port/c.json?sig=s3cret", "no usable host or port"),
+        ("https://user:s3cret@[x.example/c.json", "no usable host"),
+    ],
+)
+def test_an_address_that_was_copied_badly_is_refused_and_not_quoted(url: str, why: str) -> None:
+    clock = FakeClock()
+    with pytest.raises(ConfigUnreachable) as caught:
+        Url(url, HttpClient(clock=clock)).fetch()
+    told = f"{caught.value}{caught.value.as_dict()}"
+    assert why in caught.value.why
+    assert clock.naps == []  # it is not tried again
+    assert not any(part in told for part in ("s3c", "ret more", "é"))
+
+
 def test_an_address_with_an_unknown_ca_says_how_to_give_it(pki: Pki) -> None:
     with serving(hello, pki.server_context()) as server, pytest.raises(ConfigUnreachable, match="--ca-cert"):
         Url(server.url, HttpClient()).fetch()
