@@ -46,7 +46,7 @@ class HttpClient(Retries):
             if ca_pem:
                 try:
                     context.load_verify_locations(cadata=ca_pem)
-                except (ssl.SSLError, ValueError) as error:
+                except (ssl.SSLError, ValueError, TypeError) as error:  # TypeError: not ASCII
                     wrong = Problem(
                         "CA certificate", "not PEM", "certificates in PEM, not the name of a file"
                     )

@@ -13,6 +13,8 @@ import pytest
 
 from ansible_collections.aks.flexnode.plugins.module_utils.node.errors import (
     ApiUnreachable,
+    CaMismatch,
+    ConfigInvalid,
     ConfigUnreachable,
     NotJson,
 )
@@ -128,6 +130,13 @@ def test_only_http_is_spoken(url: str) -> None:
 def test_a_private_ca_is_trusted_when_given(pki: Pki) -> None:
     with serving(hello, pki.server_context()) as server:
         assert HttpClient(ca_pem=pki.ca_pem).request("GET", server.url).body == b"hello"
+
+
+def test_a_ca_that_is_not_ascii_is_an_error_with_a_code() -> None:
+    with pytest.raises(ConfigInvalid, match="CA certificate"):
+        HttpClient(ca_pem="né")
+    with pytest.raises(CaMismatch, match="ASCII"):
+        KubeClient("https://x.example", "né")
 
 
 def test_an_unknown_ca_is_refused_at_once(pki: Pki) -> None:
