@@ -69,7 +69,10 @@ def unusable(url: str) -> str:
     parts = urllib.parse.urlsplit(url)
     if not (parts.path + parts.query).isascii():
         return "the URL contains a character that is not ASCII"
-    return ""
+    try:
+        return "the port of the URL is 0" if parts.port == 0 else ""
+    except ValueError:
+        return "the port of the URL is not a port"
 
 
 def retry_after(value: str) -> float:

@@ -15,7 +15,7 @@ from typing import IO, Any
 
 from ..errors import ConfigInvalid, Problem
 from ..machine.clock import Clock
-from .answer import AGENT, ERROR_BODY, HttpFailure, retry_after, shown
+from .answer import AGENT, ERROR_BODY, HttpFailure, retry_after, shown, unusable
 from .proxies import Proxies, bypassed
 from .retries import Retries
 from .tls import advice_for, distrusts, in_words, tls_context
@@ -88,8 +88,11 @@ class HttpClient(Retries):
 
     def _through_proxy(self, request: urllib.request.Request) -> None:
         proxy = self._proxies.https if request.type == "https" else self._proxies.http
-        host = urllib.parse.urlsplit(request.full_url).hostname or ""
-        if not proxy or bypassed(host, self._proxies.no):
+        if not proxy:
+            return
+        there = urllib.parse.urlsplit(request.full_url)
+        port = there.port or (443 if there.scheme == "https" else 80)
+        if bypassed(there.hostname or "", self._proxies.no, port):
             return
         address = urllib.parse.urlsplit(proxy)
         if address.scheme != "http":
@@ -118,6 +121,8 @@ class OnlyTowardsTls(urllib.request.HTTPRedirectHandler):
         if not is_protected(newurl) or (req.type == "https" and not newurl.startswith("https://")):
             why = "redirects to a URL without TLS, which is not followed"
             raise HttpFailure(req.full_url, why, final=True)
+        if unusable(newurl):
+            raise HttpFailure(req.full_url, "redirects to a URL that can't be used", final=True)
         following = super().redirect_request(req, fp, code, msg, headers, newurl)
         if following is not None:
             if req.host != urllib.parse.urlsplit(newurl).netloc:

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import socket
 import ssl
 from typing import Any
@@ -257,10 +258,43 @@ def test_the_environment_has_no_say(monkeypatch: pytest.MonkeyPatch) -> None:
         ("anything", ("*",), True),
         ("anything", (), False),
         ("10.1.2.3", ("not a network", "10.1.0.0/16"), True),
+        ("api.example", ("API.Example",), True),
+        ("fd00::a", ("FD00::A",), True),
+        ("api.example", ("*.example",), True),
+        ("notexample", ("*.example",), False),
+        ("api.example", ("api.example:8443",), True),
+        ("api.example", ("api.example:443",), False),
+        ("api.example", (".example:8443", "x"), True),
+        ("10.1.2.3", ("10.1.2.3:8443",), True),
+        ("10.1.2.3", ("10.1.2.3:443",), False),
+        ("fd00::1", ("[fd00::1]:8443",), True),
+        ("fd00::1", ("[fd00::1]:443",), False),
+        ("fd00::8443", ("fd00::8443",), True),
+        ("fd00::1", ("fd00::1:8443",), False),
+        ("anything.", ("", " "), False),
     ],
 )
 def test_who_is_reached_without_the_proxy(host: str, no: tuple[str, ...], direct: bool) -> None:
-    assert bypassed(host, no) == direct
+    assert bypassed(host, no, 8443) == direct
+
+
+def test_a_port_of_the_list_is_that_of_the_url() -> None:
+    with serving(hello) as proxy, serving(hello) as server, serving(hello) as other:
+        no = (server.url.removeprefix("http://"), "127.0.0.8:80")
+        client = HttpClient(proxies=Proxies(http=proxy.url, no=no), clock=FakeClock(), attempts=1)
+        client.request("GET", server.url)
+        client.request("GET", other.url)
+        with contextlib.suppress(HttpFailure):  # usually nobody listens there
+            client.request("GET", "http://127.0.0.8/")
+    assert (len(proxy.requests), len(server.requests), len(other.requests)) == (1, 1, 0)
+
+
+def test_a_redirect_to_a_url_that_is_none() -> None:
+    moved = Answer(status=302, headers={"Location": "https://x.example:port/?sig=s3cret"})
+    nowhere = Proxies("http://127.0.0.1:1", "http://127.0.0.1:1", ("127.0.0.0/8",))
+    with serving(lambda _: moved) as server, pytest.raises(HttpFailure, match="can't be used") as caught:
+        HttpClient(proxies=nowhere).request("GET", server.url)
+    assert "s3cret" not in str(caught.value)
 
 
 # -- what is printed ---------------------------------------------------------------------------------------
@@ -322,7 +356,7 @@ def test_an_address_that_gives_nothing(pki: Pki, status: int, fix: str) -> None:
         ("https://x.example/c.json?sig=s3cret\x00", "space or a control character"),
         ("https://x.example/c.json?sig=s3cret\u00a0", "space or a control character"),
         ("https://x.example/c.json?sig=s3creté", "not ASCII"),
-        ("https://x.example:port/c.json?sig=s3cret", "no usable host or port"),
+        ("https://x.example:port/c.json?sig=s3cret", "not a port"),
         ("https://user:s3cret@[x.example/c.json", "no usable host"),
     ],
 )
