@@ -75,6 +75,34 @@ def unusable(url: str) -> str:
         return "the port of the URL is not a port"
 
 
-def retry_after(value: str) -> float:
-    """Retry-After in seconds; 0 for a date or an invalid value: then the client's own back-off applies."""
-    return float(value) if value.isdigit() else 0.0
+def retry_after(headers: Headers, now: float) -> float:
+    """Seconds that a server asks to wait; 0: it does not say, and the client's own back-off applies.
+
+    A date is compared with the server's clock, where the answer has it: that of this machine may be wrong.
+    """
+    value = str(headers.get("Retry-After") or "").strip()
+    if not value or value.isdecimal():
+        return float(value or 0)
+    until, there = _seconds(value), _seconds(str(headers.get("Date") or ""))
+    return max(until - (there or now), 0.0)
+
+
+def wait_asked(error: BaseException | None) -> float:
+    """Seconds that the server behind an error asks to wait; 0: none is behind it, or it does not say."""
+    while error is not None:
+        if isinstance(error, HttpFailure):
+            return error.retry_after
+        error = error.__cause__
+    return 0.0
+
+
+def _seconds(date: str) -> float:
+    """The date of a header, in seconds since the epoch; 0: it is not a date."""
+    if not date:
+        return 0.0
+    from email.utils import parsedate_to_datetime  # slow to import
+
+    try:
+        return parsedate_to_datetime(date).timestamp()
+    except (TypeError, ValueError, OverflowError):
+        return 0.0

@@ -76,7 +76,7 @@ class HttpClient(Retries):
                 f"HTTP {error.code} {error.reason}",
                 status=error.code,
                 body=error.read(ERROR_BODY),
-                retry_after=retry_after(error.headers.get("Retry-After", "")),
+                retry_after=retry_after(error.headers, self._clock.now()),
             ) from None
         except urllib.error.URLError as error:
             tls = distrusts(error.reason)

@@ -14,6 +14,8 @@ from ..machine.clock import Clock, SystemClock
 from .answer import COPY_URL, MOST, HttpFailure, Response, unusable
 from .tls import in_words
 
+LONGEST_WAIT = 60.0  # seconds; a server that asks for more has failed
+
 
 class Retries(ABC):
     """Time-outs, retries, Retry-After, and answers of a bounded size."""
@@ -71,10 +73,14 @@ class Retries(ABC):
             try:
                 return self._once(method, url, body, headers or {})
             except HttpFailure as failure:
+                if failure.retry_after > LONGEST_WAIT and not failure.final:
+                    # To ask earlier than told would prolong it; who called knows what else can wait.
+                    again = f"the server asks to wait {failure.retry_after:.0f} s: run this again then"
+                    failure.advice = failure.advice or again
+                    raise
                 if failure.final or attempt == attempts:
                     raise
-                wait = failure.retry_after or 0.5 * 2 ** (attempt - 1) * self._jitter()
-                self._clock.sleep(min(wait, 60))
+                self._clock.sleep(failure.retry_after or 0.5 * 2 ** (attempt - 1) * self._jitter())
         raise AssertionError("unreachable: the last attempt returns or raises")
 
 

@@ -20,7 +20,12 @@ from ansible_collections.aks.flexnode.plugins.module_utils.node.errors import (
     NotJson,
 )
 from ansible_collections.aks.flexnode.plugins.module_utils.node.net import retries
-from ansible_collections.aks.flexnode.plugins.module_utils.node.net.answer import HttpFailure, shown
+from ansible_collections.aks.flexnode.plugins.module_utils.node.net.answer import (
+    HttpFailure,
+    retry_after,
+    shown,
+    wait_asked,
+)
 from ansible_collections.aks.flexnode.plugins.module_utils.node.net.http_client import HttpClient
 from ansible_collections.aks.flexnode.plugins.module_utils.node.net.kube import KubeClient
 from ansible_collections.aks.flexnode.plugins.module_utils.node.net.proxies import Proxies, bypassed
@@ -81,15 +86,59 @@ def test_it_gives_up_in_the_end() -> None:
 
 
 @pytest.mark.parametrize(
-    ("retry_after", "nap"),
-    [("7", 7.0), ("0", 0.5), ("Wed, 21 Oct 2026 07:28:00 GMT", 0.5), ("nonsense", 0.5), ("86400", 60.0)],
+    ("asked", "nap"),
+    [
+        ("7", 7.0),
+        ("60", 60.0),
+        ("0", 0.5),
+        ("nonsense", 0.5),
+        ("\u00b2", 0.5),
+        ("Wed, 21 Oct 2026 07:28:30 GMT", 30.0),
+        ("Wed, 21 Oct 2026 07:27:00 GMT", 0.5),
+    ],
 )
-def test_retry_after_is_obeyed_within_reason(retry_after: str, nap: float) -> None:
-    left = answers(Answer(status=429, headers={"Retry-After": retry_after}), Answer(b"ok"))
+def test_retry_after_is_obeyed(asked: str, nap: float) -> None:
+    headers = {"Retry-After": asked, "Date": "Wed, 21 Oct 2026 07:28:00 GMT"}
+    left = answers(Answer(status=429, headers=headers), Answer(b"ok"))
     clock = FakeClock()
     with serving(lambda _: left.pop(0)) as server:
         HttpClient(clock=clock, jitter=lambda: 1.0).request("GET", server.url)
     assert clock.naps == [nap]
+
+
+@pytest.mark.parametrize("asked", ["300", "Wed, 21 Oct 2026 07:33:00 GMT"])
+def test_a_server_that_asks_for_more_than_a_minute_is_not_asked_early(asked: str) -> None:
+    headers = {"Retry-After": asked, "Date": "Wed, 21 Oct 2026 07:28:00 GMT"}
+    clock = FakeClock()
+    busy = Answer(status=429, headers=headers)
+    with serving(lambda _: busy) as server, pytest.raises(HttpFailure, match="HTTP 429") as caught:
+        HttpClient(clock=clock).request("GET", server.url)
+    assert (caught.value.retry_after, len(server.requests), clock.naps) == (300.0, 1, [])
+    assert "asks to wait 300 s" in caught.value.advice
+
+
+@pytest.mark.parametrize(
+    ("headers", "seconds"),
+    [
+        ({}, 0.0),
+        ({"Retry-After": " 7 "}, 7.0),
+        ({"Retry-After": "Wed, 21 Oct 2026 07:28:30 GMT"}, 20.0),
+        ({"Retry-After": "Wed, 21 Oct 2026 07:28:30 GMT", "Date": "no date"}, 20.0),
+        ({"Retry-After": "Wed, 21 Oct 2026 07:28:30 GMT", "Date": "Wed, 21 Oct 2026 07:28:00 GMT"}, 30.0),
+        ({"Retry-After": "Wed, 99 Oct 2026 07:28:30 GMT"}, 0.0),
+    ],
+)
+def test_a_date_counts_by_the_clock_of_the_server_where_it_is_known(
+    headers: dict[str, str], seconds: float
+) -> None:
+    now = 1_792_567_690.0  # 07:28:10
+    assert retry_after(headers, now) == seconds
+
+
+def test_the_pause_that_a_server_asks_for_is_found_behind_every_error() -> None:
+    failure, outer = HttpFailure("https://x.example", "HTTP 429", retry_after=90), ApiUnreachable("no answer")
+    outer.__cause__ = failure
+    assert (wait_asked(outer), wait_asked(failure), wait_asked(ApiUnreachable("no answer"))) == (90, 90, 0)
 
 
 def test_pauses_differ_between_nodes() -> None:
