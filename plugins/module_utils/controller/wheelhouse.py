@@ -9,6 +9,7 @@ import os
 from typing import Any
 
 from ..node.catalogue.wheels import Wheel, in_index, pythons, wheels_for
+from ..node.config.types.addresses import only_certificates
 from ..node.machine.host import Host
 from ..node.net.download import MIB, Download, Wanted
 from ..node.net.http_client import HttpClient
@@ -60,5 +61,6 @@ def client_for(host: Host, ca_cert: str | None) -> HttpClient:
     environment = {name.lower(): value for name, value in os.environ.items()}
     no_proxy = tuple(part.strip() for part in environment.get("no_proxy", "").split(",") if part.strip())
     proxies = Proxies(environment.get("http_proxy", ""), environment.get("https_proxy", ""), no_proxy)
-    ca_pem = (host.read(os.path.abspath(ca_cert)) or b"").decode() if ca_cert else ""
+    bundle = (host.read(os.path.abspath(ca_cert)) or b"") if ca_cert else b""
+    ca_pem = only_certificates(bundle.decode("ascii", "replace"))
     return HttpClient(ca_pem=ca_pem, proxies=proxies, clock=host.clock)

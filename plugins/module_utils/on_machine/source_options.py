@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..node.config.document import loads, placeholders, restore_secrets, secrets_of, unwrap
 from ..node.config.parse import parse
+from ..node.config.types.addresses import only_certificates
 from ..node.engine.records.state import Store
 from ..node.errors import ConfigInvalid
 from ..node.machine.clock import Clock
@@ -47,7 +48,7 @@ def source_of(
     document: the parsed option `document`. store: of this machine. attempts: requests of a URL.
     """
     if options["source"] == "url":
-        ca = options["url_ca_cert"] or ""
+        ca = only_certificates(options["url_ca_cert"] or "")
         client = HttpClient(
             ca_pem=ca, proxies=document_proxies(document, store), clock=clock, attempts=attempts
         )

@@ -41,7 +41,7 @@ def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Se
     ]
     monkeypatch.setattr(wheels, "TABLE", "\n" + "\n".join(rows) + "\n")
     pki = Pki.make(tmp_path)
-    (tmp_path / "index-ca.pem").write_text(pki.ca_pem)
+    (tmp_path / "index-ca.pem").write_text(f"# Autorité\n{pki.ca_pem}", encoding="latin-1")
     with serving(index, pki.server_context()) as made:
         yield made, tmp_path
 

@@ -11,10 +11,10 @@ import pytest
 
 from ansible_collections.aks.flexnode.plugins.module_utils.node.errors import ConfigUnreachable
 from ansible_collections.aks.flexnode.plugins.module_utils.node.secret import REDACTED
-from ansible_collections.aks.flexnode.plugins.module_utils.node.sources.source import Inline, Stored
+from ansible_collections.aks.flexnode.plugins.module_utils.node.sources.source import Inline, Stored, Url
 from ansible_collections.aks.flexnode.plugins.module_utils.on_machine.source_options import source_of
 from tests.unit.node.fakes import Machine
-from tests.unit.node.servers import Answer, serving
+from tests.unit.node.servers import Answer, Pki, answer_json, serving
 
 URL = "https://bundles.example/edge-1?sig=s3cret"
 
@@ -48,6 +48,15 @@ def test_a_url_of_proxy_no_is_fetched_directly(machine: Machine, no: Any) -> Non
 def test_a_placeholder_for_a_proxy_is_replaced_by_the_stored_one(machine: Machine) -> None:
     asked = asked_at_proxy(machine, {"https": REDACTED}, stored=True)
     assert asked == {"CONNECT bundles.example:443"}
+
+
+def test_a_ca_with_a_comment_in_any_language_is_trusted(machine: Machine, pki: Pki) -> None:
+    with serving(lambda _: answer_json({"config": {}}), pki.server_context()) as server:
+        options = {"source": "url", "url": server.url, "url_ca_cert": f"# Autorité\n{pki.ca_pem}"}
+        source, _overrides = source_of(options, {}, machine.store, machine.host.clock)
+        assert source.fetch().document == {}
+    assert isinstance(source, Url)
+    assert source.ca.isascii(), "polls use it as it is"
 
 
 def test_an_inline_document_has_no_overrides_and_a_stored_one_does(machine: Machine) -> None:

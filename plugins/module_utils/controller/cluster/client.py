@@ -23,6 +23,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
+from ...node.config.types.addresses import only_certificates
 from ...node.errors import ApiUnreachable, FlexNodeError
 from ...node.machine.clock import Clock, SystemClock
 from ...node.net.tls import tls_context
@@ -259,16 +260,17 @@ def _use_tls(api: Any, configuration: Any) -> None:
 
 
 def _trusted(folder: Path, access: Access) -> str:
+    certificates = only_certificates(access.ca_pem)
     try:
-        ssl.create_default_context(cadata=access.ca_pem)
-    except (ssl.SSLError, ValueError) as error:
+        ssl.create_default_context(cadata=certificates)
+    except (ssl.SSLError, ValueError, TypeError) as error:  # TypeError: not ASCII
         raise KubeconfigUnusable(
             "the CA certificates of the API server can't be used",
             where=access.server,
             why=str(error),
             fix="use PEM certificates: az aks get-credentials writes them into the kubeconfig",
         ) from error
-    return _private(folder / "ca.pem", access.ca_pem)
+    return _private(folder / "ca.pem", certificates)
 
 
 def _private(path: Path, content: str) -> str:

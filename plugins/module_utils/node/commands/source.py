@@ -10,7 +10,7 @@ import os
 import sys
 from typing import Any
 
-from ..config.types.addresses import proxy_url
+from ..config.types.addresses import only_certificates, proxy_url
 from ..config.types.setting import Refused
 from ..errors import ConfigInvalid, FileUnusable
 from ..machine.host import Host
@@ -38,7 +38,7 @@ def named_source(options: argparse.Namespace, host: Host) -> Source:
         from ..net.http_client import HttpClient  # slow to import
 
         url = sys.stdin.readline().strip() if options.config_url == "-" else options.config_url
-        ca = open_text(options.ca_cert) if options.ca_cert else ""
+        ca = only_certificates(open_text(options.ca_cert, errors="replace")) if options.ca_cert else ""
         return Url(url, HttpClient(ca_pem=ca, clock=host.clock, proxies=named_proxy(options.proxy)), ca)
     return Inline(named_document(options))
 
@@ -60,10 +60,10 @@ def named_proxy(url: str | None) -> Proxies | None:
     return Proxies(http=proxy, https=proxy)
 
 
-def open_text(path: str) -> str:
+def open_text(path: str, errors: str = "strict") -> str:
     """The content of a file that the user names; a missing file is an error with a code."""
     try:
-        with open(path, encoding="utf-8") as file:
+        with open(path, encoding="utf-8", errors=errors) as file:
             return file.read()
     except OSError as error:
         raise FileUnusable(

@@ -19,7 +19,7 @@ from ..dataclass import replace
 from ..engine.records.state import Store
 from ..errors import ConfigUnreachable, FlexNodeError
 from ..machine.host import Host
-from ..net.answer import HttpFailure, Response
+from ..net.answer import HttpFailure, Response, retry_after
 from ..sources.errors import CredentialMissing
 from ..sources.flexnode_config import digest_for, endpoint_of, url_of
 from ..sources.watched import News, Watched
@@ -112,8 +112,8 @@ def regenerate(host: Host, store: Store, watched: Watched) -> dict[str, Any]:
             break  # the token is sent nowhere else
         if host.clock.monotonic() >= deadline:
             break
-        asked = answer.headers.get("Retry-After") or ""
-        host.clock.sleep(min(float(asked) if asked.isdigit() else PAUSE, LONGEST_WAIT))
+        asked = retry_after(answer.headers, host.clock.now())
+        host.clock.sleep(min(asked or PAUSE, LONGEST_WAIT))
         answer = call(host, store, watched, "GET", following)
     try:
         found = json.loads(answer.body)

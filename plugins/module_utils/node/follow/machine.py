@@ -20,7 +20,7 @@ from ..errors import ApiUnreachable, ConfigMissing, ConfigUnreachable, FlexNodeE
 from ..machine.host import Host
 from ..machine.layout import APPLY_SERVICE
 from ..machine.program import COMMAND
-from ..net.answer import HttpFailure
+from ..net.answer import HttpFailure, wait_asked
 from ..sources.errors import MachineMissing, MachineUnusable
 from ..sources.flexnode_config import Reply, Verdict, digest_for, endpoint_of, says_deleted, url_of
 from ..sources.machine_answers import (
@@ -124,7 +124,8 @@ def heal(
             return None  # AKS deletes this node: the poll decides whether it leaves
         known = Watched.of(store.source()) or seen
         message = " ".join(f"{lost}; no new certificate: {error.what}: {error.why}".split())
-        poll_failed(host, store, known, say, error.code, message, retry_after=HEAL_PAUSE)
+        wait = max(HEAL_PAUSE, wait_asked(error))
+        poll_failed(host, store, known, say, error.code, message, retry_after=wait)
         return 3
     return 0
 
@@ -167,7 +168,17 @@ def poll_machine(
         message = " ".join(f"{error.what}: {error.why}".split())
         deleted = isinstance(error, MachineMissing) and error.deleted
         since = (seen.missing_since or host.clock.now()) if deleted else 0.0
-        poll_failed(host, store, seen, say, error.code, message, missing_since=since, watched=watched)
+        poll_failed(
+            host,
+            store,
+            seen,
+            say,
+            error.code,
+            message,
+            retry_after=wait_asked(error),
+            missing_since=since,
+            watched=watched,
+        )
         return None
     if watched.marked == REPLACED:  # the machine exists, and so does a Node: nothing is being deleted
         watched = replace(watched, deleting=False, marked="")

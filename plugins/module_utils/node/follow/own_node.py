@@ -71,13 +71,13 @@ def read_node(host: Host, document: Document, name: str) -> dict[str, Any] | Non
 
         return ThisNode.of(host, parse(document, pollable=True)).read(attempts=1)
     try:
-        ca = base64.b64decode("".join(str(kubelet.get("caCertData") or "").split())).decode("ascii")
+        stored = base64.b64decode("".join(str(kubelet.get("caCertData") or "").split()))
     except ValueError as error:
         raise FlexNodeError("the stored CA of the cluster is damaged", why=str(error)) from error
     server, path = str(kubelet.get("serverURL") or "").rstrip("/"), host.path(certificate_file(document))
     unknown = ApiUnreachable("the API server does not return the Node of this machine", where=server)
     try:
-        context = tls_context(cadata=ca)
+        context = tls_context(cadata=stored.decode("ascii", "ignore"))  # only comments are not ASCII
         context.load_cert_chain(path)  # may fail for a moment: the kubelet replaces it
         url = f"{server}/api/v1/nodes/{urllib.parse.quote(name, safe='')}"
         answer = short_get(url, {"Accept": "application/json"}, context=context, timeout=TIMEOUT)

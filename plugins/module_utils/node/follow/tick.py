@@ -19,7 +19,7 @@ from ..errors import ConfigMissing, ConfigUnreachable, FlexNodeError, LeaseHeld,
 from ..machine.host import Host, require_root
 from ..machine.layout import APPLY_SERVICE, UNIT_DIR, VPN
 from ..machine.program import COMMAND
-from ..net.answer import HttpFailure
+from ..net.answer import HttpFailure, wait_asked
 from ..sources.errors import ResourceMissing
 from ..sources.watched import News, Watched, digest_of, is_machine, pausing
 from .report import is_unfinished, nothing_new, poll_failed, start_apply
@@ -116,7 +116,10 @@ def poll_source(host: Host, store: Store, seen: Watched, say: Say, verbose: Say,
         message = " ".join(f"{error.what}: {error.why}".split())
         deleted = isinstance(error, ResourceMissing) and error.deleted
         missing_since = (seen.missing_since or now) if deleted else 0.0
-        poll_failed(host, store, seen, say, error.code, message, missing_since=missing_since)
+        wait = wait_asked(error)
+        poll_failed(
+            host, store, seen, say, error.code, message, retry_after=wait, missing_since=missing_since
+        )
         return 0
     if news is None or watched.knows(news, host.clock.now()):
         nothing_new(host, store, seen, news)

@@ -14,6 +14,7 @@ RETRIED = frozenset((408, 425, 429, 500, 502, 503, 504))
 AGENT = "aks-flex-node"
 MOST = 16 << 20  # bytes of one answer
 ERROR_BODY = 64 << 10  # bytes of an answer that is an error
+COPY_URL = "copy the URL again, whole and on one line; other characters are written as %XX, a space as %20"
 
 
 class Headers(Protocol):
@@ -61,6 +62,47 @@ def shown(url: str) -> str:
     return urllib.parse.urlunsplit((parts.scheme, host, parts.path, "…" if parts.query else "", ""))
 
 
-def retry_after(value: str) -> float:
-    """Retry-After in seconds; 0 for a date or an invalid value: then the client's own back-off applies."""
-    return float(value) if value.isdigit() else 0.0
+def unusable(url: str) -> str:
+    """Why a URL can't be requested; empty: it can. The words of http.client quote the query, a secret."""
+    if any(sign.isspace() or not sign.isprintable() for sign in url):
+        return "the URL contains a space or a control character"
+    parts = urllib.parse.urlsplit(url)
+    if not (parts.path + parts.query).isascii():
+        return "the URL contains a character that is not ASCII"
+    try:
+        return "the port of the URL is 0" if parts.port == 0 else ""
+    except ValueError:
+        return "the port of the URL is not a port"
+
+
+def retry_after(headers: Headers, now: float) -> float:
+    """Seconds that a server asks to wait; 0: it does not say, and the client's own back-off applies.
+
+    A date is compared with the server's clock, where the answer has it: that of this machine may be wrong.
+    """
+    value = str(headers.get("Retry-After") or "").strip()
+    if not value or value.isdecimal():
+        return float(value or 0)
+    until, there = _seconds(value), _seconds(str(headers.get("Date") or ""))
+    return max(until - (there or now), 0.0)
+
+
+def wait_asked(error: BaseException | None) -> float:
+    """Seconds that the server behind an error asks to wait; 0: none is behind it, or it does not say."""
+    while error is not None:
+        if isinstance(error, HttpFailure):
+            return error.retry_after
+        error = error.__cause__
+    return 0.0
+
+
+def _seconds(date: str) -> float:
+    """The date of a header, in seconds since the epoch; 0: it is not a date."""
+    if not date:
+        return 0.0
+    from email.utils import parsedate_to_datetime  # slow to import
+
+    try:
+        return parsedate_to_datetime(date).timestamp()
+    except (TypeError, ValueError, OverflowError):
+        return 0.0

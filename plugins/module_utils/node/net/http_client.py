@@ -15,7 +15,7 @@ from typing import IO, Any
 
 from ..errors import ConfigInvalid, Problem
 from ..machine.clock import Clock
-from .answer import AGENT, ERROR_BODY, HttpFailure, retry_after, shown
+from .answer import AGENT, ERROR_BODY, HttpFailure, retry_after, shown, unusable
 from .proxies import Proxies, bypassed
 from .retries import Retries
 from .tls import advice_for, distrusts, in_words, tls_context
@@ -46,7 +46,7 @@ class HttpClient(Retries):
             if ca_pem:
                 try:
                     context.load_verify_locations(cadata=ca_pem)
-                except (ssl.SSLError, ValueError) as error:
+                except (ssl.SSLError, ValueError, TypeError) as error:  # TypeError: not ASCII
                     wrong = Problem(
                         "CA certificate", "not PEM", "certificates in PEM, not the name of a file"
                     )
@@ -76,21 +76,29 @@ class HttpClient(Retries):
                 f"HTTP {error.code} {error.reason}",
                 status=error.code,
                 body=error.read(ERROR_BODY),
-                retry_after=retry_after(error.headers.get("Retry-After", "")),
+                retry_after=retry_after(error.headers, self._clock.now()),
             ) from None
         except urllib.error.URLError as error:
             tls = distrusts(error.reason)
             raise HttpFailure(url, in_words(error.reason), tls=tls, advice=advice_for(error.reason)) from None
+        except http.client.InvalidURL:  # a subclass of the next one, whose text quotes the URL
+            raise HttpFailure(url, "the URL has no usable host or port", final=True) from None
         except (OSError, http.client.HTTPException) as error:
             raise HttpFailure(url, in_words(error)) from None
 
     def _through_proxy(self, request: urllib.request.Request) -> None:
         proxy = self._proxies.https if request.type == "https" else self._proxies.http
-        host = urllib.parse.urlsplit(request.full_url).hostname or ""
-        if not proxy or bypassed(host, self._proxies.no):
+        if not proxy:
+            return
+        there = urllib.parse.urlsplit(request.full_url)
+        port = there.port or (443 if there.scheme == "https" else 80)
+        if bypassed(there.hostname or "", self._proxies.no, port):
             return
         address = urllib.parse.urlsplit(proxy)
-        request.set_proxy(address.netloc.rpartition("@")[2], address.scheme)
+        if address.scheme != "http":
+            # urllib never speaks TLS to a proxy: it would send the password in clear text.
+            raise HttpFailure(request.full_url, "its proxy is not an http:// URL", final=True)
+        request.set_proxy(address.netloc.rpartition("@")[2], "http")
         if address.username:
             import base64
 
@@ -113,6 +121,8 @@ class OnlyTowardsTls(urllib.request.HTTPRedirectHandler):
         if not is_protected(newurl) or (req.type == "https" and not newurl.startswith("https://")):
             why = "redirects to a URL without TLS, which is not followed"
             raise HttpFailure(req.full_url, why, final=True)
+        if unusable(newurl):
+            raise HttpFailure(req.full_url, "redirects to a URL that can't be used", final=True)
         following = super().redirect_request(req, fp, code, msg, headers, newurl)
         if following is not None:
             if req.host != urllib.parse.urlsplit(newurl).netloc:

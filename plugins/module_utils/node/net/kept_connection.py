@@ -63,7 +63,7 @@ class KeptConnection(Retries):
             f"HTTP {answer.status} {answer.reason}",
             status=answer.status,
             body=content,
-            retry_after=retry_after(answer.headers.get("Retry-After", "")),
+            retry_after=retry_after(answer.headers, self._clock.now()),
         )
 
     def _exchange(

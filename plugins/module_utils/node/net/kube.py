@@ -48,7 +48,7 @@ class KubeClient:
         self._server = server.rstrip("/")
         try:
             context = tls_context(cadata=ca_pem)
-        except (ssl.SSLError, ValueError) as error:
+        except (ssl.SSLError, ValueError, TypeError) as error:  # TypeError: not ASCII
             raise CaMismatch(
                 "the API server's CA can't be used",
                 where="node.kubelet.caCertData",

@@ -17,16 +17,34 @@ class Proxies:
     no: tuple[str, ...] = ()
 
 
-def bypassed(host: str, no: tuple[str, ...]) -> bool:
-    """Whether `host` is reached without the proxy: exact names, domains (.example), networks."""
+def bypassed(host: str, no: tuple[str, ...], port: int = 0) -> bool:
+    """Whether `host` is reached without the proxy: names, domains (.example, *.example), networks.
+
+    As NO_PROXY is read by Go, which containerd gets the same list for: in any case, an entry may have a port.
+    """
+    return any(_names(entry.strip().lower(), host.lower(), port) for entry in no)
+
+
+def _names(entry: str, host: str, port: int) -> bool:
+    """Whether an entry of the list names a host."""
     import ipaddress
 
-    for entry in no:
-        if entry == "*" or host == entry.lstrip(".") or host.endswith("." + entry.lstrip(".")):
-            return True
-        try:
-            if ipaddress.ip_address(host) in ipaddress.ip_network(entry, strict=False):
-                return True
-        except ValueError:
-            continue
-    return False
+    name, only = _split(entry)
+    if not name or only not in (0, port):
+        return False
+    domain = name.removeprefix("*.").lstrip(".")
+    if name == "*" or host == domain or host.endswith(f".{domain}"):
+        return True
+    try:
+        return ipaddress.ip_address(host) in ipaddress.ip_network(name, strict=False)
+    except ValueError:
+        return False
+
+
+def _split(entry: str) -> tuple[str, int]:
+    """HOST:PORT or [IPv6]:PORT; 0: every port. More colons without brackets are an IPv6 address."""
+    name, colon, port = entry.rpartition(":")
+    alone = ":" not in name or (name.startswith("[") and name.endswith("]"))
+    if colon and alone and port.isdecimal():
+        return name.strip("[]"), int(port)
+    return entry.strip("[]"), 0

@@ -11,8 +11,10 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ..machine.clock import Clock, SystemClock
-from .answer import MOST, HttpFailure, Response
+from .answer import COPY_URL, MOST, HttpFailure, Response, unusable
 from .tls import in_words
+
+LONGEST_WAIT = 60.0  # seconds; a server that asks for more has failed
 
 
 class Retries(ABC):
@@ -64,15 +66,21 @@ class Retries(ABC):
         attempts: int = 0,
     ) -> Any:
         """An open answer to read from. attempts: instead of the client's own number."""
+        if fault := unusable(url):
+            raise HttpFailure(url, fault, advice=COPY_URL, final=True)
         attempts = attempts or self._attempts
         for attempt in range(1, attempts + 1):
             try:
                 return self._once(method, url, body, headers or {})
             except HttpFailure as failure:
+                if failure.retry_after > LONGEST_WAIT and not failure.final:
+                    # To ask earlier than told would prolong it; who called knows what else can wait.
+                    again = f"the server asks to wait {failure.retry_after:.0f} s: run this again then"
+                    failure.advice = failure.advice or again
+                    raise
                 if failure.final or attempt == attempts:
                     raise
-                wait = failure.retry_after or 0.5 * 2 ** (attempt - 1) * self._jitter()
-                self._clock.sleep(min(wait, 60))
+                self._clock.sleep(failure.retry_after or 0.5 * 2 ** (attempt - 1) * self._jitter())
         raise AssertionError("unreachable: the last attempt returns or raises")
 
 

@@ -14,6 +14,7 @@ import urllib.parse
 from collections.abc import Mapping
 from typing import IO, Any
 
+from ..machine.clock import SystemClock
 from .answer import AGENT, ERROR_BODY, MOST, HttpFailure, Response, retry_after
 from .tls import advice_for, distrusts, in_words
 
@@ -59,7 +60,7 @@ def short_get(
             f"HTTP {status} {reason}",
             status=status,
             body=body[:ERROR_BODY],
-            retry_after=retry_after(found.get("Retry-After", "")),
+            retry_after=retry_after(found, SystemClock().now()),
         )
     return None if 300 <= status < 400 and status != 304 else Response(status, found, body)
 

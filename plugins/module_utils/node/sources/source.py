@@ -12,7 +12,7 @@ from ..config.document import loads, unwrap
 from ..dataclass import dataclass
 from ..engine.records.state import Store
 from ..errors import ConfigInvalid, ConfigMissing, ConfigUnreachable, Problem
-from ..net.answer import HttpFailure, shown
+from ..net.answer import COPY_URL, HttpFailure, shown
 from .watched import Watched, digest_of
 
 if TYPE_CHECKING:
@@ -112,8 +112,10 @@ class Url:
             )
         try:
             answer = self.client.request("GET", self.url)
-        except ValueError as error:  # not a URL
-            raise ConfigUnreachable("the configuration URL is not a URL", why=str(error)) from error
+        except ValueError:  # its text quotes a part of the URL
+            raise ConfigUnreachable(
+                "the configuration URL is not a URL", why="it has no usable host", fix=COPY_URL
+            ) from None
         except HttpFailure as failure:
             gone = failure.status in (401, 403, 404, 410)
             raise ConfigUnreachable(

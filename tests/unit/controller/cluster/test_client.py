@@ -214,8 +214,14 @@ def test_something_that_is_no_api_server(pki: Pki, access: Access) -> None:
         listed(replace(access, server=server.url))
 
 
-def test_certificates_that_can_not_be_used(access: Access) -> None:
+def test_a_ca_with_a_comment_in_any_language(access: Access) -> None:
+    commented = replace(access, ca_pem=f"# Autorité\n{access.ca_pem}")
+    assert listed(commented) == listed(access)
+
+
+@pytest.mark.parametrize("ca", ["no PEM", "né"])
+def test_certificates_that_can_not_be_used(access: Access, ca: str) -> None:
     with pytest.raises(KubeconfigUnusable, match="CA certificates"):
-        listed(replace(access, ca_pem="no PEM"))
+        listed(replace(access, ca_pem=ca))
     with pytest.raises(KubeconfigUnusable, match="client certificate"):
         listed(replace(access, certificate="no PEM"))

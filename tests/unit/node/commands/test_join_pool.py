@@ -201,6 +201,12 @@ def test_throttling_that_does_not_end_is_an_error(edge: Edge, capsys: Captured) 
     assert 1700 < sum(edge.machine.clock.naps) < 2200
 
 
+def test_throttling_for_longer_than_a_join_may_wait_is_an_error_at_once(edge: Edge) -> None:
+    edge.arm.answers[LIST_DATA] = Answer(b"{}", 429, {"Retry-After": "7200"})
+    assert edge.join() == 1
+    assert (edge.arm.asked(LIST_DATA), sum(edge.machine.clock.naps)) == (1, 0)
+
+
 def test_a_role_that_spreads_is_waited_for_and_named(edge: Edge, capsys: Captured) -> None:
     edge.arm.next = {LIST_DATA: [FORBIDDEN] * 6}
     assert edge.join() == 0

@@ -162,7 +162,7 @@ def test_time_spans_of_systemd(span: str, expected: float) -> None:
 @pytest.fixture
 def source(site: Site, pki: Pki, tmp_path: Path) -> Iterator[Server]:
     """A URL that the site's machine follows."""
-    (tmp_path / "ca.pem").write_text(pki.ca_pem)
+    (tmp_path / "ca.pem").write_text(f"# Autorité\n{pki.ca_pem}", encoding="latin-1")
     followed: dict[str, Any] = merge(site.document, {"continuousMonitoring": True})
     with serving(lambda _: answer_json({"config": followed}), pki.server_context()) as server:
         arguments = ["--config-url", f"{server.url}/node?sig=s3cret", "--durable"]

@@ -177,7 +177,7 @@ def with_secrets(secret: str) -> dict[str, Any]:
                 "servicePrincipal": {**PRINCIPAL, "clientSecret": secret},
                 "vpn": {"enabled": True, "profile": a_profile(key=secret)},
             },
-            "proxy": {"http": f"http://user:{secret}@proxy:3128", "https": f"https://{secret}@proxy"},
+            "proxy": {"http": f"http://user:{secret}@proxy:3128", "https": f"http://{secret}@proxy"},
             "pull": {"repository": f"https://{secret}@git.test/site.git"},
         }
     )

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+from base64 import b64encode
 from ipaddress import ip_address
 
 import pytest
@@ -20,6 +21,10 @@ from tests.unit.node.config.test_defaults import attribute
 from tests.unit.node.config.test_samples import CA_DATA, CLUSTER, PEM, SHA, TENANT, at, joining, problems_of
 
 PATHS = [row.path for row in table(NodeConfig)]
+
+
+def encoded(text: str, characters: str) -> str:
+    return b64encode(text.encode(characters)).decode()
 
 
 ACCEPTED: list[tuple[str, object, str, object]] = [
@@ -75,6 +80,11 @@ ACCEPTED: list[tuple[str, object, str, object]] = [
     ("mirror.url", "http://127.0.0.1:8080/k8s/", "mirror.url", "http://127.0.0.1:8080/k8s"),
     ("mirror.url", "http://localhost:8080", "mirror.url", "http://localhost:8080"),
     ("mirror.caCert", PEM, "mirror.ca_cert.pem", PEM),
+    ("mirror.caCert", f"# Autorité\n{PEM}# 2\n\n{PEM}", "mirror.ca_cert.pem", PEM * 2),
+    ("mirror.caCert", "\ufeff" + PEM.replace("\n", "\r\n"), "mirror.ca_cert.pem", PEM),
+    ("node.kubelet.caCertData", encoded(f"# Autorité\n{PEM}", "utf-8"), "api_server.ca.pem", PEM),
+    ("node.kubelet.caCertData", encoded(f"# Autorité\n{PEM}", "latin-1"), "api_server.ca.pem", PEM),
+    ("node.kubelet.caCertData", encoded(PEM, "utf-8-sig"), "api_server.ca.pem", PEM),
     (
         "mirror.catalogue",
         {"runc": {"1.4.3": {"amd64": SHA}}},
@@ -183,6 +193,8 @@ REFUSED: list[tuple[str, object]] = [
     ("agent.nodeName", "Edge_1"),
     ("agent.nodeName", "a" * 254),
     ("proxy.https", "socks5://proxy"),
+    ("proxy.http", "https://user:s3cret@proxy"),
+    ("proxy.https", "https://user:s3cret@proxy"),
     ("mirror.url", "https://user:pw@mirror"),
     ("mirror.url", "http://mirror.lan/k8s/"),
     ("mirror.url", "http://127.0.0.1.evil.example"),
@@ -215,6 +227,24 @@ def test_refused_with_its_path_and_what_is_accepted(path: str, raw: object) -> N
     assert found, path
     assert all(name.startswith(path) for name in found), found
     assert all(problem.accepted for problem in found.values())
+
+
+@pytest.mark.parametrize(
+    ("raw", "hint"),
+    [
+        ("not base64!", "it is not base64"),
+        (encoded("né", "utf-8"), "it has no complete -----BEGIN CERTIFICATE----- block"),
+        (encoded(PEM.replace("MA", "Mé"), "utf-8"), "it has no complete -----BEGIN CERTIFICATE----- block"),
+    ],
+)
+def test_what_is_wrong_with_the_cluster_ca(raw: str, hint: str) -> None:
+    assert problems_of(joining(at("node.kubelet.caCertData", raw)))["node.kubelet.caCertData"].hint == hint
+
+
+def test_a_proxy_over_tls_is_refused_with_the_reason_and_without_its_password() -> None:
+    problem = problems_of(joining(at("proxy.https", "https://user:s3cret@proxy")))["proxy.https"]
+    assert "spoken to over http://" in problem.hint
+    assert "s3cret" not in str(problem)
 
 
 @pytest.mark.parametrize("path", [path for path in PATHS if "." in path])

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+from base64 import b64encode
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from typing import Any
 import pytest
 
 from ansible_collections.aks.flexnode.plugins.module_utils.node.cli import main
+from ansible_collections.aks.flexnode.plugins.module_utils.node.follow.own_node import read_node
 from ansible_collections.aks.flexnode.plugins.module_utils.node.sources.machine_answers import (
     DELETING,
     interval,
@@ -50,6 +52,15 @@ def joined(edge: Edge) -> Edge:
     edge.arm.server.requests.clear()
     edge.site.api.server.requests.clear()
     return edge
+
+
+def test_the_node_is_read_with_a_ca_that_has_a_comment_in_any_language(joined: Edge, pki: Pki) -> None:
+    document = joined.current()
+    commented = b64encode(f"\ufeff# Autorité\n{pki.ca_pem}".encode()).decode()
+    document["node"]["kubelet"]["caCertData"] = commented
+    node = read_node(joined.machine.host, document, "edge-1")
+    assert node is not None
+    assert node["metadata"]["name"] == "edge-1"
 
 
 def restarts(edge: Edge) -> int:

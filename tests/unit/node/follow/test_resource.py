@@ -22,6 +22,7 @@ from ansible_collections.aks.flexnode.plugins.module_utils.node.follow.credentia
     credential_needed,
 )
 from ansible_collections.aks.flexnode.plugins.module_utils.node.follow.token import FILE
+from ansible_collections.aks.flexnode.plugins.module_utils.node.identity.errors import TokenSourceUnreachable
 from ansible_collections.aks.flexnode.plugins.module_utils.node.machine.facts import hostname
 from ansible_collections.aks.flexnode.plugins.module_utils.node.net.http_client import HttpClient
 from ansible_collections.aks.flexnode.plugins.module_utils.node.operations.obtain import (
@@ -49,6 +50,7 @@ from tests.unit.node.sites import CONFIG, MORE, TOKEN, Site, a_site
 SECRET, NEXT = "first~secret", "second~secret"
 PRINCIPAL = {"clientId": CLIENT, "clientSecret": SECRET, "clientTenant": TENANT}
 GET = f"GET {RESOURCE}"
+ENTRA = f"POST /{TENANT}/oauth2/v2.0/token"
 REGENERATE = f"POST {RESOURCE}/regenerateToken"
 BOTH = {"azureAuth": {"method": "servicePrincipal"}, "kubernetesAuth": {"useAzureAuth": True}}
 Captured = pytest.CaptureFixture[str]
@@ -318,6 +320,20 @@ def test_retry_after_is_obeyed_and_a_source_that_keeps_failing_is_polled_less_of
     del joined.arm.answers[GET]
     assert joined.later(301) == 0
     assert (joined.trouble(), joined.source()["notBefore"]) == ({}, 0.0)
+
+
+def test_entra_id_is_left_alone_as_long_as_it_asks(joined: Polling) -> None:
+    """There is no token, and so no request of Azure either."""
+    joined.arm.answers[ENTRA] = Answer(b"{}", 429, {"Retry-After": "300"})
+    joined.machine.clock.time += 3700  # the stored token has expired
+    assert joined.poll() == 0
+    assert (joined.arm.asked(ENTRA), joined.trouble()["code"]) == (1, TokenSourceUnreachable.code)
+    for _ in range(9):
+        assert joined.later(30) == 0
+    assert joined.arm.asked(ENTRA) == 1
+    del joined.arm.answers[ENTRA]
+    assert joined.later(40) == 0
+    assert (joined.arm.asked(ENTRA), joined.trouble()) == (2, {})
 
 
 def test_a_cut_line_is_polled_at_every_tick(joined: Polling) -> None:

@@ -452,8 +452,10 @@ def test_a_directory_of_cas_that_was_not_kept_up_to_date_is_no_reason_to_distrus
     assert joined.trouble() == {}
 
 
-def test_a_server_that_wants_to_be_left_alone_is(joined: Followed, capsys: Captured) -> None:
-    joined.blob.answer = Answer(status=429, headers={"Retry-After": "120"})
+@pytest.mark.parametrize("asked", ["120", "Wed, 21 Oct 2026 07:30:00 GMT"])
+def test_a_server_that_wants_to_be_left_alone_is(joined: Followed, capsys: Captured, asked: str) -> None:
+    headers = {"Retry-After": asked, "Date": "Wed, 21 Oct 2026 07:28:00 GMT"}
+    joined.blob.answer = Answer(status=429, headers=headers)
     assert joined.poll() == 0
     joined.blob.answer = None
     asked = len(joined.blob.server.requests)

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import socket
 import ssl
 from typing import Any
@@ -13,11 +14,18 @@ import pytest
 
 from ansible_collections.aks.flexnode.plugins.module_utils.node.errors import (
     ApiUnreachable,
+    CaMismatch,
+    ConfigInvalid,
     ConfigUnreachable,
     NotJson,
 )
 from ansible_collections.aks.flexnode.plugins.module_utils.node.net import retries
-from ansible_collections.aks.flexnode.plugins.module_utils.node.net.answer import HttpFailure, shown
+from ansible_collections.aks.flexnode.plugins.module_utils.node.net.answer import (
+    HttpFailure,
+    retry_after,
+    shown,
+    wait_asked,
+)
 from ansible_collections.aks.flexnode.plugins.module_utils.node.net.http_client import HttpClient
 from ansible_collections.aks.flexnode.plugins.module_utils.node.net.kube import KubeClient
 from ansible_collections.aks.flexnode.plugins.module_utils.node.net.proxies import Proxies, bypassed
@@ -78,15 +86,59 @@ def test_it_gives_up_in_the_end() -> None:
 
 
 @pytest.mark.parametrize(
-    ("retry_after", "nap"),
-    [("7", 7.0), ("0", 0.5), ("Wed, 21 Oct 2026 07:28:00 GMT", 0.5), ("nonsense", 0.5), ("86400", 60.0)],
+    ("asked", "nap"),
+    [
+        ("7", 7.0),
+        ("60", 60.0),
+        ("0", 0.5),
+        ("nonsense", 0.5),
+        ("\u00b2", 0.5),
+        ("Wed, 21 Oct 2026 07:28:30 GMT", 30.0),
+        ("Wed, 21 Oct 2026 07:27:00 GMT", 0.5),
+    ],
 )
-def test_retry_after_is_obeyed_within_reason(retry_after: str, nap: float) -> None:
-    left = answers(Answer(status=429, headers={"Retry-After": retry_after}), Answer(b"ok"))
+def test_retry_after_is_obeyed(asked: str, nap: float) -> None:
+    headers = {"Retry-After": asked, "Date": "Wed, 21 Oct 2026 07:28:00 GMT"}
+    left = answers(Answer(status=429, headers=headers), Answer(b"ok"))
     clock = FakeClock()
     with serving(lambda _: left.pop(0)) as server:
         HttpClient(clock=clock, jitter=lambda: 1.0).request("GET", server.url)
     assert clock.naps == [nap]
+
+
+@pytest.mark.parametrize("asked", ["300", "Wed, 21 Oct 2026 07:33:00 GMT"])
+def test_a_server_that_asks_for_more_than_a_minute_is_not_asked_early(asked: str) -> None:
+    headers = {"Retry-After": asked, "Date": "Wed, 21 Oct 2026 07:28:00 GMT"}
+    clock = FakeClock()
+    busy = Answer(status=429, headers=headers)
+    with serving(lambda _: busy) as server, pytest.raises(HttpFailure, match="HTTP 429") as caught:
+        HttpClient(clock=clock).request("GET", server.url)
+    assert (caught.value.retry_after, len(server.requests), clock.naps) == (300.0, 1, [])
+    assert "asks to wait 300 s" in caught.value.advice
+
+
+@pytest.mark.parametrize(
+    ("headers", "seconds"),
+    [
+        ({}, 0.0),
+        ({"Retry-After": " 7 "}, 7.0),
+        ({"Retry-After": "Wed, 21 Oct 2026 07:28:30 GMT"}, 20.0),
+        ({"Retry-After": "Wed, 21 Oct 2026 07:28:30 GMT", "Date": "no date"}, 20.0),
+        ({"Retry-After": "Wed, 21 Oct 2026 07:28:30 GMT", "Date": "Wed, 21 Oct 2026 07:28:00 GMT"}, 30.0),
+        ({"Retry-After": "Wed, 99 Oct 2026 07:28:30 GMT"}, 0.0),
+    ],
+)
+def test_a_date_counts_by_the_clock_of_the_server_where_it_is_known(
+    headers: dict[str, str], seconds: float
+) -> None:
+    now = 1_792_567_690.0  # 07:28:10
+    assert retry_after(headers, now) == seconds
+
+
+def test_the_pause_that_a_server_asks_for_is_found_behind_every_error() -> None:
+    failure, outer = HttpFailure("https://x.example", "HTTP 429", retry_after=90), ApiUnreachable("no answer")
+    outer.__cause__ = failure
+    assert (wait_asked(outer), wait_asked(failure), wait_asked(ApiUnreachable("no answer"))) == (90, 90, 0)
 
 
 def test_pauses_differ_between_nodes() -> None:
@@ -128,6 +180,13 @@ def test_only_http_is_spoken(url: str) -> None:
 def test_a_private_ca_is_trusted_when_given(pki: Pki) -> None:
     with serving(hello, pki.server_context()) as server:
         assert HttpClient(ca_pem=pki.ca_pem).request("GET", server.url).body == b"hello"
+
+
+def test_a_ca_that_is_not_ascii_is_an_error_with_a_code() -> None:
+    with pytest.raises(ConfigInvalid, match="CA certificate"):
+        HttpClient(ca_pem="né")
+    with pytest.raises(CaMismatch, match="ASCII"):
+        KubeClient("https://x.example", "né")
 
 
 def test_an_unknown_ca_is_refused_at_once(pki: Pki) -> None:
@@ -209,6 +268,17 @@ def test_https_goes_through_the_proxy_by_connect() -> None:
     assert set(proxy.asked) == {"CONNECT x.example:443"}
 
 
+def test_the_password_of_a_proxy_over_tls_is_not_sent_without_tls() -> None:
+    with serving(hello) as proxy:
+        address = proxy.url.replace("http://", "https://user:s3cret@")
+        client = HttpClient(proxies=Proxies(address, address), clock=FakeClock())
+        for url in ("https://x.example/y", "http://127.0.0.8/x"):
+            with pytest.raises(HttpFailure, match="proxy is not an http:// URL") as caught:
+                client.request("GET", url)
+            assert "s3cret" not in str(caught.value)
+    assert proxy.requests == []
+
+
 def test_what_is_to_be_reached_directly_is(pki: Pki) -> None:
     with serving(hello) as proxy, serving(hello) as server:
         client = HttpClient(proxies=Proxies(http=proxy.url, no=("127.0.0.0/8",)))
@@ -237,10 +307,43 @@ def test_the_environment_has_no_say(monkeypatch: pytest.MonkeyPatch) -> None:
         ("anything", ("*",), True),
         ("anything", (), False),
         ("10.1.2.3", ("not a network", "10.1.0.0/16"), True),
+        ("api.example", ("API.Example",), True),
+        ("fd00::a", ("FD00::A",), True),
+        ("api.example", ("*.example",), True),
+        ("notexample", ("*.example",), False),
+        ("api.example", ("api.example:8443",), True),
+        ("api.example", ("api.example:443",), False),
+        ("api.example", (".example:8443", "x"), True),
+        ("10.1.2.3", ("10.1.2.3:8443",), True),
+        ("10.1.2.3", ("10.1.2.3:443",), False),
+        ("fd00::1", ("[fd00::1]:8443",), True),
+        ("fd00::1", ("[fd00::1]:443",), False),
+        ("fd00::8443", ("fd00::8443",), True),
+        ("fd00::1", ("fd00::1:8443",), False),
+        ("anything.", ("", " "), False),
     ],
 )
 def test_who_is_reached_without_the_proxy(host: str, no: tuple[str, ...], direct: bool) -> None:
-    assert bypassed(host, no) == direct
+    assert bypassed(host, no, 8443) == direct
+
+
+def test_a_port_of_the_list_is_that_of_the_url() -> None:
+    with serving(hello) as proxy, serving(hello) as server, serving(hello) as other:
+        no = (server.url.removeprefix("http://"), "127.0.0.8:80")
+        client = HttpClient(proxies=Proxies(http=proxy.url, no=no), clock=FakeClock(), attempts=1)
+        client.request("GET", server.url)
+        client.request("GET", other.url)
+        with contextlib.suppress(HttpFailure):  # usually nobody listens there
+            client.request("GET", "http://127.0.0.8/")
+    assert (len(proxy.requests), len(server.requests), len(other.requests)) == (1, 1, 0)
+
+
+def test_a_redirect_to_a_url_that_is_none() -> None:
+    moved = Answer(status=302, headers={"Location": "https://x.example:port/?sig=s3cret"})
+    nowhere = Proxies("http://127.0.0.1:1", "http://127.0.0.1:1", ("127.0.0.0/8",))
+    with serving(lambda _: moved) as server, pytest.raises(HttpFailure, match="can't be used") as caught:
+        HttpClient(proxies=nowhere).request("GET", server.url)
+    assert "s3cret" not in str(caught.value)
 
 
 # -- what is printed ---------------------------------------------------------------------------------------
@@ -292,6 +395,28 @@ def test_an_address_that_gives_nothing(pki: Pki, status: int, fix: str) -> None:
         Url(f"{server.url}/bundle?sig=s3cret", client).fetch()
     assert fix in caught.value.fix
     assert "s3cret" not in f"{caught.value}{caught.value.as_dict()}"
+
+
+@pytest.mark.parametrize(
+    ("url", "why"),
+    [
+        ("https://x.example/c.json?sv=1&sig=s3cret more", "space or a control character"),
+        ("https://x.example/c.json?sv=1&sig=s3c\tret", "space or a control character"),
+        ("https://x.example/c.json?sig=s3cret\x00", "space or a control character"),
+        ("https://x.example/c.json?sig=s3cret\u00a0", "space or a control character"),
+        ("https://x.example/c.json?sig=s3creté", "not ASCII"),
+        ("https://x.example:port/c.json?sig=s3cret", "not a port"),
+        ("https://user:s3cret@[x.example/c.json", "no usable host"),
+    ],
+)
+def test_an_address_that_was_copied_badly_is_refused_and_not_quoted(url: str, why: str) -> None:
+    clock = FakeClock()
+    with pytest.raises(ConfigUnreachable) as caught:
+        Url(url, HttpClient(clock=clock)).fetch()
+    told = f"{caught.value}{caught.value.as_dict()}"
+    assert why in caught.value.why
+    assert clock.naps == []  # it is not tried again
+    assert not any(part in told for part in ("s3c", "ret more", "é"))
 
 
 def test_an_address_with_an_unknown_ca_says_how_to_give_it(pki: Pki) -> None:

@@ -151,6 +151,12 @@ def test_an_error_with_its_body_and_retry_after(pki: Pki) -> None:
     )
 
 
+def test_a_date_to_try_again_at(pki: Pki) -> None:
+    head = b"HTTP/1.1 503 Busy\r\nDate: Wed, 21 Oct 2026 07:28:00 GMT\r\n"
+    found = failure(pki, head + b"Retry-After: Wed, 21 Oct 2026 07:30:00 GMT\r\nContent-Length: 0\r\n\r\n")
+    assert found.retry_after == 120.0
+
+
 def test_a_redirect_is_left_to_the_client_that_checks_where_to(pki: Pki) -> None:
     assert get_raw(pki, b"HTTP/1.1 302 Found\r\nLocation: https://elsewhere/\r\n\r\n") is None
 

@@ -484,6 +484,16 @@ CASES: dict[str, tuple[Situation, str, str, str, str]] = {
         "connect to the API server at plant.hcp.westeurope.azmk8s.io:443 (192.0.2.10): no answer in time",
         "authorized-ip-ranges",
     ),
+    "no way to an IPv6 address": (
+        situation(
+            {"node": {"kubelet": {"serverURL": "https://[2001:db8::a]:6443"}}},
+            **reached(api=ApiAnswer("tcp", "no answer in time", addresses=("2001:db8::a",))),
+        ),
+        "api-tcp",
+        "error",
+        "connect to the API server at [2001:db8::a]:6443: no answer in time",
+        "authorized-ip-ranges",
+    ),
     "a private cluster, and no way": (
         situation(**reached(api=ApiAnswer("tcp", "no answer in time", addresses=("10.224.0.4",)))),
         "api-tcp",

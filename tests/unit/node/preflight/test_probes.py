@@ -60,6 +60,7 @@ from ansible_collections.aks.flexnode.plugins.module_utils.node.preflight.probes
     ask_registries,
     ask_registry,
     connect,
+    get,
     skew_of,
 )
 from ansible_collections.aks.flexnode.plugins.module_utils.node.preflight.reach import asker, to_download
@@ -286,6 +287,23 @@ def test_an_api_server_that_answers(pki: Pki, clock: FakeClock) -> None:
     assert abs(answer.skew) < 5
     assert server.asked == ["GET /version"]
     assert "Authorization" not in server.requests[0].headers
+
+
+@pytest.mark.parametrize(
+    ("name", "host"),
+    [
+        ("plant.example", "plant.example:6443"),
+        ("2001:db8::a", "[2001:db8::a]:6443"),
+        ("2001:db8::10", "[2001:db8::10]:6443"),
+    ],
+)
+def test_an_ipv6_address_has_no_port_at_its_end(name: str, host: str) -> None:
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        theirs.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}")
+        status, _headers, body = get(ours, name, 6443, "/version")
+        assert (status, body) == (200, b"{}")
+        assert f"Host: {host}\r\n".encode() in theirs.recv(4096)
 
 
 @pytest.mark.parametrize(

@@ -33,6 +33,7 @@ from ansible_collections.aks.flexnode.plugins.module_utils.node.identity.errors 
 from ansible_collections.aks.flexnode.plugins.module_utils.node.identity.token import AccessToken
 from ansible_collections.aks.flexnode.plugins.module_utils.node.machine.command import Completed
 from ansible_collections.aks.flexnode.plugins.module_utils.node.machine.host import Host
+from ansible_collections.aks.flexnode.plugins.module_utils.node.net.answer import HttpFailure
 from ansible_collections.aks.flexnode.plugins.module_utils.node.net.http_client import HttpClient
 from ansible_collections.aks.flexnode.plugins.module_utils.node.net.kube import KubeClient
 from ansible_collections.aks.flexnode.plugins.module_utils.node.node_object.rights import (
@@ -698,6 +699,18 @@ def test_a_wait_for_roles_outlasts_troubles_that_pass() -> None:
     answers.append(ArmUnusable("no answer"))
     with pytest.raises(ArmUnusable):
         wait_for_roles(look, clock, 0, told.append)
+
+
+def test_a_wait_for_roles_asks_no_earlier_than_azure_says() -> None:
+    clock, told, answers = FakeClock(), list[str](), [90.0, 600.0]
+
+    def look() -> list[Missing]:
+        why = HttpFailure("https://arm.example", "HTTP 429", status=429, retry_after=answers.pop(0))
+        raise ArmUnusable("no answer") from why
+
+    with pytest.raises(ArmUnusable):
+        wait_for_roles(look, clock, 300, told.append)
+    assert (clock.naps, answers) == ([90.0], [])
 
 
 def test_what_each_profile_needs() -> None:

@@ -453,7 +453,7 @@ def test_machines_and_sites_that_differ_share_a_rollout(site: Site) -> None:
                 "node": {"maxPods": 30, "labels": {"site": "b"}, "kubelet": {"nodeIP": "10.9.9.9"}},
                 "cni": {"mode": "bridge", "podCIDR": "10.9.0.0/24"},
                 "agent": {"nodeName": "other"},
-                "proxy": {"https": "https://user:secret@proxy.example"},
+                "proxy": {"https": "http://user:secret@proxy.example"},
             },
         ),
     )

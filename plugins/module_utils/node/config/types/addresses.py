@@ -119,8 +119,14 @@ source_url = parsed("an https:// URL without credentials", _source)
 url_template = parsed("an https:// URL; {version}, {arch} or %s, %s are filled in", _template)
 
 
-def _with_credentials(raw: str) -> str:
-    return _split(raw, "http", "https").geturl().rstrip("/")
+def _proxy(raw: str) -> str:
+    url = _split(raw, "http", "https")
+    if url.scheme == "https":
+        # urllib never speaks TLS to a proxy: it would send the password in clear text.
+        raise ValueError(
+            "the proxy is spoken to over http://, also for https:// URLs; their TLS goes through"
+        )
+    return url.geturl().rstrip("/")
 
 
 _SSH = r"ssh://[\w.-]+@[^@]+|[\w.-]+@[\w.-]+:[\w./~-]+"  # the user of an ssh URL is not secret
@@ -143,16 +149,32 @@ def credentials_in(raw: object) -> tuple[str, ...]:
     return (raw, user_info.partition(":")[2] or user_info)
 
 
-proxy_url = secret(parsed("http[s]://[USER:PASSWORD@]HOST[:PORT]", _with_credentials), credentials_in)
+proxy_url = secret(parsed("http://[USER:PASSWORD@]HOST[:PORT]", _proxy), credentials_in)
 repository = secret(parsed("a git URL: https://, ssh:// or git@HOST:PATH", _repository), credentials_in)
+
+
+_BEGIN, _END = "-----BEGIN CERTIFICATE-----", "-----END CERTIFICATE-----"
+
+
+def _bodies(text: str) -> list[str]:
+    """What is inside of each PEM block."""
+    return re.findall(rf"{_BEGIN}\s+([A-Za-z0-9+/=\s]+?)\s*{_END}", text)
+
+
+def only_certificates(text: str) -> str:
+    """A bundle without comments, byte order mark and CRs; as it is if it has no certificate.
+
+    Python refuses a bundle with a comment that is not ASCII; OpenSSL and Go do not read comments.
+    """
+    blocks = ("\n".join((_BEGIN, *body.split(), _END, "")) for body in _bodies(text))
+    return "".join(blocks) or text
 
 
 def _certificates(raw: str) -> Certificates:
     """Check that every PEM block is one DER sequence: as far as possible without a parser."""
     if "PRIVATE KEY" in raw:
         raise ValueError("this contains a private key; use certificates only")
-    armour = r"-----BEGIN CERTIFICATE-----\s+([A-Za-z0-9+/=\s]+?)\s*-----END CERTIFICATE-----"
-    bodies = re.findall(armour, raw)
+    bodies = _bodies(raw)
     if not bodies or raw.count("-----BEGIN") != len(bodies):
         raise ValueError("it has no complete -----BEGIN CERTIFICATE----- block")
     for body in bodies:
@@ -163,17 +185,17 @@ def _certificates(raw: str) -> Certificates:
         )
         if der[:1] != b"\x30" or len(der) != 2 + long_form + length:
             raise ValueError("a certificate in it is truncated or damaged")
-    return Certificates(raw.strip() + "\n")
+    return Certificates(only_certificates(raw))
 
 
 def _encoded_certificates(raw: str) -> Certificates:
     if raw.startswith("-----BEGIN"):
         raise ValueError("this is PEM; encode it as base64, as in a kubeconfig")
     try:
-        decoded = b64decode("".join(raw.split()), validate=True).decode("ascii")
+        decoded = b64decode("".join(raw.split()), validate=True)
     except ValueError:
         raise ValueError("it is not base64") from None
-    return _certificates(decoded)
+    return _certificates(decoded.decode("ascii", "replace"))  # certificates are ASCII, comments may not be
 
 
 pem = parsed("certificates in PEM", _certificates)

@@ -172,8 +172,9 @@ def proxy(now: Situation) -> Iterator[Outcome]:
 def _mirror_by_proxy(now: Situation) -> Iterator[Outcome]:
     """A mirror on the local network usually does not need the proxy."""
     mirror, proxy = now.config.mirror.url, now.config.proxy
-    host = urllib.parse.urlsplit(mirror).hostname or "" if mirror else ""
-    if not host or not (proxy.https or proxy.http) or bypassed(host, direct(now.config)):
+    there = urllib.parse.urlsplit(mirror or "")
+    host, port = there.hostname or "", there.port or (443 if there.scheme == "https" else 80)
+    if not host or not (proxy.https or proxy.http) or bypassed(host, direct(now.config), port):
         return
     if any(_inside(host, link) for link in now.machine.links):
         yield warning(

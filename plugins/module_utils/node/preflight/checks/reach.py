@@ -39,7 +39,8 @@ def api_server(now: Situation) -> Iterator[Outcome]:
     """DNS, TCP, TLS, HTTP: the first step that fails is the finding."""
     answer, url = now.reached.api, now.config.node.kubelet.server_url or ""
     parts = urllib.parse.urlsplit(url)
-    host, where = parts.hostname or url, f"{parts.hostname}:{parts.port or 443}"
+    host = parts.hostname or url
+    where = f"{f'[{host}]' if ':' in host else host}:{parts.port or 443}"
     if answer is None:
         waits = now.reached.api_waits_for or "it was not probed"
         yield from (Unchecked(id_, waits) for id_ in API_CHECKS)

@@ -54,7 +54,7 @@ def ask_api(server: ApiServer, clock: Clock, seconds: float = PATIENCE) -> ApiAn
             return ApiAnswer("tls", cause(error), CLOCK_ADVICE if late else "", addresses)
         with secured:
             try:
-                status, headers, body = get(secured, name, "/version")
+                status, headers, body = get(secured, name, port, "/version")
             except (OSError, http.client.HTTPException) as error:
                 return ApiAnswer("http", cause(error), addresses=addresses)
     document = object_in(body)
@@ -82,10 +82,13 @@ def connect(addresses: Iterable[str], port: int, seconds: float) -> socket.socke
     raise failure
 
 
-def get(secured: ssl.SSLSocket, name: str, path: str) -> tuple[int, http.client.HTTPMessage, bytes]:
+def get(
+    connection: socket.socket, name: str, port: int, path: str
+) -> tuple[int, http.client.HTTPMessage, bytes]:
     """One request over an open connection."""
-    client = http.client.HTTPConnection(name)
-    client.sock = secured
+    # With the port: http.client would take the end of an IPv6 address for one.
+    client = http.client.HTTPConnection(name, port)
+    client.sock = connection
     client.request("GET", path, headers={"User-Agent": AGENT, "Accept": "application/json"})
     answer = client.getresponse()
     return answer.status, answer.headers, answer.read(MOST)
@@ -156,9 +159,8 @@ def ask_proxy(name: str, address: Secret, seconds: float) -> Source:
     """Whether the proxy accepts a connection."""
     url = shown(address.reveal())
     parts = urllib.parse.urlsplit(url)
-    default = 443 if parts.scheme == "https" else 80
     try:
-        with socket.create_connection((parts.hostname or "", parts.port or default), seconds):
+        with socket.create_connection((parts.hostname or "", parts.port or 80), seconds):
             return Source((name,), url)
     except (OSError, UnicodeError) as error:
         return Source((name,), url, cause(error))

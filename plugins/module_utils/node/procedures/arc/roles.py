@@ -18,7 +18,7 @@ from ...errors import ApiUnreachable, CaMismatch, Forbidden
 from ...identity.errors import IdentityRefused, TokenSourceUnreachable
 from ...identity.token import Identity, claims
 from ...machine.clock import Clock
-from ...net.answer import HttpFailure
+from ...net.answer import HttpFailure, wait_asked
 from ...net.http_client import HttpClient
 from ...net.kube import KubeClient
 from ...node_object.rights import acts_of, binding_command, roles_of
@@ -273,12 +273,13 @@ def wait_for_roles(
         try:
             missing = query_missing()
         except (ApiUnreachable, ArmUnusable, TokenSourceUnreachable) as failure:  # may be transient
-            if clock.monotonic() - start >= seconds:
+            asked = wait_asked(failure)
+            if clock.monotonic() - start + asked >= seconds:
                 raise
             if str(failure.what) != reported:
                 progress(f"{failure.what}: {failure.why}")
             reported = str(failure.what)
-            clock.sleep(min(pause, max(seconds - (clock.monotonic() - start), 0.1)))
+            clock.sleep(min(max(pause, asked), max(seconds - (clock.monotonic() - start), 0.1)))
             pause = min(pause * 1.5, LONGEST_PAUSE)
             continue
         if not missing:

@@ -122,7 +122,8 @@ class PoolClient:
                 limit = limits.get(failure.status, 0.0) if self.patient else 0.0
                 if failure.final and not limit:
                     raise
-                if (limit and now - began >= limit) or failures >= ATTEMPTS:
+                late = (limit and now - began >= limit) or failure.retry_after > THROTTLED_SECONDS
+                if late or failures >= ATTEMPTS:
                     raise
                 if not limit and failure.status not in TRANSIENT:
                     raise
