@@ -38,7 +38,7 @@ from ..node_object.taints import taint_changes
 from ..node_object.this_node import ThisNode
 from ..resources.units import Unit
 from .classes import finding_of
-from .others import certificates, drop_ins
+from .others import certificates, drop_ins, renamed
 from .record import PULL_INSTALL, REPAIR, REPORT, DriftRecord, Finding
 
 OF_THE_NODE = ("label:", "taint:", "condition:")  # items at the API server
@@ -109,6 +109,7 @@ def look(host: Host, store: Store, document: Mapping[str, Any], now: float) -> S
         *_of_steps(plan, None if unknown else store.pulled().get("install"), pulls),
         *unknown,
         *certificates(host, client, cluster_ca(config), PROFILE if config.azure.vpn.enabled else "", now),
+        *(() if config.node_name else renamed(host, node.name)),
         *drop_ins(host, (*SERVICES, NPD) if config.npd.version else SERVICES, ours),
     )
     if node.is_cut_off:

@@ -14,10 +14,10 @@ from ..components.labels import node_name
 from ..config.document import placeholders
 from ..config.parse import parse
 from ..config.types.values import Version
+from ..engine.records.name import own_name
 from ..engine.records.state import Phase, Store, store_of
 from ..errors import ConfigInvalid, ConfigMissing, Forbidden, Problem, TokenRefused, shown
 from ..identity.choice import kubernetes_token
-from ..machine.facts import hostname
 from ..machine.host import Host
 from ..machine.layout import KUBELET, UNIT_DIR
 from ..machine.program import COMMAND
@@ -93,7 +93,7 @@ def check_name(node: ThisNode, store: Store, stored: Mapping[str, Any] | None) -
         joined = parse(document, purpose="prepare", pollable=True)
     except ConfigInvalid:
         return
-    name = node_name(joined, hostname(node.host))
+    name = node_name(joined, own_name(node.host, store.directory))
     if name != node.name:
         accepted, hint = f"{name}, or unbootstrap first to rename it", f"this machine is Node {name}"
         raise ConfigInvalid([Problem("agent.nodeName", shown(node.name), accepted, hint)])

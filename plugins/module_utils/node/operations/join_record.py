@@ -122,7 +122,8 @@ def commit(obtained: Obtained, record: JoinRecord, facts: Facts) -> None:
     config, document = obtained.node.config, retire_token(obtained.document, obtained.node, store)
     installed = {name: str(version) for name, version in versions(config).items()}
     drift = {"mode": config.drift.mode, "interval": config.drift.interval}  # a poll reads this only
-    store.note(versions=installed, labels=sorted(config.node.labels) or None, facts=facts.stored, drift=drift)
+    known = replace(facts, hostname=obtained.node.name).stored
+    store.note(versions=installed, labels=sorted(config.node.labels) or None, facts=known, drift=drift)
     version = obtained.version or store.config_version()
     if document is not obtained.document:
         store.set_current_config(document, version)

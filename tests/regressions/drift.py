@@ -1,0 +1,31 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Point 21: a node that repairs itself, and what it made worse."""
+
+from __future__ import annotations
+
+from tests.regressions.case import NODE, UNIT, Case, Edit
+
+RENAMED = f"{UNIT}/drift/test_new_host_name.py"
+
+CASES = (
+    Case(
+        "21a",
+        "a new host name restarts the kubelet under a name that its certificate does not have",
+        (
+            Edit(
+                f"{NODE}/machine/facts.py",
+                "hostname=joined_hostname(host, stored),",
+                "hostname=hostname(host),",
+            ),
+            Edit(
+                f"{NODE}/engine/records/name.py",
+                "return joined_hostname(host, stored)",
+                "return joined_hostname(host, {} if stored else None)",
+            ),
+        ),
+        (
+            f"{RENAMED}::test_a_new_host_name_is_reported_and_changes_nothing",
+            f"{RENAMED}::test_an_administrator_who_updates_a_renamed_machine_keeps_its_node",
+        ),
+    ),
+)
