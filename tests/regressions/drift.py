@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from tests.regressions.case import NODE, UNIT, Case, Edit
 
+DELETED = f"{UNIT}/drift/test_deleted_node.py"
 RENAMED = f"{UNIT}/drift/test_new_host_name.py"
 
 CASES = (
@@ -26,6 +27,23 @@ CASES = (
         (
             f"{RENAMED}::test_a_new_host_name_is_reported_and_changes_nothing",
             f"{RENAMED}::test_an_administrator_who_updates_a_renamed_machine_keeps_its_node",
+        ),
+    ),
+    Case(
+        "21b",
+        "a deleted Node stays gone, and is no finding",
+        (
+            Edit(f"{NODE}/drift/check.py", "return Seen((*findings, *_lost(node)))", "return Seen(findings)"),
+            Edit(
+                f"{NODE}/operations/reconcile.py",
+                "register := register or is_lost(obtained, components, applied, leave)",
+                "register",
+            ),
+        ),
+        (
+            f"{DELETED}::test_a_deleted_node_is_registered_again",
+            f"{DELETED}::test_report_says_so_and_leaves_it",
+            f"{DELETED}::test_an_administrator_who_updates_gets_the_node_back",
         ),
     ),
 )

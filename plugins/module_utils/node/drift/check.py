@@ -39,9 +39,9 @@ from ..node_object.this_node import ThisNode
 from ..resources.units import Unit
 from .classes import finding_of
 from .others import certificates, drop_ins, renamed
-from .record import PULL_INSTALL, REPAIR, REPORT, DriftRecord, Finding
+from .record import PULL_INSTALL, REPAIR, REPORT, RESTART, DriftRecord, Finding, node_key
 
-OF_THE_NODE = ("label:", "taint:", "condition:")  # items at the API server
+OF_THE_NODE = ("node:", "label:", "taint:", "condition:")  # items at the API server
 
 
 @dataclass(frozen=True)
@@ -114,12 +114,14 @@ def look(host: Host, store: Store, document: Mapping[str, Any], now: float) -> S
     )
     if node.is_cut_off:
         return Seen(findings, OF_THE_NODE)
+    if not node.has_credential:
+        return Seen(findings)
     try:
-        at_server = node.read_once() if node.has_credential else None
+        at_server = node.read_once()
     except FlexNodeError:  # it can't be reached: nothing is known of them now
         return Seen(findings, OF_THE_NODE)
     if at_server is None:
-        return Seen(findings)
+        return Seen((*findings, *_lost(node)))
     state = store.state()
     of_node = at_api_server(node, at_server, state.get("taints") or [])
     left = _conditions(node, at_server, state.get("conditions") or [])
@@ -152,6 +154,13 @@ def not_installed(failed: Mapping[str, str]) -> Finding:
     """ansible-pull could not be installed, or not be removed."""
     what = f"ansible-pull is not as configured: {failed['code']}: {failed['message']}"
     return Finding(PULL_INSTALL, REPAIR, what)
+
+
+def _lost(node: ThisNode) -> Iterator[Finding]:
+    """The Node was deleted, and its kubelet does not notice. That of a pool AKS deletes: the poll decides."""
+    if not node.config.azure.target_agent_pool_name:
+        what = f"Node {node.name} does not exist: a kubelet registers it only when it starts"
+        yield Finding(node_key(node.name), RESTART, what)
 
 
 def _ring(config: NodeConfig, at_server: Mapping[str, Any]) -> str | None:

@@ -23,6 +23,11 @@ FOUND, REPAIRED, CONTENDED, REPORTED = "found", "repaired", "contended", "report
 PULL_INSTALL = "pull:install"  # ansible-pull is not installed; the node works without it
 
 
+def node_key(name: str) -> str:
+    """The key of a Node that does not exist."""
+    return f"node:{name}"
+
+
 @dataclass(frozen=True)
 class Finding:
     """An item that differs now."""

@@ -150,3 +150,10 @@ def settle_records(obtained: Obtained, components: Sequence[str], run: Reconcile
     run.warnings += [f"the status could not be reported: {line}" for line in status.get(UNPUBLISHED, ())]
     if set(components) >= set(COMPONENTS) and (watched := Watched.of(store.source())):
         store.set_source(replace(watched, settled=True).as_dict())
+
+
+def forget_restart(store: Store) -> None:
+    """Of a run that failed and only restarted units: there is no change to complete, or to roll back."""
+    done = Record.of(store.transaction())
+    if done and not done.before:
+        store.finish()
