@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from tests.regressions.case import NODE, UNIT, Case, Edit
 
+DRIFT = f"{UNIT}/drift/test_drift.py"
 DELETED = f"{UNIT}/drift/test_deleted_node.py"
 RENAMED = f"{UNIT}/drift/test_new_host_name.py"
 
@@ -45,5 +46,23 @@ CASES = (
             f"{DELETED}::test_report_says_so_and_leaves_it",
             f"{DELETED}::test_an_administrator_who_updates_gets_the_node_back",
         ),
+    ),
+    Case(
+        "21c",
+        "beside a contended kubelet a stopped containerd is called repaired, and never started",
+        (
+            Edit(
+                f"{NODE}/follow/repair.py",
+                "run = reconcile(applied_config(host, store), EVERYTHING, progress=say",
+                'rest = EVERYTHING[:-1] if "unit:kubelet.service" in left else EVERYTHING\n'
+                "        run = reconcile(applied_config(host, store), rest, progress=say",
+            ),
+            Edit(
+                f"{NODE}/follow/repair.py",
+                "drift.repairs & {*made_by(run, drift), *(() if uninstalled else (*of_pull, PULL_INSTALL))}",
+                "drift.repairs",
+            ),
+        ),
+        (f"{DRIFT}::test_beside_a_contended_kubelet_a_stopped_containerd_runs_again",),
     ),
 )

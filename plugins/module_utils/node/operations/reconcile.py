@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..components.every import BEFORE, COMPONENTS, wanted
 from ..components.newest_program import without_older_program
-from ..components.services import SERVICES, at_the_node
+from ..components.services import SERVICES, at_the_node, unit_key
 from ..config.available import check_available, check_profile
 from ..config.model import NodeConfig
 from ..dataclass import dataclass, replace
@@ -146,6 +146,7 @@ def converge(
         done = [*tunnel.actions, *work.plan.sentences]
         run = Reconciled(work.plan, done, timings.seconds, warnings=[*tunnel.left, *work.plan.left])
         run.outcome = outcome_of(work.plan, before, obtained.document, before=len(tunnel.actions))
+        run.made = tunnel.keys | {step_key(step) for step in work.plan.steps}
         run.drains = work.runs_node and drains(store, applied, obtained.node.config, work.plan)
         if check:
             return run
@@ -257,7 +258,9 @@ def plan_node(
     node, store, host = obtained.node, obtained.store, obtained.node.host
     facts = replace(with_tunnel(facts, host, node.config), joined=node.has_credential)
     retired: list[Retired] = []
-    if "services" in components:
+    # A unit that another process stops again and again would fail every gate: the rest is repaired without.
+    runs = "services" in components and not {unit_key(unit) for unit in SERVICES} & (leave or frozenset())
+    if runs:
         retired = rejected_certificate(node) if certificate_in_doubt(node, store) else []
         facts = replace(facts, joined=facts.joined and not retired)
         check_token(node, store)
@@ -267,7 +270,7 @@ def plan_node(
     steps = (*(Step(certificate, certificate.change) for certificate in retired), *plan.steps)
     steps = tuple(step for step in steps if step_key(step) not in (leave or ()))
     left = (*warnings, *plan.left)
-    units = tuple(unit for unit in SERVICES if unit in {item.name for item in resources})
+    units = tuple(unit for unit in SERVICES if runs and unit in {item.name for item in resources})
     return Work(replace(plan, steps=steps, left=left), units, facts.joined, facts)
 
 

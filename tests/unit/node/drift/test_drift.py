@@ -250,6 +250,35 @@ def test_a_kubelet_that_is_stopped_again_and_again_is_left_stopped(drifting: Dri
     assert drifting.machine.commands.units[KUBELET] == "inactive"
 
 
+def test_beside_a_contended_kubelet_a_stopped_containerd_runs_again(drifting: Drifting) -> None:
+    """Only the unit of the other owner is left alone; what is called repaired was repaired."""
+    for _ in range(4):
+        stop(KUBELET)(drifting)
+        drifting.check()
+        drifting.machine.clock.time += 30
+    assert drifting.item(f"unit:{KUBELET}").state == CONTENDED
+    stop(CONTAINERD)(drifting)
+    write(TOML)(drifting)
+    status, said = drifting.check()
+    assert status == 0
+    assert "2 items repaired" in said
+    assert drifting.machine.commands.units[CONTAINERD] == "active"
+    assert drifting.machine.commands.units[KUBELET] == "inactive", "the other owner wants it so"
+    assert drifting.item(f"unit:{CONTAINERD}").state == REPAIRED
+    assert "edited" not in drifting.machine.text(TOML)
+
+
+def test_what_a_repair_without_gates_does_not_reach_is_not_called_repaired(drifting: Drifting) -> None:
+    for _ in range(4):
+        stop(KUBELET)(drifting)
+        drifting.check()
+        drifting.machine.clock.time += 30
+    drifting.node["metadata"]["labels"]["site"] = "other"
+    assert drifting.check()[0] == 0
+    assert drifting.node["metadata"]["labels"]["site"] == "other"
+    assert drifting.item("label:site").state == FOUND
+
+
 def test_a_contended_label_is_left_to_the_other(drifting: Drifting) -> None:
     for _ in range(4):
         drifting.node["metadata"]["labels"]["site"] = "theirs"
