@@ -41,6 +41,7 @@ from .classes import finding_of
 from .others import certificates, drop_ins, renamed
 from .record import PULL_INSTALL, REPAIR, REPORT, RESTART, DriftRecord, Finding, node_key
 
+EVERY_KIND = ("",)  # how the keys of all items begin
 OF_THE_NODE = ("node:", "label:", "taint:", "condition:")  # items at the API server
 
 
@@ -79,8 +80,9 @@ def check_drift(host: Host, store: Store, now: float) -> Drift:
         seen = look(host, store, document, now)
     except PermissionError as error:
         return Drift(known, unsure=f"{error.filename} can't be read here")
-    except FlexNodeError as error:  # something is in the way of the check itself
-        seen = Seen((Finding("check:all", REPORT, f"{error.code}: {error.what}: {error.why}"),))
+    except FlexNodeError as error:  # something is in the way of the check itself: nothing is known of items
+        failed = Finding("check:all", REPORT, f"{error.code}: {error.what}: {error.why}")
+        return Drift(known.updated((failed,), now, repair=mode == "repair", unseen=EVERY_KIND))
     record = known.updated(seen.findings, now, repair=mode == "repair", unseen=seen.unseen)
     return Drift(record, record.to_repair(now), ring=seen.ring)
 
