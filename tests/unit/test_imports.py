@@ -32,7 +32,7 @@ LAYERS = {
     "components": "config machine net catalogue resources",
     # Who the machine is in Azure; then this node at the API server; then what is not reversible local state.
     "identity": "errors secret config machine net",
-    "node_object": "errors config machine net resources components identity",
+    "node_object": "errors config machine net resources engine components identity",
     "sources": "errors config machine net catalogue engine",
     "rollout": "errors config machine net engine node_object",
     "procedures": "errors secret config machine net identity resources node_object engine sources",

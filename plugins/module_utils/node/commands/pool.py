@@ -10,8 +10,8 @@ from typing import Any
 
 from ..config.document import unwrap
 from ..config.model import NodeConfig
+from ..engine.records.name import own_name
 from ..errors import ConfigInvalid, Problem, shown
-from ..machine.facts import hostname
 from ..machine.host import Host
 from ..procedures.pool.client import PoolClient
 from ..procedures.pool.registration import Pool
@@ -42,7 +42,7 @@ def pool_settings(options: argparse.Namespace, host: Host) -> tuple[dict[str, An
         raise ConfigInvalid(
             [Problem("azure", "set to another cluster or pool", accepted)], where=shown(options.config)
         )
-    machine_name(config.node_name or hostname(host))
+    machine_name(config.node_name or own_name(host))
     return settings, config
 
 
@@ -50,7 +50,7 @@ def pool_source(
     settings: dict[str, Any], config: NodeConfig, host: Host, say: Say, *, dry: bool = False
 ) -> Pool:
     """The pool as a source of a configuration. dry: only look, and do not wait for a role."""
-    name = machine_name(config.node_name or hostname(host))
+    name = machine_name(config.node_name or own_name(host))
     client = PoolClient.of(config, host, say)
     client.role_seconds = 0.0 if dry else client.role_seconds
     return Pool(client, name, settings, dry=dry)

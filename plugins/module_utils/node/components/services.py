@@ -8,7 +8,7 @@ from __future__ import annotations
 from ..config.model import NodeConfig
 from ..machine.facts import Facts
 from ..machine.layout import BIN_DIR, CONTAINERD, KUBELET, NPD, NPD_BINARY, POLL_TIMER, enabled
-from ..resources.base import Resource
+from ..resources.base import Resource, key_of
 from ..resources.paths import Link
 from ..resources.units import Unit
 
@@ -26,3 +26,13 @@ def resources(config: NodeConfig, facts: Facts) -> list[Resource]:
     if config.continuous_monitoring:
         parts += [Link(*enabled(POLL_TIMER, "timers.target")), Unit(POLL_TIMER, last=True)]
     return parts
+
+
+def at_the_node(config: NodeConfig) -> tuple[str, ...]:
+    """Units that ask for the Node when they start: the kubelet, which registers it, and the detector."""
+    return (KUBELET, NPD) if config.npd.version else (KUBELET,)
+
+
+def unit_key(unit: str) -> str:
+    """The key of a running unit, as plans and drift records name it."""
+    return key_of(Unit(unit))

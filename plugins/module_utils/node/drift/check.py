@@ -38,10 +38,11 @@ from ..node_object.taints import taint_changes
 from ..node_object.this_node import ThisNode
 from ..resources.units import Unit
 from .classes import finding_of
-from .others import certificates, drop_ins
-from .record import PULL_INSTALL, REPAIR, REPORT, DriftRecord, Finding
+from .others import certificates, drop_ins, renamed
+from .record import PULL_INSTALL, REPAIR, REPORT, RESTART, DriftRecord, Finding, node_key
 
-OF_THE_NODE = ("label:", "taint:", "condition:")  # items at the API server
+EVERY_KIND = ("",)  # how the keys of all items begin
+OF_THE_NODE = ("node:", "label:", "taint:", "condition:")  # items at the API server
 
 
 @dataclass(frozen=True)
@@ -79,8 +80,9 @@ def check_drift(host: Host, store: Store, now: float) -> Drift:
         seen = look(host, store, document, now)
     except PermissionError as error:
         return Drift(known, unsure=f"{error.filename} can't be read here")
-    except FlexNodeError as error:  # something is in the way of the check itself
-        seen = Seen((Finding("check:all", REPORT, f"{error.code}: {error.what}: {error.why}"),))
+    except FlexNodeError as error:  # something is in the way of the check itself: nothing is known of items
+        failed = Finding("check:all", REPORT, f"{error.code}: {error.what}: {error.why}")
+        return Drift(known.updated((failed,), now, repair=mode == "repair", unseen=EVERY_KIND))
     record = known.updated(seen.findings, now, repair=mode == "repair", unseen=seen.unseen)
     return Drift(record, record.to_repair(now), ring=seen.ring)
 
@@ -109,16 +111,19 @@ def look(host: Host, store: Store, document: Mapping[str, Any], now: float) -> S
         *_of_steps(plan, None if unknown else store.pulled().get("install"), pulls),
         *unknown,
         *certificates(host, client, cluster_ca(config), PROFILE if config.azure.vpn.enabled else "", now),
+        *(() if config.node_name else renamed(host, node.name)),
         *drop_ins(host, (*SERVICES, NPD) if config.npd.version else SERVICES, ours),
     )
     if node.is_cut_off:
         return Seen(findings, OF_THE_NODE)
+    if not node.has_credential:
+        return Seen(findings)
     try:
-        at_server = node.read_once() if node.has_credential else None
+        at_server = node.read_once()
     except FlexNodeError:  # it can't be reached: nothing is known of them now
         return Seen(findings, OF_THE_NODE)
     if at_server is None:
-        return Seen(findings)
+        return Seen((*findings, *_lost(node)))
     state = store.state()
     of_node = at_api_server(node, at_server, state.get("taints") or [])
     left = _conditions(node, at_server, state.get("conditions") or [])
@@ -151,6 +156,13 @@ def not_installed(failed: Mapping[str, str]) -> Finding:
     """ansible-pull could not be installed, or not be removed."""
     what = f"ansible-pull is not as configured: {failed['code']}: {failed['message']}"
     return Finding(PULL_INSTALL, REPAIR, what)
+
+
+def _lost(node: ThisNode) -> Iterator[Finding]:
+    """The Node was deleted, and its kubelet does not notice. That of a pool AKS deletes: the poll decides."""
+    if not node.config.azure.target_agent_pool_name:
+        what = f"Node {node.name} does not exist: a kubelet registers it only when it starts"
+        yield Finding(node_key(node.name), RESTART, what)
 
 
 def _ring(config: NodeConfig, at_server: Mapping[str, Any]) -> str | None:

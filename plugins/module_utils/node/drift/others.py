@@ -1,7 +1,7 @@
 # Copyright: (c) 2026, aks.flexnode contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What can only be reported: certificates that are not renewed, and unit drop-ins of other owners."""
+"""What can only be reported: certificates that are not renewed, unit drop-ins of others, a new host name."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterator
 
 from ..components.vpn.client import certificate_in
 from ..machine.certificates import validity
-from ..machine.facts import UNIT_DIRS
+from ..machine.facts import UNIT_DIRS, hostname
 from ..machine.host import Host
 from .record import REPORT, Finding
 
@@ -59,3 +59,14 @@ def drop_ins(host: Host, units: Collection[str], ours: Collection[str]) -> Itera
                 if name.endswith(".conf") and path not in ours:
                     what = f"{path} of another owner changes {unit}"
                     yield Finding(f"drop-in:{path}", REPORT, what)
+
+
+def renamed(host: Host, name: str) -> Iterator[Finding]:
+    """The host name differs from that of the Node, which was named after it. The Node keeps its name."""
+    now = hostname(host)
+    if now and now != name:
+        what = (
+            f"the host name is {now}, and this machine stays Node {name}, the name of its certificate: set "
+            f"agent.nodeName to {name}, or the host name back; for a Node {now} unbootstrap, then bootstrap"
+        )
+        yield Finding(f"host-name:{now}", REPORT, what)

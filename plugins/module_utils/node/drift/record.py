@@ -23,6 +23,11 @@ FOUND, REPAIRED, CONTENDED, REPORTED = "found", "repaired", "contended", "report
 PULL_INSTALL = "pull:install"  # ansible-pull is not installed; the node works without it
 
 
+def node_key(name: str) -> str:
+    """The key of a Node that does not exist."""
+    return f"node:{name}"
+
+
 @dataclass(frozen=True)
 class Finding:
     """An item that differs now."""
@@ -176,9 +181,11 @@ class DriftRecord:
         found = {finding.item: finding for finding in findings}
         items = [_met(finding, known.get(key), now, repair) for key, finding in found.items()]
         for key, item in known.items():
+            if key in found:
+                continue
             if key.startswith(unseen):
                 items.append(item)
-            elif key not in found and (quiet := _quiet(item, now)):
+            elif quiet := _quiet(item, now):
                 items.append(quiet)
         of_node = any(item.state == FOUND and item.item != PULL_INSTALL for item in items)
         failure = self.failure if of_node else None

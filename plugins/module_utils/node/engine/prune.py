@@ -12,9 +12,21 @@ from ..machine.host import Host
 from ..machine.layout import AGENT_DIR, STAGING, VERSIONS_DIR
 from ..resources.base import Item, Origin
 from ..resources.kinds import KINDS
+from .plan import Plan
+from .records.record import Record
 from .records.state import Store
 
 DOWNLOAD = re.compile(r"[0-9a-f]{64}(\.part)?")  # a file of the cache, as the fetcher names it
+
+
+def tidy(plan: Plan, host: Host, store: Store) -> None:
+    """Remove what is no longer needed: half-staged versions, and those older than the previous generation."""
+    done = Record.of(store.transaction())
+    if done and plan.versions:  # without a new version the previous one stays the previous one
+        prune(host, store, versions_before(done.before), plan.components)
+    else:
+        discard_new(host, store, done.before if done else {})
+        clear_staging(host)
 
 
 def versions_in(resources: Iterable[Item]) -> frozenset[str]:

@@ -7,9 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ..components.services import SERVICES
 from ..config.parse import parse
-from ..drift.check import Drift, not_installed
+from ..drift.check import OF_THE_NODE, Drift, not_installed
 from ..drift.record import CONTENDED, PULL_INSTALL, REPORTED, RETURNS, WINDOW, DriftRecord
 from ..engine.leftovers import clear_own_leftovers
 from ..engine.records.checked import note_checked
@@ -18,6 +17,7 @@ from ..errors import FlexNodeError, counted
 from ..machine.host import Host
 from ..node_object.this_node import ThisNode
 from ..operations.obtain import Obtained
+from ..operations.outcome import Reconciled
 from ..operations.reconcile import EVERYTHING, reconcile
 from ..pull.install import PULL, install, is_concerned
 from ..rollout.local import forget_waiting_repair
@@ -35,11 +35,8 @@ def repair(host: Host, store: Store, drift: Drift, say: Say) -> int:
     for what in drift.what:
         say(f"drift: {what}")
     left = record.left_alone
-    # A unit that another process stops again and again would fail every gate: the rest is repaired without.
-    stopped = any(f"unit:{unit}" in left for unit in SERVICES)
-    components = tuple(name for name in EVERYTHING if not (stopped and name == "services"))
     try:
-        run = reconcile(applied_config(host, store), components, progress=say, leave=left, patience=0)
+        run = reconcile(applied_config(host, store), EVERYTHING, progress=say, leave=left, patience=0)
     except FlexNodeError as error:
         now = host.clock.now()
         message = " ".join(f"{error.what}: {error.why}".split())
@@ -52,10 +49,9 @@ def repair(host: Host, store: Store, drift: Drift, say: Say) -> int:
         return 0 if error.waits else FAILED  # other nodes come first: a later check repairs it
     uninstalled = repair_pull(host, store, record, say)
     now = host.clock.now()
-    repaired = drift.repairs
+    of_pull = {entry.key for entry in store.journal.entries() if entry.of and entry.of <= set(PULL)}
+    repaired = drift.repairs & {*made_by(run, drift), *(() if uninstalled else (*of_pull, PULL_INSTALL))}
     if uninstalled:  # all that ansible-pull lacks is that one item from now on
-        of_pull = {entry.key for entry in store.journal.entries() if entry.of and entry.of <= set(PULL)}
-        repaired -= {*of_pull, PULL_INSTALL}
         record = record.without(of_pull).failed_alone(not_installed(uninstalled), now)
     record = record.repaired(repaired, now)
     publish(host, store, record=record)  # before it is kept: a run that is killed here comes back
@@ -64,6 +60,12 @@ def repair(host: Host, store: Store, drift: Drift, say: Say) -> int:
     if repaired:
         say(f"{counted(len(repaired), 'item')} repaired: {run.summary}")
     return FAILED if uninstalled else 0
+
+
+def made_by(run: Reconciled, drift: Drift) -> frozenset[str]:
+    """Keys of what a run repaired: what it changed; and items at the API server, if it got as far as that."""
+    at_server = (key for key in drift.repairs if run.node and key.startswith(OF_THE_NODE))
+    return run.made.union(at_server)
 
 
 def repair_pull(host: Host, store: Store, record: DriftRecord, say: Say) -> dict[str, str] | None:

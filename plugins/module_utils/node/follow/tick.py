@@ -165,13 +165,17 @@ def look_at_tunnel(host: Host, store: Store, say: Say) -> None:
 
 
 def settle_earlier_run(host: Host, store: Store) -> None:
-    """Settle what an earlier run could not: a cordon, a slot in the rollout record. Mostly nothing."""
+    """Settle what an earlier run could not: a cordon, a slot in a rollout record, a failure. Mostly nothing.
+
+    A run that failed while the line was cut leaves a node that works: no other run would look again.
+    """
     try:
         state = store.state()
+        failed = state["phase"] == Phase.NODE_FAILED.value and not store.is_unfinished
     except StateCorrupt:
         return
     rollout = state.get("rollout") or {}
-    if not (rollout.get("slot") or rollout.get("pending") or state.get("cordoned")):
+    if not (failed or rollout.get("slot") or rollout.get("pending") or state.get("cordoned")):
         return
     from ..config.parse import parse
     from ..node_object.this_node import ThisNode
@@ -183,9 +187,16 @@ def settle_earlier_run(host: Host, store: Store) -> None:
         with held(host, new_operation(), f"{COMMAND} poll", patience=0):
             if (applied := store.applied_if_intact()) is None:
                 return
+            node = ThisNode.of(host, parse(applied, pollable=True))
+            if node.is_cut_off:  # nobody can be asked
+                return
             recover(host, store, applied)
+            if failed and store.state()["phase"] == Phase.NODE_JOINED.value:
+                from ..status.publish import publish
+
+                publish(host, store)
             if owes(store):
-                settle_debts(ThisNode.of(host, parse(applied, pollable=True)), store)
+                settle_debts(node, store)
     except FlexNodeError:  # another run is at work, or the node does not work yet: a later poll tries again
         return
 

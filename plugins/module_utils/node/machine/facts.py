@@ -15,14 +15,14 @@ from ..config.types.values import Arch
 from ..dataclass import dataclass
 from ..errors import UnsupportedPlatform
 from .host import Host
-from .layout import SYSTEM_PYTHON
+from .layout import KUBELET_DEFAULTS, SYSTEM_PYTHON
 
 ARCHITECTURES: dict[str, Arch] = {"x86_64": "amd64", "aarch64": "arm64"}
 PLATFORMS = frozenset((("ubuntu", "22.04"), ("ubuntu", "24.04"), ("debian", "12"), ("debian", "13")))
 UNIT_DIRS = ("/etc/systemd/system", "/run/systemd/system", "/usr/lib/systemd/system", "/lib/systemd/system")
 # Facts that differ by who looks (a sandbox, a container) or by the moment (early at boot, after an update of
-# the kernel): stored at the join, and read from there until the machine leaves.
-STORED = ("cpus", "memory", "may_lower_oom_score", "resolv_conf", "tunnel_address")
+# the kernel, a new host name): stored at the join, and read from there until the machine leaves.
+STORED = ("cpus", "memory", "may_lower_oom_score", "resolv_conf", "tunnel_address", "hostname")
 # Services that create swap without a .swap unit.
 SWAP_SERVICES = frozenset(
     (
@@ -44,7 +44,7 @@ class Facts:
     arch: Arch
     os_id: str
     os_version: str
-    hostname: str
+    hostname: str  # of a node: the name of its Node, which a new host name does not change
     cpus: int
     memory: int  # bytes
     cgroup_v2: bool
@@ -82,7 +82,7 @@ def gather(host: Host, machine: str | None = None, stored: Mapping[str, Any] | N
         arch=arch,
         os_id=release.get("ID", "unknown"),
         os_version=release.get("VERSION_ID", "unknown"),
-        hostname=hostname(host),
+        hostname=joined_hostname(host, stored),
         cpus=known["cpus"] or os.cpu_count() or 1,
         memory=known["memory"] or memory_of(host.text("/proc/meminfo")),
         cgroup_v2=host.exists("/sys/fs/cgroup/cgroup.controllers"),
@@ -106,6 +106,19 @@ def architecture(machine: str | None = None) -> Arch:
 def hostname(host: Host) -> str:
     """The host name, as a Node name: in lower case."""
     return host.text("/proc/sys/kernel/hostname").strip().lower()
+
+
+def joined_hostname(host: Host, stored: Mapping[str, Any] | None) -> str:
+    """The host name; of a node the name of its Node, as it joined.
+
+    The certificate of a kubelet is valid for that name only. A host name is `localhost` until DHCP has
+    answered, and an administrator may change it.
+    stored: the facts of the join; those of an earlier release have no name, but its kubelet runs with one.
+    """
+    if not stored:
+        return hostname(host)
+    flags = re.search(r"--hostname-override=([^\s\"']+)", host.text(KUBELET_DEFAULTS))
+    return str(stored.get("hostname") or (flags[1] if flags else hostname(host)))
 
 
 def system_python(host: Host) -> str:

@@ -10,8 +10,8 @@ from ..components.kubelet import kubelet_identity
 from ..components.labels import node_name
 from ..config.model import NodeConfig
 from ..dataclass import dataclass, field
+from ..engine.records.name import own_name
 from ..identity.choice import kubernetes_token
-from ..machine.facts import hostname
 from ..machine.host import Host, PathState
 from ..net.kube import Json, KubeClient
 
@@ -36,7 +36,7 @@ class ThisNode:
         return cls(
             host,
             config,
-            node_name(config, hostname(host)),
+            node_name(config, own_name(host, config.paths.data_dir)),
             kubelet_identity(config),
             identity_method(config) or "",
             uses_tokens(config),

@@ -5,19 +5,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from ..catalogue.artifacts import skew
 from ..components.kubelet import cluster_ca
 from ..components.labels import node_name
+from ..components.services import unit_key
 from ..config.document import placeholders
 from ..config.parse import parse
 from ..config.types.values import Version
+from ..drift.record import node_key
+from ..engine.records.name import own_name
 from ..engine.records.state import Phase, Store, store_of
-from ..errors import ConfigInvalid, ConfigMissing, Forbidden, Problem, TokenRefused, shown
+from ..errors import ConfigInvalid, ConfigMissing, FlexNodeError, Forbidden, Problem, TokenRefused, shown
 from ..identity.choice import kubernetes_token
-from ..machine.facts import hostname
 from ..machine.host import Host
 from ..machine.layout import KUBELET, UNIT_DIR
 from ..machine.program import COMMAND
@@ -26,6 +28,9 @@ from ..node_object.advice import NEW_TOKEN, REPLACE, UNAPPROVED
 from ..node_object.certificate import is_expired
 from ..node_object.kubelet_log import DEAD, rejected
 from ..node_object.this_node import ThisNode
+
+if TYPE_CHECKING:
+    from .obtain import Obtained
 
 STOPPED = "the kubelet is stopped"  # of a token that was refused
 
@@ -93,7 +98,7 @@ def check_name(node: ThisNode, store: Store, stored: Mapping[str, Any] | None) -
         joined = parse(document, purpose="prepare", pollable=True)
     except ConfigInvalid:
         return
-    name = node_name(joined, hostname(node.host))
+    name = node_name(joined, own_name(node.host, store.directory))
     if name != node.name:
         accepted, hint = f"{name}, or unbootstrap first to rename it", f"this machine is Node {name}"
         raise ConfigInvalid([Problem("agent.nodeName", shown(node.name), accepted, hint)])
@@ -109,6 +114,30 @@ def certificate_in_doubt(node: ThisNode, store: Store) -> bool:
     if node.config.azure.target_agent_pool_name and node.config.azure.bootstrap_token and is_expired(node):
         return True
     return not same_ca or store.state()["phase"] != Phase.NODE_JOINED.value
+
+
+def is_lost(
+    obtained: Obtained,
+    components: Sequence[str],
+    applied: Mapping[str, Any] | None,
+    leave: frozenset[str] | None,
+) -> bool:
+    """Whether the Node of a node was deleted: a kubelet registers it only when it starts. No answer: no.
+
+    leave: of a repair. It leaves a Node alone that another process deletes again and again, and one of a
+    pool: AKS may be deleting the machine, and the poll asks for that first.
+    """
+    node = obtained.node
+    if "services" not in components or applied is None or not node.has_credential or node.is_cut_off:
+        return False
+    if leave is not None and (
+        node.config.azure.target_agent_pool_name or {node_key(node.name), unit_key(KUBELET)} & leave
+    ):
+        return False
+    try:
+        return node.read(attempts=1) is None
+    except FlexNodeError:
+        return False
 
 
 def check_cluster(node: ThisNode) -> None:

@@ -122,7 +122,8 @@ def commit(obtained: Obtained, record: JoinRecord, facts: Facts) -> None:
     config, document = obtained.node.config, retire_token(obtained.document, obtained.node, store)
     installed = {name: str(version) for name, version in versions(config).items()}
     drift = {"mode": config.drift.mode, "interval": config.drift.interval}  # a poll reads this only
-    store.note(versions=installed, labels=sorted(config.node.labels) or None, facts=facts.stored, drift=drift)
+    known = replace(facts, hostname=obtained.node.name).stored
+    store.note(versions=installed, labels=sorted(config.node.labels) or None, facts=known, drift=drift)
     version = obtained.version or store.config_version()
     if document is not obtained.document:
         store.set_current_config(document, version)
@@ -149,3 +150,10 @@ def settle_records(obtained: Obtained, components: Sequence[str], run: Reconcile
     run.warnings += [f"the status could not be reported: {line}" for line in status.get(UNPUBLISHED, ())]
     if set(components) >= set(COMPONENTS) and (watched := Watched.of(store.source())):
         store.set_source(replace(watched, settled=True).as_dict())
+
+
+def forget_restart(store: Store) -> None:
+    """Of a run that failed and only restarted units: there is no change to complete, or to roll back."""
+    done = Record.of(store.transaction())
+    if done and not done.before:
+        store.finish()

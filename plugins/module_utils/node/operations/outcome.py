@@ -49,6 +49,7 @@ class Reconciled:
     warnings: list[str] = field(default_factory=list)
     outcome: Outcome = field(default_factory=Outcome)
     drains: bool = False
+    made: frozenset[str] = frozenset()  # keys of the items that it changed
     taints: dict[str, list[dict[str, str]]] = field(default_factory=dict)
     pool: str = ""  # of FlexNodes: there AKS sets the taints of a Node
 

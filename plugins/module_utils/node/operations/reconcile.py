@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any
 
 from ..components.every import BEFORE, COMPONENTS, wanted
 from ..components.newest_program import without_older_program
-from ..components.services import SERVICES
+from ..components.services import SERVICES, at_the_node, unit_key
 from ..config.available import check_available, check_profile
 from ..config.model import NodeConfig
 from ..dataclass import dataclass, replace
 from ..engine.plan import Plan, Step, make_plan, step_key
-from ..engine.prune import clear_staging, discard_new, prune, versions_before
+from ..engine.prune import tidy
 from ..engine.records.checked import note_checked
 from ..engine.records.origins import prune_origins
 from ..engine.records.record import Record
@@ -28,7 +28,6 @@ from ..engine.transaction import Around, Gate, Timings, execute, nothing, prove
 from ..errors import FlexNodeError
 from ..machine.facts import Facts, check_platform, gather
 from ..machine.host import Host
-from ..machine.layout import KUBELET, NPD
 from ..net.tunnel import with_tunnel
 from ..node_object.certificate import rejected_certificate
 from ..node_object.gates import NodeReady, UnitsActive
@@ -42,9 +41,10 @@ from .checks import (
     check_identity,
     check_secrets,
     check_token,
+    is_lost,
     stored_facts,
 )
-from .join_record import JoinRecord, commit, settle_records
+from .join_record import JoinRecord, commit, forget_restart, settle_records
 from .obtain import Obtained
 from .other_owners import check_foreign
 from .outcome import Reconciled, outcome_of, run_log_of
@@ -93,7 +93,7 @@ def reconcile(
     retry: also apply a configuration that was rolled back before.
     leave: repair what differs from the applied configuration, but not the items with these keys. What was
     recorded of sources, refused documents and drift stays as it is: nothing new was applied.
-    register: the Node was deleted, and a kubelet registers it only when it starts.
+    register: the Node was deleted; a run of a node that finds that by itself does the same.
     patience: seconds to wait for the turn of this node, with upgrade.maxUnavailable; None: as configured.
     """
     node = obtained.node
@@ -140,12 +140,13 @@ def converge(
     try:
         with timings.of("plan"):
             work = plan_node(obtained, components, facts, leave=leave)
-            if register:
-                again = (KUBELET, NPD) if obtained.node.config.npd.version else (KUBELET,)
+            if register := register or is_lost(obtained, components, applied, leave):
+                again = at_the_node(obtained.node.config)
                 work = replace(work, plan=work.plan.also_restarting(*again, why="its Node was deleted"))
         done = [*tunnel.actions, *work.plan.sentences]
         run = Reconciled(work.plan, done, timings.seconds, warnings=[*tunnel.left, *work.plan.left])
         run.outcome = outcome_of(work.plan, before, obtained.document, before=len(tunnel.actions))
+        run.made = tunnel.keys | {step_key(step) for step in work.plan.steps}
         run.drains = work.runs_node and drains(store, applied, obtained.node.config, work.plan)
         if check:
             return run
@@ -184,6 +185,8 @@ def converge(
         log.changes(work.plan.sentences, timings, complete=error.at_gate)
         works = settle_failure(error, obtained, applied, record, around, log) if record else True
         give_up(error, obtained, applied, works=works)
+        if register:
+            forget_restart(store)
         raise
     log.more(run.actions[len(done) :])  # at the API server
     log.result = run.summary
@@ -255,7 +258,9 @@ def plan_node(
     node, store, host = obtained.node, obtained.store, obtained.node.host
     facts = replace(with_tunnel(facts, host, node.config), joined=node.has_credential)
     retired: list[Retired] = []
-    if "services" in components:
+    # A unit that another process stops again and again would fail every gate: the rest is repaired without.
+    runs = "services" in components and not {unit_key(unit) for unit in SERVICES} & (leave or frozenset())
+    if runs:
         retired = rejected_certificate(node) if certificate_in_doubt(node, store) else []
         facts = replace(facts, joined=facts.joined and not retired)
         check_token(node, store)
@@ -265,7 +270,7 @@ def plan_node(
     steps = (*(Step(certificate, certificate.change) for certificate in retired), *plan.steps)
     steps = tuple(step for step in steps if step_key(step) not in (leave or ()))
     left = (*warnings, *plan.left)
-    units = tuple(unit for unit in SERVICES if unit in {item.name for item in resources})
+    units = tuple(unit for unit in SERVICES if runs and unit in {item.name for item in resources})
     return Work(replace(plan, steps=steps, left=left), units, facts.joined, facts)
 
 
@@ -329,16 +334,6 @@ def also_noting(starting: Callable[[], None], changed: list[float], host: Host) 
         changed.append(host.clock.now())
 
     return noting
-
-
-def tidy(plan: Plan, host: Host, store: Store) -> None:
-    """Remove what is no longer needed: half-staged versions, and those older than the previous generation."""
-    done = Record.of(store.transaction())
-    if done and plan.versions:  # without a new version the previous one stays the previous one
-        prune(host, store, versions_before(done.before), plan.components)
-    else:
-        discard_new(host, store, done.before if done else {})
-        clear_staging(host)
 
 
 def fetcher(config: NodeConfig, host: Host, store: Store) -> Fetcher:

@@ -13,8 +13,8 @@ from ..config.document import beyond, layered
 from ..config.model import NodeConfig
 from ..config.resource import site_settings
 from ..dataclass import replace
+from ..engine.records.name import own_name
 from ..engine.records.state import Store
-from ..machine.facts import hostname
 from ..machine.host import Host
 from .flexnode_config import digest_for, resource_id, url_of
 from .machines import api_version, is_machine, machine_id, machine_name
@@ -41,7 +41,7 @@ def with_resource(
     pool = config.azure.target_agent_pool_name
     if not polls_resource(config) or not (watched or pool or is_bundle(source, fetched)):
         return watched
-    cluster, node = str(config.cluster_id), config.node_name or hostname(host)
+    cluster, node = str(config.cluster_id), config.node_name or own_name(host)
     if pool:
         resource = machine_id(cluster, pool, machine_name(node))
         url = url_of(config.azure.resource_manager, resource, api_version(config))

@@ -186,7 +186,8 @@ def some(names: Sequence[str] | None) -> str:
 
 
 NOT_READY = {
-    "NotRegistered": "the Node does not exist; the kubelet should create it: check systemctl status kubelet",
+    "NotRegistered": "the Node does not exist; a kubelet registers it when it starts: systemctl restart "
+    "kubelet",
     "NotJoined": "the kubelet has no credential: run playbook aks.flexnode.bootstrap (with a new token, if "
     "it joins with one)",
     "NotConfigured": "there is no configuration: run playbook aks.flexnode.bootstrap",

@@ -26,6 +26,7 @@ from ansible_collections.aks.flexnode.plugins.module_utils.node.drift.record imp
 )
 from ansible_collections.aks.flexnode.plugins.module_utils.node.engine.records.checked import CHECKED
 from ansible_collections.aks.flexnode.plugins.module_utils.node.engine.records.state import DATA_DIR
+from ansible_collections.aks.flexnode.plugins.module_utils.node.errors import FlexNodeError
 from ansible_collections.aks.flexnode.plugins.module_utils.node.machine.host import Host, PathState
 from ansible_collections.aks.flexnode.plugins.module_utils.node.machine.layout import AGENT_DIR
 from ansible_collections.aks.flexnode.plugins.module_utils.node.machine.running import (
@@ -250,6 +251,35 @@ def test_a_kubelet_that_is_stopped_again_and_again_is_left_stopped(drifting: Dri
     assert drifting.machine.commands.units[KUBELET] == "inactive"
 
 
+def test_beside_a_contended_kubelet_a_stopped_containerd_runs_again(drifting: Drifting) -> None:
+    """Only the unit of the other owner is left alone; what is called repaired was repaired."""
+    for _ in range(4):
+        stop(KUBELET)(drifting)
+        drifting.check()
+        drifting.machine.clock.time += 30
+    assert drifting.item(f"unit:{KUBELET}").state == CONTENDED
+    stop(CONTAINERD)(drifting)
+    write(TOML)(drifting)
+    status, said = drifting.check()
+    assert status == 0
+    assert "2 items repaired" in said
+    assert drifting.machine.commands.units[CONTAINERD] == "active"
+    assert drifting.machine.commands.units[KUBELET] == "inactive", "the other owner wants it so"
+    assert drifting.item(f"unit:{CONTAINERD}").state == REPAIRED
+    assert "edited" not in drifting.machine.text(TOML)
+
+
+def test_what_a_repair_without_gates_does_not_reach_is_not_called_repaired(drifting: Drifting) -> None:
+    for _ in range(4):
+        stop(KUBELET)(drifting)
+        drifting.check()
+        drifting.machine.clock.time += 30
+    drifting.node["metadata"]["labels"]["site"] = "other"
+    assert drifting.check()[0] == 0
+    assert drifting.node["metadata"]["labels"]["site"] == "other"
+    assert drifting.item("label:site").state == FOUND
+
+
 def test_a_contended_label_is_left_to_the_other(drifting: Drifting) -> None:
     for _ in range(4):
         drifting.node["metadata"]["labels"]["site"] = "theirs"
@@ -328,6 +358,34 @@ def test_an_error_of_the_check_itself_is_reported(drifting: Drifting) -> None:
     status, _said = drifting.check()
     assert status == 0
     assert drifting.item("check:all").what.startswith("FLEX-1101")
+
+
+def test_a_check_that_fails_itself_repairs_nothing_and_blames_no_item(
+    drifting: Drifting, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """systemd does not answer for a moment, again and again: no other process has changed the file."""
+    machine, now = drifting.machine, drifting.machine.clock.time
+
+    def check() -> None:
+        check_drift(machine.host, machine.store, now).record.keep(machine.store, now)
+
+    def fails(*_arguments: object) -> None:
+        raise FlexNodeError("systemctl failed", why="Connection timed out")
+
+    write(TOML)(drifting)
+    for _ in range(4):
+        check()
+        found = drifting.item(f"file:{TOML}")
+        assert (found.state, found.returns) == (FOUND, ())
+        with monkeypatch.context() as patched:
+            patched.setattr(f"{check_drift.__module__}.look", fails)
+            for _again in (1, 2):
+                now += 30
+                check()
+                assert [item.item for item in drifting.record.items] == ["check:all", f"file:{TOML}"]
+                assert drifting.item(f"file:{TOML}") == found
+                assert not check_drift(machine.host, machine.store, now).repairs, "nothing is known now"
+        now += 30
 
 
 def test_a_damaged_record_is_written_anew(drifting: Drifting) -> None:

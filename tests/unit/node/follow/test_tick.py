@@ -157,6 +157,38 @@ def joined(node: Followed) -> Followed:
     return node
 
 
+# -- a run that failed while the line was cut ---------------------------------------------------------------
+
+
+def failed_while_cut_off(on: Followed) -> None:
+    """An administrator's update fails because the API server does not answer; nothing is to be completed."""
+    on.site.api.refuse["GET /api"] = 503
+    assert main(["update"], on.machine.host) == 1
+    assert on.machine.store.state()["phase"] == Phase.NODE_FAILED.value
+    assert not on.machine.store.is_unfinished
+
+
+def test_a_node_that_failed_while_the_line_was_cut_is_joined_again(joined: Followed) -> None:
+    failed_while_cut_off(joined)
+    assert joined.poll() == 0
+    assert joined.machine.store.state()["phase"] == Phase.NODE_FAILED.value, "nobody has seen its Node"
+    joined.site.api.refuse.clear()
+    joined.machine.clock.time += 60
+    assert joined.poll() == 0
+    assert joined.machine.store.state()["phase"] == Phase.NODE_JOINED.value
+    status = json.loads(joined.machine.text(f"{DATA_DIR}/status.json"))
+    assert (status["phase"], status["reason"]) == ("NodeJoined", "NodeJoined")
+
+
+def test_a_node_that_failed_and_is_not_ready_stays_failed(joined: Followed) -> None:
+    failed_while_cut_off(joined)
+    joined.site.api.refuse.clear()
+    joined.site.api.nodes["edge-1"]["status"]["conditions"] = a_node(ready=False)["status"]["conditions"]
+    joined.machine.clock.time += 60
+    assert joined.poll() == 0
+    assert joined.machine.store.state()["phase"] == Phase.NODE_FAILED.value
+
+
 # -- the address is remembered, and the timer is there -----------------------------------------------------
 
 

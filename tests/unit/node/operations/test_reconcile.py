@@ -59,6 +59,7 @@ def test_a_join_ends_with_a_ready_node_and_a_second_one_changes_nothing(site: Si
             "memory": 8134224 << 10,
             "may_lower_oom_score": True,
             "resolv_conf": "/etc/resolv.conf",
+            "hostname": "edge-1",
         },
     }
     assert site.machine.commands.times("systemctl", "restart") == 1

@@ -174,7 +174,7 @@ def test_a_machine_as_it_is(debian: Machine) -> None:
     assert seen.foreign == ("/usr/lib/systemd/system/docker.service",)
     assert seen.swaps == (Swap("/swapfile", 0),)
     assert seen.controllers == {"cpu", "memory", "pids"}
-    assert (seen.hostname, seen.root, seen.joined, seen.state_error) == ("Edge-1", True, False, "")
+    assert (seen.hostname, seen.root, seen.joined, seen.state_error) == ("edge-1", True, False, "")
     assert seen.disks
     assert debian.commands.calls == []
 

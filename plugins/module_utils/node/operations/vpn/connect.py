@@ -42,6 +42,7 @@ class Connected:
 
     actions: list[str] = field(default_factory=list)
     left: tuple[str, ...] = ()  # what could not be removed, and why
+    keys: frozenset[str] = NOTHING  # of the items that were changed
 
 
 def connect(
@@ -92,7 +93,7 @@ def connect(
         commit(obtained, applied, phase)
     else:
         store.finish()
-    return Connected(plan.sentences, plan.left)
+    return Connected(plan.sentences, plan.left, frozenset(step_key(step) for step in plan.steps))
 
 
 def plan_tunnel(obtained: Obtained, facts: Facts, leave: frozenset[str]) -> Plan:

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from ...components.exec_plugin import uses_tokens
 from ...config.model import NodeConfig
 from ...dataclass import dataclass, replace
+from ...engine.records.name import own_name
 from ...engine.records.state import Store, store_of
 from ...errors import FlexNodeError
 from ...machine.facts import memory_of, os_release
@@ -56,7 +57,7 @@ def probe_machine(host: Host, config: NodeConfig | None, ways: Ways | None = Non
         machine=ways.machine or os.uname().machine,
         os_id=release.get("ID", "unknown"),
         os_version=release.get("VERSION_ID", "unknown"),
-        hostname=host.text("/proc/sys/kernel/hostname").strip(),
+        hostname=own_name(host),
         root=root,
         systemd=host.exists("/run/systemd/system"),
         cgroup_v2=host.exists("/sys/fs/cgroup/cgroup.controllers"),

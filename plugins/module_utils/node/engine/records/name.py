@@ -1,0 +1,23 @@
+# Copyright: (c) 2026, aks.flexnode contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The name of this machine's Node, where the configuration sets none: as it joined, else its host name."""
+
+from __future__ import annotations
+
+from ...errors import FlexNodeError
+from ...machine.facts import joined_hostname
+from ...machine.host import Host
+from .state import store_of
+
+
+def own_name(host: Host, directory: str | None = None) -> str:
+    """The name; directory: the data directory, if the caller knows it.
+
+    A state that can't be read is not reported here: whoever acts on it reads it, too.
+    """
+    try:
+        stored = store_of(host, directory).state().get("facts")
+    except FlexNodeError:
+        stored = None
+    return joined_hostname(host, stored)
