@@ -20,10 +20,10 @@ from itertools import count
 from pathlib import Path
 
 from scripts.checkout import copy, own_files
-from tests.regressions import machines, smaller, updates
+from tests.regressions import inconclusive, machines, smaller, updates
 from tests.regressions.case import Case, Outdated
 
-CASES = (*updates.CASES, *machines.CASES, *smaller.CASES)
+CASES = (*updates.CASES, *inconclusive.CASES, *machines.CASES, *smaller.CASES)
 AT_ONCE = 2
 PYTEST = ("pytest", "-q", "-p", "no:cacheprovider")
 SHOWN = 80  # characters of a failure

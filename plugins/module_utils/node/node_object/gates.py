@@ -142,7 +142,7 @@ class NodeReady:
             # A kubelet whose certificate request is refused does not exit: it keeps asking.
             due = host.clock.monotonic() >= read_log and not node.has_credential
             restarted = seen[KUBELET].restarts > starts.first[KUBELET]
-            if due or restarted:
+            if due or (restarted and not blind):
                 hopeless = refused(host, node.name, began, node.azure_method, node.token_id)
                 if hopeless:
                     raise hopeless
@@ -159,8 +159,10 @@ class NodeReady:
         self, host: Host, since: float, waiting_for: str | ApiUnreachable, restarted: str
     ) -> FlexNodeError:
         explained = self._explained(host, since) or self._used_up(host, since)
-        if isinstance(waiting_for, ApiUnreachable):  # nobody can tell, whatever happened before
-            return explained or waiting_for
+        if isinstance(waiting_for, ApiUnreachable):
+            # Nobody can tell, whatever the log says: one line of it may be about a client of this kubelet, or
+            # about a moment that has passed. Only the kubelet's own words for the cut line are better.
+            return explained if isinstance(explained, ApiUnreachable) else waiting_for
         if isinstance(explained, ApiUnreachable) and self.node.has_credential:
             # The API server answers this gate: it is the kubelet that does not get through.
             return self._not_ready(host, since, f"{waiting_for}: {explained.what}: {explained.why}")

@@ -48,6 +48,11 @@ PROBE = 'I1115 prober.go:120] "Probe failed" output="dial tcp 10.244.0.2:8181: c
 NO_NETWORK = 'E1115 err="dial tcp 10.0.0.1:443: connect: network is unreachable"'
 NO_NAME = 'E1115 err="dial tcp: lookup api.example on 10.0.0.53:53: no such host"'
 NO_IMAGE = 'E1115 "PullImage from image service failed" err="x509: certificate signed by unknown authority"'
+# Of someone who asked this kubelet, with a certificate of another CA.
+FOREIGN_CLIENT = (
+    'E1115 server.go:310] "Unable to authenticate the request" err="verifying certificate SN=1 failed: x509: '
+    'certificate signed by unknown authority"'
+)
 NOISE = "I1115 server.go:415] Starting to listen"
 
 
@@ -425,6 +430,36 @@ def test_one_restart_does_not_decide_while_the_line_is_cut(api: FakeApi, pki: Pk
     machine.clock.then = lambda: machine.commands.restarts.update({KUBELET: 1})
     with pytest.raises(ApiUnreachable):
         gate(api, pki, machine, seconds=30).pass_(machine.host)
+
+
+@pytest.mark.parametrize("restarts", [0, 1])
+@pytest.mark.parametrize(
+    ("azure", "log"),
+    [
+        ("", FOREIGN_CLIENT),
+        ("arc", 'E1115 err="exec: token.sh failed" FLEX-1804: no answer of login.microsoftonline.com'),
+        ("arc", 'E1115 err="User \\"x\\" cannot create resource \\"nodes\\""'),
+    ],
+    ids=["of-a-client", "no-token-for-a-moment", "no-right-for-a-moment"],
+)
+def test_no_line_of_the_log_decides_while_the_line_is_cut(
+    api: FakeApi, pki: Pki, machine: Machine, azure: str, log: str, restarts: int
+) -> None:
+    """Whatever is not ApiUnreachable is rolled back, and blocks a configuration that may be good."""
+    api.refuse["GET"] = 503
+    started(machine, pki)
+    machine.commands.logs[KUBELET] = log
+    machine.clock.then = lambda: machine.commands.restarts.update({KUBELET: restarts})
+    with pytest.raises(ApiUnreachable, match="HTTP 503"):
+        gate(api, pki, machine, seconds=10, azure=azure).pass_(machine.host)
+
+
+def test_a_cut_line_is_told_in_the_words_of_the_kubelet(api: FakeApi, pki: Pki, machine: Machine) -> None:
+    api.refuse["GET"] = 503
+    started(machine, pki)
+    machine.commands.logs[KUBELET] = NO_ROUTE
+    with pytest.raises(ApiUnreachable, match="no route to host"):
+        gate(api, pki, machine, seconds=10).pass_(machine.host)
 
 
 def test_a_kubelet_that_was_restarted_and_is_not_ready_in_time_is_quoted(

@@ -1,0 +1,38 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""More of point 1: evidence that decides nothing, and what a gate or a plan must not make of it."""
+
+from __future__ import annotations
+
+from tests.regressions.case import NODE, UNIT, Case, Edit
+
+GATES, GATE_TESTS = f"{NODE}/node_object/gates.py", f"{UNIT}/node_object/test_gates.py"
+A_ROLLBACK = r".*(CaMismatch|Forbidden): FLEX-150"
+
+CASES = (
+    Case(
+        "1b",
+        "one line of the kubelet's log decides while the line is cut",
+        (
+            Edit(
+                GATES,
+                "            return explained if isinstance(explained, ApiUnreachable) else waiting_for\n",
+                "            return explained or waiting_for\n",
+            ),
+        ),
+        (f"{GATE_TESTS}::test_no_line_of_the_log_decides_while_the_line_is_cut",),
+        A_ROLLBACK,
+    ),
+    Case(
+        "1c",
+        "one restart of the kubelet lets its log decide while the line is cut",
+        (
+            Edit(
+                GATES,
+                "            if due or (restarted and not blind):\n",
+                "            if due or restarted:\n",
+            ),
+        ),
+        (f"{GATE_TESTS}::test_no_line_of_the_log_decides_while_the_line_is_cut[of-a-client-1]",),
+        A_ROLLBACK,
+    ),
+)
