@@ -3,8 +3,9 @@
 
 from __future__ import annotations
 
-from tests.regressions.case import NODE, UNIT, Case, Edit
+from tests.regressions.case import ASSERTION, NODE, UNIT, Case, Edit
 
+RECONCILE, TICK_TESTS = f"{NODE}/operations/reconcile.py", f"{UNIT}/follow/test_tick.py"
 GATES, GATE_TESTS = f"{NODE}/node_object/gates.py", f"{UNIT}/node_object/test_gates.py"
 A_ROLLBACK = r".*(CaMismatch|Forbidden): FLEX-150"
 
@@ -34,5 +35,22 @@ CASES = (
         ),
         (f"{GATE_TESTS}::test_no_line_of_the_log_decides_while_the_line_is_cut[of-a-client-1]",),
         A_ROLLBACK,
+    ),
+    Case(
+        "1d",
+        "a clock that is set back during the gate makes every report too old",
+        (
+            Edit(RECONCILE, "changed.append(host.clock.monotonic())", "changed.append(host.clock.now())"),
+            Edit(
+                GATES,
+                "return [clock.now() - (clock.monotonic() - moment) for moment in self.changed]",
+                "return self.changed",
+            ),
+        ),
+        (
+            f"{GATE_TESTS}::test_a_clock_that_is_set_back_does_not_make_reports_old",
+            f"{TICK_TESTS}::test_a_clock_that_is_set_back_during_the_gate_rolls_nothing_back",
+        ),
+        rf"{ASSERTION}|.*NodeNotReady: FLEX-1502",
     ),
 )

@@ -113,7 +113,8 @@ class NodeReady:
     node: ThisNode
     seconds: float = 120
     units: tuple[str, ...] = (KUBELET,)
-    changed: list[float] = field(default_factory=list)  # when something changed that no process start shows
+    # When something changed that no process start shows: monotonic, as the clock may be set meanwhile.
+    changed: list[float] = field(default_factory=list)
     versions: bool = True  # whether the Node must report the configured versions
 
     @property
@@ -186,7 +187,7 @@ class NodeReady:
             ready, message = ready_condition(node)
             if not ready:
                 return message
-            since = max((*(process.started for process in seen.values()), *self.changed))
+            since = max((*(process.started for process in seen.values()), *self._changes()))
             if not self._is_fresh(heartbeat(node), since):
                 return "the kubelet has not reported since it was started"
         except ApiUnreachable as error:
@@ -202,6 +203,11 @@ class NodeReady:
         wanted = {"kubelet": str(config.kubernetes.version), "containerd": str(config.containerd.version)}
         old = [name for name in wanted if reported[name] != wanted[name]]
         return f"the Node still reports {old[0]} {reported[old[0]]}" if old else None
+
+    def _changes(self) -> list[float]:
+        """When something changed, by this machine's clock as it is now, which is also the kubelet's."""
+        clock = self.node.host.clock
+        return [clock.now() - (clock.monotonic() - moment) for moment in self.changed]
 
     def _is_fresh(self, beat: float, started: float) -> bool:
         """Whether the kubelet reported after all processes had started.

@@ -326,7 +326,7 @@ def also_noting(starting: Callable[[], None], changed: list[float], host: Host) 
 
     def noting() -> None:
         starting()
-        changed.append(host.clock.now())
+        changed.append(host.clock.monotonic())
 
     return noting
 

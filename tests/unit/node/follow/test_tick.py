@@ -600,6 +600,26 @@ def test_a_cut_line_in_the_middle_holds_and_is_completed_later(joined: Followed)
     assert joined.machine.store.state()["phase"] == "NodeJoined"
 
 
+def test_a_clock_that_is_set_back_during_the_gate_rolls_nothing_back(
+    joined: Followed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By NTP, by more than a gate takes: the kubelet reports by the new clock from then on."""
+    clock, store = joined.machine.clock, joined.machine.store
+    behind = [0.0]
+    monkeypatch.setattr(clock, "now", lambda: clock.time - behind[0])
+
+    def set_back() -> None:
+        if store.transaction():
+            behind[0] = 7200.0
+
+    clock.then = set_back
+    joined.site.api.now = clock.now
+    joined.blob.publish({"containerd": {"metricsAddress": "127.0.0.1:1338"}})
+    assert joined.poll() == 0
+    assert (behind, store.transaction(), joined.followed()["blocked"]) == ([7200.0], None, None)
+    assert store.config_version() == "18"
+
+
 def later(joined: Followed) -> int:
     """The first look after a pause."""
     joined.machine.clock.time += 61

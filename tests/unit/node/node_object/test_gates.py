@@ -215,10 +215,24 @@ def test_a_change_that_no_process_start_shows_needs_a_report_from_after_it(
 ) -> None:
     certified(machine, pki)
     api.nodes["edge-1"] = a_node(beat=at(machine, -3))
-    waits = replace(gate(api, pki, machine, seconds=30), changed=[machine.clock.now()])
+    waits = replace(gate(api, pki, machine, seconds=30), changed=[machine.clock.monotonic()])
     with pytest.raises(NodeNotReady, match="has not reported since"):
         waits.pass_(machine.host)
     api.nodes["edge-1"] = a_node(beat=at(machine, 0))
+    waits.pass_(machine.host)
+
+
+def test_a_clock_that_is_set_back_does_not_make_reports_old(
+    api: FakeApi, pki: Pki, machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By NTP during the gate: the kubelet reports by the new clock, and so counts the time of the change."""
+    certified(machine, pki)
+    waits = replace(gate(api, pki, machine, seconds=30), changed=[machine.clock.monotonic()])
+    monkeypatch.setattr(machine.clock, "now", lambda: machine.clock.time - 7200)
+    api.nodes["edge-1"] = a_node(beat=at(machine, -7203))
+    with pytest.raises(NodeNotReady, match="has not reported since"):
+        waits.pass_(machine.host)
+    api.nodes["edge-1"] = a_node(beat=at(machine, -7200))
     waits.pass_(machine.host)
 
 
