@@ -5,7 +5,8 @@ from __future__ import annotations
 
 from tests.regressions.case import ASSERTION, NODE, UNIT, Case, Edit
 
-RECONCILE, TICK_TESTS = f"{NODE}/operations/reconcile.py", f"{UNIT}/follow/test_tick.py"
+KUBE, KUBE_TESTS = f"{NODE}/net/kube.py", f"{UNIT}/net/test_kube.py"
+TICK_TESTS = f"{UNIT}/follow/test_tick.py"
 GATES, GATE_TESTS = f"{NODE}/node_object/gates.py", f"{UNIT}/node_object/test_gates.py"
 A_ROLLBACK = r".*(CaMismatch|Forbidden): FLEX-150"
 
@@ -40,7 +41,11 @@ CASES = (
         "1d",
         "a clock that is set back during the gate makes every report too old",
         (
-            Edit(RECONCILE, "changed.append(host.clock.monotonic())", "changed.append(host.clock.now())"),
+            Edit(
+                GATES,
+                "changed.append(self.node.host.clock.monotonic())",
+                "changed.append(self.node.host.clock.now())",
+            ),
             Edit(
                 GATES,
                 "return [clock.now() - (clock.monotonic() - moment) for moment in self.changed]",
@@ -52,5 +57,46 @@ CASES = (
             f"{TICK_TESTS}::test_a_clock_that_is_set_back_during_the_gate_rolls_nothing_back",
         ),
         rf"{ASSERTION}|.*NodeNotReady: FLEX-1502",
+    ),
+    Case(
+        "1e",
+        "a wrong clock is taken for a wrong CA, and rolled back",
+        (Edit(KUBE, "if failure.tls and not failure.out_of_time:", "if failure.tls:"),),
+        (
+            f"{KUBE_TESTS}::test_a_certificate_that_is_not_valid_now_says_nothing_about_the_ca",
+            f"{GATE_TESTS}::test_a_clock_that_is_wrong_decides_nothing",
+        ),
+        A_ROLLBACK,
+    ),
+    Case(
+        "1f",
+        "a captive portal at the gate is taken for a wrong CA, and rolled back",
+        (
+            Edit(
+                GATES, "            if not self.server_known:\n                raise\n", "            raise\n"
+            ),
+        ),
+        (
+            f"{GATE_TESTS}::test_distrust_of_a_server_that_was_right_before_decides_nothing",
+            f"{TICK_TESTS}::test_a_certificate_that_is_not_trusted_for_a_while_holds[True-19-self-signed "
+            "certificate in chain]",
+        ),
+        rf"{ASSERTION}|{A_ROLLBACK}",
+    ),
+    Case(
+        "1g",
+        "a captive portal before an update of the kubelet blocks the update",
+        (
+            Edit(
+                f"{NODE}/operations/checks.py",
+                "raise not_the_server(mismatch) if known else mismatch from mismatch",
+                "raise",
+            ),
+        ),
+        (
+            f"{UNIT}/operations/test_update.py::test_something_else_that_answers_before_a_new_kubelet_is_not_"
+            "the_fault_of_the_update",
+        ),
+        A_ROLLBACK,
     ),
 )

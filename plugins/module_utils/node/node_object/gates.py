@@ -10,10 +10,12 @@ kubelet died, and systemd calls a kubelet active that exits a second later.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 from ..dataclass import dataclass, field
 from ..errors import (
     ApiUnreachable,
+    CaMismatch,
     FlexNodeError,
     Forbidden,
     NodeNotReady,
@@ -73,6 +75,17 @@ class Starts:
         return next(restarted, "")
 
 
+def not_the_server(error: CaMismatch) -> ApiUnreachable:
+    """What distrust means where the same CA was right before: something else answers, and that may pass."""
+    return ApiUnreachable(
+        error.what,
+        where=error.where,
+        why=f"{error.why}. It was trusted before, and this change altered neither its address nor its CA",
+        fix="let this machine reach the API server without a captive portal or a proxy that inspects TLS; if "
+        "the cluster has a new CA, set it as node.kubelet.caCertData",
+    )
+
+
 @dataclass(frozen=True)
 class UnitsActive:
     """systemd reports the units as active."""
@@ -116,6 +129,7 @@ class NodeReady:
     # When something changed that no process start shows: monotonic, as the clock may be set meanwhile.
     changed: list[float] = field(default_factory=list)
     versions: bool = True  # whether the Node must report the configured versions
+    server_known: bool = False  # the node has worked with this API server and CA: distrust decides nothing
 
     @property
     def condition(self) -> str:
@@ -145,7 +159,7 @@ class NodeReady:
             restarted = seen[KUBELET].restarts > starts.first[KUBELET]
             if due or (restarted and not blind):
                 hopeless = refused(host, node.name, began, node.azure_method, node.token_id)
-                if hopeless:
+                if hopeless and not (self.server_known and isinstance(hopeless, CaMismatch)):
                     raise hopeless
             if due:
                 read_log = host.clock.monotonic() + READ_LOG_EVERY
@@ -155,6 +169,15 @@ class NodeReady:
                 raise self._out_of_time(host, since, waiting_for, starts.restarted(seen))
             pause.sleep(deadline - host.clock.monotonic())
             seen = processes(host, self.units)
+
+    def noting(self, starting: Callable[[], None]) -> Callable[[], None]:
+        """`starting`, and note when all was in place: a change without a restart needs a report, too."""
+
+        def also_noting() -> None:
+            starting()
+            self.changed.append(self.node.host.clock.monotonic())
+
+        return also_noting
 
     def _out_of_time(
         self, host: Host, since: float, waiting_for: str | ApiUnreachable, restarted: str
@@ -172,7 +195,11 @@ class NodeReady:
         return explained or self._not_ready(host, since, waiting_for)
 
     def _explained(self, host: Host, since: float) -> FlexNodeError | None:
-        return explained_log(host, self.node.name, since, self.node.azure_method, self.node.token_id)
+        found = explained_log(host, self.node.name, since, self.node.azure_method, self.node.token_id)
+        if not (self.server_known and isinstance(found, CaMismatch)):
+            return found
+        # With a certificate this gate asks the API server itself: then it is a client that is not trusted.
+        return None if self.node.has_credential else not_the_server(found)
 
     def _missing(self, seen: dict[str, Process]) -> str | ApiUnreachable | None:
         """What the Node still lacks; None: it is Ready."""
@@ -192,6 +219,10 @@ class NodeReady:
                 return "the kubelet has not reported since it was started"
         except ApiUnreachable as error:
             return error
+        except CaMismatch as error:
+            if not self.server_known:
+                raise
+            return not_the_server(error)
         except TokenSourceUnreachable as error:  # without a token nobody can ask
             return ApiUnreachable(error.what, where=error.where, why=error.why, fix=error.fix)
         except Forbidden as error:

@@ -15,7 +15,7 @@ from ..config.document import placeholders
 from ..config.parse import parse
 from ..config.types.values import Version
 from ..engine.records.state import Phase, Store, store_of
-from ..errors import ConfigInvalid, ConfigMissing, Forbidden, Problem, TokenRefused, shown
+from ..errors import CaMismatch, ConfigInvalid, ConfigMissing, Forbidden, Problem, TokenRefused, shown
 from ..identity.choice import kubernetes_token
 from ..machine.facts import hostname
 from ..machine.host import Host
@@ -24,6 +24,7 @@ from ..machine.program import COMMAND
 from ..net.kube import KubeClient
 from ..node_object.advice import NEW_TOKEN, REPLACE, UNAPPROVED
 from ..node_object.certificate import is_expired
+from ..node_object.gates import not_the_server
 from ..node_object.kubelet_log import DEAD, rejected
 from ..node_object.this_node import ThisNode
 
@@ -111,8 +112,23 @@ def certificate_in_doubt(node: ThisNode, store: Store) -> bool:
     return not same_ca or store.state()["phase"] != Phase.NODE_JOINED.value
 
 
-def check_cluster(node: ThisNode) -> None:
+def same_server(applied: Mapping[str, Any] | None, document: Mapping[str, Any]) -> bool:
+    """Whether a configuration names the API server, and its CA, with which this node has worked before.
+
+    If so, a certificate that is not trusted is no fault of this configuration.
+    """
+
+    def server(of: Mapping[str, Any]) -> tuple[Any, Any]:
+        kubelet = (of.get("node") or {}).get("kubelet") or {}
+        return kubelet.get("serverURL"), kubelet.get("caCertData")
+
+    return applied is not None and server(applied) == server(document)
+
+
+def check_cluster(node: ThisNode, *, known: bool) -> None:
     """The API server answers, has the configured CA, and its version supports this kubelet.
+
+    known: this node has worked with this API server and this CA before.
 
     Asked as the kubelet, or before the join anonymously: the bootstrap token is reserved for the join. A
     cluster that refuses anonymous requests is not checked here; the kubelet will find out.
@@ -124,6 +140,8 @@ def check_cluster(node: ThisNode) -> None:
         error = skew(node.config.kubernetes.version, Version.of_build(answer))
     except (Forbidden, ValueError):
         return
+    except CaMismatch as mismatch:
+        raise not_the_server(mismatch) if known else mismatch from mismatch
     if error:
         raise error
 

@@ -373,6 +373,56 @@ def test_a_wrong_ca_of_our_own_ends_the_wait(
         gate(api, other, machine).pass_(machine.host)
 
 
+def test_distrust_of_a_server_that_was_right_before_decides_nothing(
+    api: FakeApi, pki: Pki, machine: Machine, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """A proxy that inspects TLS, or a captive portal, answers in its place until someone signs in."""
+    other = Pki.make(tmp_path_factory.mktemp("other"))
+    certified(machine, other)
+    waits = replace(gate(api, other, machine, seconds=10), server_known=True)
+    with pytest.raises(ApiUnreachable, match="altered neither its address nor its CA"):
+        waits.pass_(machine.host)
+    assert sum(machine.clock.naps) == pytest.approx(10, abs=0.2)
+
+
+def test_a_clock_that_is_wrong_decides_nothing(
+    machine: Machine, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    expired = Pki.make(tmp_path_factory.mktemp("expired"), server_days=-1)
+    certified(machine, expired)
+    running = FakeApi(nodes={"edge-1": a_node()}).running(expired, client_needed=True)
+    with running as api, pytest.raises(ApiUnreachable, match="has expired") as caught:
+        gate(api, expired, machine).pass_(machine.host)
+    assert "timedatectl" in caught.value.fix
+
+
+@pytest.mark.parametrize(("known", "error"), [(True, ApiUnreachable), (False, CaMismatch)])
+def test_distrust_in_the_log_of_a_kubelet_without_a_certificate(
+    api: FakeApi, pki: Pki, machine: Machine, known: bool, error: type[FlexNodeError]
+) -> None:
+    machine.commands.units[KUBELET] = "active"
+    machine.commands.logs[KUBELET] = UNKNOWN_CA
+    with pytest.raises(error, match="x509: certificate signed by unknown authority"):
+        replace(gate(api, pki, machine, seconds=10), server_known=known).pass_(machine.host)
+
+
+def test_a_client_of_the_kubelet_that_is_not_trusted_ends_no_wait(
+    api: FakeApi, pki: Pki, machine: Machine
+) -> None:
+    """The kubelet was restarted once, and the API server answers this gate: it is the right one."""
+    started(machine, pki)
+    api.nodes["edge-1"] = a_node(ready=False)
+    machine.commands.logs[KUBELET] = FOREIGN_CLIENT
+
+    def passes() -> None:
+        machine.commands.restarts[KUBELET] = 1
+        if len(machine.clock.naps) > 3:
+            api.nodes["edge-1"] = a_node()
+
+    machine.clock.then = passes
+    replace(gate(api, pki, machine, seconds=30), server_known=True).pass_(machine.host)
+
+
 # -- what the kubelet's log says ---------------------------------------------------------------------------
 
 
