@@ -3,12 +3,24 @@
 
 from __future__ import annotations
 
-from tests.regressions.case import ASSERTION, NODE, UNIT, Case, Edit
+from tests.regressions.case import ASSERTION, DID_NOT_RAISE, NODE, UNIT, Case, Edit
 
 KUBE, KUBE_TESTS = f"{NODE}/net/kube.py", f"{UNIT}/net/test_kube.py"
 TICK_TESTS = f"{UNIT}/follow/test_tick.py"
+DRIFT_TESTS, RECONCILE_TESTS = f"{UNIT}/drift/test_drift.py", f"{UNIT}/operations/test_reconcile.py"
 GATES, GATE_TESTS = f"{NODE}/node_object/gates.py", f"{UNIT}/node_object/test_gates.py"
 A_ROLLBACK = r".*(CaMismatch|Forbidden): FLEX-150"
+
+USED_UP = Edit(
+    f"{NODE}/operations/checks.py",
+    "    token, record = node.config.azure.bootstrap_token, store.join()\n",
+    "    return True\n    token, record = node.config.azure.bootstrap_token, store.join()\n",
+)
+NOT_RESTORED = Edit(
+    f"{NODE}/engine/transaction.py",
+    "            if restore_certificate(record, host, store, progress):\n",
+    "            if False:\n",
+)
 
 CASES = (
     Case(
@@ -98,5 +110,45 @@ CASES = (
             "the_fault_of_the_update",
         ),
         A_ROLLBACK,
+    ),
+    Case(
+        "1h",
+        "a certificate is retired although the token of the join is used up",
+        (USED_UP,),
+        (
+            f"{RECONCILE_TESTS}::test_without_a_token_that_is_not_used_up_the_certificate_stays",
+            f"{RECONCILE_TESTS}::test_a_new_ca_needs_a_new_token_and_is_not_blocked_without",
+        ),
+        DID_NOT_RAISE,
+    ),
+    Case(
+        "1i",
+        "one answer is enough to retire a certificate",
+        (
+            Edit(
+                f"{NODE}/node_object/certificate.py",
+                "    node.host.clock.sleep(ASK_AGAIN)\n",
+                "    return [Retired(node.identity)]\n",
+            ),
+        ),
+        (f"{RECONCILE_TESTS}::test_one_answer_does_not_cost_the_certificate",),
+    ),
+    Case(
+        "1j",
+        "a repair that brings no new certificate leaves the kubelet without any",
+        (NOT_RESTORED,),
+        (f"{DRIFT_TESTS}::test_a_repair_that_brings_no_new_certificate_returns_the_old_one",),
+    ),
+    Case(
+        "1k",
+        "a moment of 401 costs a node its only certificate",
+        (USED_UP, NOT_RESTORED),
+        (f"{DRIFT_TESTS}::test_a_moment_of_unauthorized_costs_no_certificate",),
+    ),
+    Case(
+        "1l",
+        "a token that was refused in a repair is tried again and again",
+        (Edit(f"{NODE}/operations/join_record.py", "if refused and token:", "if spent and token:"),),
+        (f"{DRIFT_TESTS}::test_a_token_that_was_refused_in_a_repair_is_not_tried_again",),
     ),
 )

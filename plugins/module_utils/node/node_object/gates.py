@@ -24,7 +24,7 @@ from ..errors import (
 from ..identity.errors import TokenSourceUnreachable
 from ..machine.host import Host
 from ..machine.layout import KUBELET
-from .advice import UNAPPROVED
+from .advice import NEW_TOKEN, UNAPPROVED
 from .conditions import heartbeat, kubelet_version, ready_condition, renewed, runtime_version
 from .kubelet_log import (
     AGAIN,
@@ -36,6 +36,7 @@ from .kubelet_log import (
     unit_log,
 )
 from .processes import Process, processes
+from .rights import is_unauthorized
 from .this_node import ThisNode
 
 FIRST_PAUSE, LONGEST_PAUSE, SLOWER = 0.1, 1.0, 1.3  # seconds between two questions, and how they grow
@@ -43,6 +44,7 @@ READ_LOG_EVERY = 2.0
 JUST_BEFORE = 5  # seconds: units are started right before their gate
 STABLE = 5.0  # seconds that a process must have run
 AFTER_CUT = 30.0  # seconds in which a kubelet reports, after the API server can be reached again
+REJECTED = "the API server does not accept the kubelet's certificate"
 TOO_MANY_STARTS = 3  # a unit that was restarted this often within one gate will not stay up
 
 
@@ -226,7 +228,8 @@ class NodeReady:
         except TokenSourceUnreachable as error:  # without a token nobody can ask
             return ApiUnreachable(error.what, where=error.where, why=error.why, fix=error.fix)
         except Forbidden as error:
-            return f"{error.what}: {error.why}"
+            rejected = is_unauthorized(error) and not self.node.uses_tokens
+            return f"{REJECTED if rejected else error.what}: {error.why}"
         if not self.versions:
             return None
         config = self.node.config
@@ -274,6 +277,9 @@ class NodeReady:
                 "cni.mode is `none`, so the cluster must provide a CNI plugin that runs on this node (those "
                 "of AKS do not): install one, or set cni.mode: bridge and a cni.podCIDR of its own"
             )
+        if waiting_for.startswith(REJECTED):
+            means = "run this again" if self.node.azure_method else NEW_TOKEN
+            fix = f"if this does not pass, {means}; the kubelet then requests a new certificate"
         return NodeNotReady(
             f"Node {self.node.name} is not Ready after {self.seconds:g} s",
             where=self.node.name,

@@ -59,8 +59,18 @@ def check_secrets(document: Mapping[str, Any], store: Store) -> None:
         )
 
 
-def check_token(node: ThisNode, store: Store) -> None:
-    """Refuse a token that the API server refused before. A kubelet with a certificate uses no token."""
+def check_token(node: ThisNode, store: Store, *, rejected_certificate: bool = False) -> None:
+    """Refuse a token that the API server refused before. A kubelet with a certificate uses no token.
+
+    rejected_certificate: the API server rejects the certificate. It stays in place if no other can be had.
+    """
+    if rejected_certificate and not can_get_certificate(node, store):
+        raise TokenRefused(
+            "the API server rejects the kubelet's certificate, and no unused bootstrap token is configured",
+            where=f"Node {node.name}",
+            why="the kubelet needs one to request a new certificate. Nothing was changed",
+            fix=NEW_TOKEN,
+        )
     token = node.config.azure.bootstrap_token
     pool = node.config.azure.target_agent_pool_name
     if pool and token is None and not node.azure_method and not node.has_credential:
@@ -100,12 +110,25 @@ def check_name(node: ThisNode, store: Store, stored: Mapping[str, Any] | None) -
         raise ConfigInvalid([Problem("agent.nodeName", shown(node.name), accepted, hint)])
 
 
+def can_get_certificate(node: ThisNode, store: Store) -> bool:
+    """Whether a kubelet without a certificate could get one. Only a pool's token serves several joins."""
+    token, record = node.config.azure.bootstrap_token, store.join()
+    if node.azure_method or token is None:
+        return bool(node.azure_method)
+    if record.get("outcome") == "refused":
+        return record.get("digest") != token.digest
+    used = record.get("outcome") == "joined" and record.get("token") == token.id
+    return not used or node.config.azure.target_agent_pool_name is not None
+
+
 def certificate_in_doubt(node: ThisNode, store: Store) -> bool:
     """Whether to ask the API server if it accepts the certificate: the CA changed, or the last run failed."""
     if node.uses_tokens or not node.has_credential or not installed_kubelet(store):
         return False
     installed_ca = node.host.text(cluster_ca(node.config)).strip()
     same_ca = installed_ca == node.config.api_server.ca.pem.strip()
+    if same_ca and not can_get_certificate(node, store):  # the gate tells what the API server answers
+        return False
     # The token of a pool is fetched to replace a certificate; other tokens are as old as the certificate.
     if node.config.azure.target_agent_pool_name and node.config.azure.bootstrap_token and is_expired(node):
         return True

@@ -259,7 +259,7 @@ def plan_node(
     if "services" in components:
         retired = rejected_certificate(node) if certificate_in_doubt(node, store) else []
         facts = replace(facts, joined=facts.joined and not retired)
-        check_token(node, store)
+        check_token(node, store, rejected_certificate=bool(retired))
     resources, ownership = wanted(components, node.config, facts)
     resources, warnings = without_older_program(host, resources)
     plan = make_plan(resources, host, store, ownership)
