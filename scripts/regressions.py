@@ -20,10 +20,17 @@ from itertools import count
 from pathlib import Path
 
 from scripts.checkout import copy, own_files
-from tests.regressions import drift, machines, requests, smaller, updates
+from tests.regressions import drift, inconclusive, machines, requests, smaller, updates
 from tests.regressions.case import Case, Outdated
 
-CASES = (*updates.CASES, *machines.CASES, *smaller.CASES, *requests.CASES, *drift.CASES)
+CASES = (
+    *updates.CASES,
+    *machines.CASES,
+    *smaller.CASES,
+    *requests.CASES,
+    *drift.CASES,
+    *inconclusive.CASES,
+)
 AT_ONCE = 2
 PYTEST = ("pytest", "-q", "-p", "no:cacheprovider")
 SHOWN = 80  # characters of a failure

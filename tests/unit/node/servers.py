@@ -33,14 +33,15 @@ class Pki:
     client: Path
 
     @classmethod
-    def make(cls, directory: Path) -> Pki:
-        """New keys in a directory."""
+    def make(cls, directory: Path, *, server_days: int = 3650) -> Pki:
+        """New keys in a directory. server_days: that the server's certificate is valid from now on."""
         ca_key = ec.generate_private_key(ec.SECP256R1())
         ca = _certificate("test-ca", ca_key, "test-ca", ca_key, ca=True)
         made = []
         for name in ("server", "client"):
             key = ec.generate_private_key(ec.SECP256R1())
-            certificate = _certificate(name, key, "test-ca", ca_key)
+            days = server_days if name == "server" else 3650
+            certificate = _certificate(name, key, "test-ca", ca_key, days=days)
             made.append(directory / f"{name}.pem")
             made[-1].write_bytes(_pem(certificate) + _pem_key(key))
         return cls(_pem(ca).decode(), *made)
@@ -62,6 +63,7 @@ def _certificate(
     issuer_key: ec.EllipticCurvePrivateKey,
     *,
     ca: bool = False,
+    days: int = 3650,
 ) -> x509.Certificate:
     now = datetime.datetime.now(datetime.timezone.utc)
     names = [x509.DNSName("localhost"), x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]
@@ -72,7 +74,7 @@ def _certificate(
         .public_key(key.public_key())
         .serial_number(x509.random_serial_number())
         .not_valid_before(now - datetime.timedelta(days=3650))
-        .not_valid_after(now + datetime.timedelta(days=3650))
+        .not_valid_after(now + datetime.timedelta(days=days))
         .add_extension(x509.BasicConstraints(ca=ca, path_length=None), critical=True)
         .add_extension(x509.SubjectAlternativeName(names), critical=False)
         .sign(issuer_key, hashes.SHA256())

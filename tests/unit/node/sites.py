@@ -6,8 +6,10 @@
 from __future__ import annotations
 
 import hashlib
+import http.client
 import json
 import re
+import ssl
 from base64 import b64encode
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -195,6 +197,23 @@ def killed_at(monkeypatch: pytest.MonkeyPatch, owner: type, method: str) -> Iter
         patched.setattr(owner, method, dies)
         with pytest.raises(Killed):
             yield
+
+
+@contextmanager
+def distrusted(site: Site, monkeypatch: pytest.MonkeyPatch, verify_code: int, why: str) -> Iterator[None]:
+    """Whatever answers at the API server's address has a certificate that is not trusted for this reason."""
+    connect, port = http.client.HTTPSConnection.connect, int(site.api.server.url.rpartition(":")[2])
+
+    def distrusts(connection: http.client.HTTPSConnection) -> None:
+        if connection.port != port:
+            return connect(connection)
+        error = ssl.SSLCertVerificationError(1, "certificate verify failed")
+        error.verify_code, error.verify_message = verify_code, why
+        raise error
+
+    with monkeypatch.context() as patched:
+        patched.setattr(http.client.HTTPSConnection, "connect", distrusts)
+        yield
 
 
 @contextmanager

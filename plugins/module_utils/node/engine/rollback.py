@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from ..dataclass import replace
 from ..errors import FlexNodeError
 from ..machine.host import Host
-from ..machine.layout import UNIT_DIR
+from ..machine.layout import KUBELET, UNIT_DIR
 from ..resources.base import Origin, Vault, key_of
 from ..resources.kinds import KINDS
 from ..resources.retired import Retired
@@ -55,6 +55,24 @@ def sync_entries(host: Host, names: Iterable[str]) -> None:
     for directory in sorted({os.path.dirname(name) for name in names if name.startswith("/")}):
         if host.exists(directory):
             host.sync_directory(directory)
+
+
+def restore_certificate(record: Record, host: Host, store: Store, progress: Progress) -> bool:
+    """Return the kubelet's certificate, if it was retired and the kubelet got no new one; True: it did.
+
+    For changes that stay in place after a failed gate. Without it the kubelet has no credential at all, and
+    the API server may accept it again.
+    """
+    generation = [(*key.partition(":")[::2], origin) for key, origin in record.before.items()]
+    retired = [
+        (name, origin) for kind, name, origin in generation if kind == Retired.kind and not host.exists(name)
+    ]
+    for name, origin in retired:
+        Retired.restore(host, name, origin, store.journal)
+    if retired:
+        sync_entries(host, (name for name, _origin in retired))
+        reload_and_restart(host, False, [KUBELET], progress)
+    return bool(retired)
 
 
 def roll_back(record: Record, host: Host, store: Store, progress: Progress) -> list[str]:

@@ -22,7 +22,7 @@ from .prune import discard_new
 from .records.record import Record, Stage
 from .records.state import Store
 from .restarts import Progress, reload_and_restart, restart_order, running_units, silent
-from .rollback import previous_generation, roll_back, sync_entries
+from .rollback import previous_generation, restore_certificate, roll_back, sync_entries
 
 CHECK_FAILED = "check failed: "  # how the step begins that follows a failed one
 
@@ -185,6 +185,11 @@ def conclude(
     error.at_gate, error.changed = True, bool(record.before)
     if not around.returns:
         stay = "the changes made so far stay on the machine"
+        try:
+            if restore_certificate(record, host, store, progress):
+                error.add("the kubelet has its earlier certificate again")
+        except FlexNodeError as second:
+            error.add(f"the kubelet's earlier certificate is not restored: {second.what}: {second.why}")
         # With a token that was refused no run continues.
         error.add(stay if isinstance(error, TokenRefused) else f"{stay}; the next run continues from here")
         return

@@ -37,11 +37,14 @@ class HttpFailure(Exception):
         retry_after: float = 0,
         advice: str = "",
         final: bool = False,
+        out_of_time: bool = False,
     ) -> None:
         super().__init__(f"{shown(url)}: {reason}")
         self.advice = advice  # what to do, where the failure determines it
         self.url, self.reason, self.status, self.tls = shown(url), reason, status, tls
         self.body, self.retry_after = body, retry_after
+        # The server's certificate is not valid now: of `tls` the case that a wrong clock causes, too.
+        self.out_of_time = out_of_time
         # Retrying can't help: the server or this client refuses.
         self.final = final or tls or (status != 0 and status not in RETRIED)
 

@@ -224,7 +224,7 @@ class KubeClient:
                 why=_message(failure),
                 fix="check the identity's bindings; docs/permissions.md lists what each method needs",
             )
-        if failure.tls:
+        if failure.tls and not failure.out_of_time:
             return CaMismatch(
                 "the API server's certificate is not trusted",
                 where=self._server,
@@ -235,6 +235,7 @@ class KubeClient:
             "the API server does not return a usable answer",
             where=f"{request} at {self._server}",
             why=failure.reason,
+            fix=failure.advice,  # of a clock that is wrong, which says nothing about the CA
         )
 
 

@@ -50,8 +50,13 @@ def in_words(reason: object) -> str:
     return str(reason) or type(reason).__name__
 
 
+def is_out_of_time(reason: object) -> bool:
+    """Whether a certificate is not valid now. All else of it is not judged yet: OpenSSL stops there."""
+    return isinstance(reason, ssl.SSLCertVerificationError) and reason.verify_code in OUT_OF_TIME
+
+
 def advice_for(reason: object) -> str:
     """The remedy for a certificate that is not valid now: often the clock is wrong, not the certificate."""
-    if isinstance(reason, ssl.SSLCertVerificationError) and reason.verify_code in OUT_OF_TIME:
+    if is_out_of_time(reason):
         return "check this machine's clock (timedatectl); if it is right, renew the server's certificate"
     return ""

@@ -14,6 +14,8 @@ from ..resources.retired import Retired
 from .rights import refused
 from .this_node import ThisNode
 
+ASK_AGAIN = 5.0  # seconds
+
 
 def is_expired(node: ThisNode) -> bool:
     """Whether the kubelet has a certificate that is not valid any more: the machine was off for too long."""
@@ -24,9 +26,20 @@ def is_expired(node: ThisNode) -> bool:
 
 
 def rejected_certificate(node: ThisNode) -> list[Retired]:
-    """The kubelet's certificate, if the API server rejects it."""
-    try:
-        client = node.api(attempts=1)
-    except FlexNodeError:  # a damaged certificate is reported by the gate, with its cause
+    """The kubelet's certificate, if the API server rejects it, and still does some seconds later.
+
+    An API server that is starting, or one of several, may answer Unauthorized for a moment, and the kubelet
+    has no other certificate.
+    """
+    if not _is_rejected(node, attempts=1):
         return []
-    return [Retired(node.identity)] if refused(client, node.name) else []
+    node.host.clock.sleep(ASK_AGAIN)
+    # Another client has a connection of its own, which may lead to another API server.
+    return [Retired(node.identity)] if _is_rejected(node, attempts=2) else []
+
+
+def _is_rejected(node: ThisNode, attempts: int) -> bool:
+    try:
+        return refused(node.api(attempts), node.name)
+    except FlexNodeError:  # a damaged certificate is reported by the gate, with its cause
+        return False

@@ -10,10 +10,12 @@ kubelet died, and systemd calls a kubelet active that exits a second later.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 from ..dataclass import dataclass, field
 from ..errors import (
     ApiUnreachable,
+    CaMismatch,
     FlexNodeError,
     Forbidden,
     NodeNotReady,
@@ -22,7 +24,7 @@ from ..errors import (
 from ..identity.errors import TokenSourceUnreachable
 from ..machine.host import Host
 from ..machine.layout import KUBELET
-from .advice import UNAPPROVED
+from .advice import NEW_TOKEN, UNAPPROVED
 from .conditions import heartbeat, kubelet_version, ready_condition, renewed, runtime_version
 from .kubelet_log import (
     AGAIN,
@@ -34,6 +36,7 @@ from .kubelet_log import (
     unit_log,
 )
 from .processes import Process, processes
+from .rights import is_unauthorized
 from .this_node import ThisNode
 
 FIRST_PAUSE, LONGEST_PAUSE, SLOWER = 0.1, 1.0, 1.3  # seconds between two questions, and how they grow
@@ -41,6 +44,7 @@ READ_LOG_EVERY = 2.0
 JUST_BEFORE = 5  # seconds: units are started right before their gate
 STABLE = 5.0  # seconds that a process must have run
 AFTER_CUT = 30.0  # seconds in which a kubelet reports, after the API server can be reached again
+REJECTED = "the API server does not accept the kubelet's certificate"
 TOO_MANY_STARTS = 3  # a unit that was restarted this often within one gate will not stay up
 
 
@@ -71,6 +75,17 @@ class Starts:
         """A unit that does not stay up; empty: none."""
         restarted = (unit for unit in now if now[unit].restarts - self.first[unit] >= TOO_MANY_STARTS)
         return next(restarted, "")
+
+
+def not_the_server(error: CaMismatch) -> ApiUnreachable:
+    """What distrust means where the same CA was right before: something else answers, and that may pass."""
+    return ApiUnreachable(
+        error.what,
+        where=error.where,
+        why=f"{error.why}. It was trusted before, and this change altered neither its address nor its CA",
+        fix="let this machine reach the API server without a captive portal or a proxy that inspects TLS; if "
+        "the cluster has a new CA, set it as node.kubelet.caCertData",
+    )
 
 
 @dataclass(frozen=True)
@@ -113,8 +128,10 @@ class NodeReady:
     node: ThisNode
     seconds: float = 120
     units: tuple[str, ...] = (KUBELET,)
-    changed: list[float] = field(default_factory=list)  # when something changed that no process start shows
+    # When something changed that no process start shows: monotonic, as the clock may be set meanwhile.
+    changed: list[float] = field(default_factory=list)
     versions: bool = True  # whether the Node must report the configured versions
+    server_known: bool = False  # the node has worked with this API server and CA: distrust decides nothing
 
     @property
     def condition(self) -> str:
@@ -142,9 +159,9 @@ class NodeReady:
             # A kubelet whose certificate request is refused does not exit: it keeps asking.
             due = host.clock.monotonic() >= read_log and not node.has_credential
             restarted = seen[KUBELET].restarts > starts.first[KUBELET]
-            if due or restarted:
+            if due or (restarted and not blind):
                 hopeless = refused(host, node.name, began, node.azure_method, node.token_id)
-                if hopeless:
+                if hopeless and not (self.server_known and isinstance(hopeless, CaMismatch)):
                     raise hopeless
             if due:
                 read_log = host.clock.monotonic() + READ_LOG_EVERY
@@ -155,12 +172,23 @@ class NodeReady:
             pause.sleep(deadline - host.clock.monotonic())
             seen = processes(host, self.units)
 
+    def noting(self, starting: Callable[[], None]) -> Callable[[], None]:
+        """`starting`, and note when all was in place: a change without a restart needs a report, too."""
+
+        def also_noting() -> None:
+            starting()
+            self.changed.append(self.node.host.clock.monotonic())
+
+        return also_noting
+
     def _out_of_time(
         self, host: Host, since: float, waiting_for: str | ApiUnreachable, restarted: str
     ) -> FlexNodeError:
         explained = self._explained(host, since) or self._used_up(host, since)
-        if isinstance(waiting_for, ApiUnreachable):  # nobody can tell, whatever happened before
-            return explained or waiting_for
+        if isinstance(waiting_for, ApiUnreachable):
+            # Nobody can tell, whatever the log says: one line of it may be about a client of this kubelet, or
+            # about a moment that has passed. Only the kubelet's own words for the cut line are better.
+            return explained if isinstance(explained, ApiUnreachable) else waiting_for
         if isinstance(explained, ApiUnreachable) and self.node.has_credential:
             # The API server answers this gate: it is the kubelet that does not get through.
             return self._not_ready(host, since, f"{waiting_for}: {explained.what}: {explained.why}")
@@ -169,7 +197,11 @@ class NodeReady:
         return explained or self._not_ready(host, since, waiting_for)
 
     def _explained(self, host: Host, since: float) -> FlexNodeError | None:
-        return explained_log(host, self.node.name, since, self.node.azure_method, self.node.token_id)
+        found = explained_log(host, self.node.name, since, self.node.azure_method, self.node.token_id)
+        if not (self.server_known and isinstance(found, CaMismatch)):
+            return found
+        # With a certificate this gate asks the API server itself: then it is a client that is not trusted.
+        return None if self.node.has_credential else not_the_server(found)
 
     def _missing(self, seen: dict[str, Process]) -> str | ApiUnreachable | None:
         """What the Node still lacks; None: it is Ready."""
@@ -184,15 +216,20 @@ class NodeReady:
             ready, message = ready_condition(node)
             if not ready:
                 return message
-            since = max((*(process.started for process in seen.values()), *self.changed))
+            since = max((*(process.started for process in seen.values()), *self._changes()))
             if not self._is_fresh(heartbeat(node), since):
                 return "the kubelet has not reported since it was started"
         except ApiUnreachable as error:
             return error
+        except CaMismatch as error:
+            if not self.server_known:
+                raise
+            return not_the_server(error)
         except TokenSourceUnreachable as error:  # without a token nobody can ask
             return ApiUnreachable(error.what, where=error.where, why=error.why, fix=error.fix)
         except Forbidden as error:
-            return f"{error.what}: {error.why}"
+            rejected = is_unauthorized(error) and not self.node.uses_tokens
+            return f"{REJECTED if rejected else error.what}: {error.why}"
         if not self.versions:
             return None
         config = self.node.config
@@ -200,6 +237,11 @@ class NodeReady:
         wanted = {"kubelet": str(config.kubernetes.version), "containerd": str(config.containerd.version)}
         old = [name for name in wanted if reported[name] != wanted[name]]
         return f"the Node still reports {old[0]} {reported[old[0]]}" if old else None
+
+    def _changes(self) -> list[float]:
+        """When something changed, by this machine's clock as it is now, which is also the kubelet's."""
+        clock = self.node.host.clock
+        return [clock.now() - (clock.monotonic() - moment) for moment in self.changed]
 
     def _is_fresh(self, beat: float, started: float) -> bool:
         """Whether the kubelet reported after all processes had started.
@@ -235,6 +277,9 @@ class NodeReady:
                 "cni.mode is `none`, so the cluster must provide a CNI plugin that runs on this node (those "
                 "of AKS do not): install one, or set cni.mode: bridge and a cni.podCIDR of its own"
             )
+        if waiting_for.startswith(REJECTED):
+            means = "run this again" if self.node.azure_method else NEW_TOKEN
+            fix = f"if this does not pass, {means}; the kubelet then requests a new certificate"
         return NodeNotReady(
             f"Node {self.node.name} is not Ready after {self.seconds:g} s",
             where=self.node.name,

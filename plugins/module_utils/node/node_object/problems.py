@@ -11,12 +11,12 @@ from typing import Any
 from ..components.npd.monitors import condition_types
 from ..config.model import NodeConfig
 from ..dataclass import dataclass
-from ..errors import ApiUnreachable, FlexNodeError, Forbidden
+from ..errors import ApiUnreachable, CaMismatch, FlexNodeError, Forbidden
 from ..identity.errors import TokenSourceUnreachable
 from ..machine.host import Host
 from ..machine.layout import NPD
 from .conditions import heartbeat
-from .gates import JUST_BEFORE, STABLE, Pause, Starts
+from .gates import JUST_BEFORE, STABLE, Pause, Starts, not_the_server
 from .kubelet_log import unit_failed
 from .processes import Process, processes
 from .this_node import ThisNode
@@ -69,6 +69,8 @@ class ProblemsReported:
             node = self.node.read(attempts=1) or {}
         except ApiUnreachable as error:
             return error
+        except CaMismatch as error:  # it was trusted a moment ago, by the gate before this one
+            return not_the_server(error)
         except TokenSourceUnreachable as error:  # without a token nobody can ask
             return ApiUnreachable(error.what, where=error.where, why=error.why, fix=error.fix)
         except Forbidden as error:

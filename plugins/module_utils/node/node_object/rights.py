@@ -76,5 +76,10 @@ def refused(client: KubeClient, node: str) -> bool:
     try:
         client.node(node)
     except FlexNodeError as error:
-        return getattr(error.__cause__, "status", 0) == HTTPStatus.UNAUTHORIZED
+        return is_unauthorized(error)
     return False
+
+
+def is_unauthorized(error: FlexNodeError) -> bool:
+    """Whether the API server does not know who asks; an identity that only lacks a right is known."""
+    return getattr(error.__cause__, "status", 0) == HTTPStatus.UNAUTHORIZED

@@ -18,7 +18,16 @@ from ..config.types.values import Version
 from ..drift.record import node_key
 from ..engine.records.name import own_name
 from ..engine.records.state import Phase, Store, store_of
-from ..errors import ConfigInvalid, ConfigMissing, FlexNodeError, Forbidden, Problem, TokenRefused, shown
+from ..errors import (
+    CaMismatch,
+    ConfigInvalid,
+    ConfigMissing,
+    FlexNodeError,
+    Forbidden,
+    Problem,
+    TokenRefused,
+    shown,
+)
 from ..identity.choice import kubernetes_token
 from ..machine.host import Host
 from ..machine.layout import KUBELET, UNIT_DIR
@@ -26,6 +35,7 @@ from ..machine.program import COMMAND
 from ..net.kube import KubeClient
 from ..node_object.advice import NEW_TOKEN, REPLACE, UNAPPROVED
 from ..node_object.certificate import is_expired
+from ..node_object.gates import not_the_server
 from ..node_object.kubelet_log import DEAD, rejected
 from ..node_object.this_node import ThisNode
 
@@ -63,8 +73,18 @@ def check_secrets(document: Mapping[str, Any], store: Store) -> None:
         )
 
 
-def check_token(node: ThisNode, store: Store) -> None:
-    """Refuse a token that the API server refused before. A kubelet with a certificate uses no token."""
+def check_token(node: ThisNode, store: Store, *, rejected_certificate: bool = False) -> None:
+    """Refuse a token that the API server refused before. A kubelet with a certificate uses no token.
+
+    rejected_certificate: the API server rejects the certificate. It stays in place if no other can be had.
+    """
+    if rejected_certificate and not can_get_certificate(node, store):
+        raise TokenRefused(
+            "the API server rejects the kubelet's certificate, and no unused bootstrap token is configured",
+            where=f"Node {node.name}",
+            why="the kubelet needs one to request a new certificate. Nothing was changed",
+            fix=NEW_TOKEN,
+        )
     token = node.config.azure.bootstrap_token
     pool = node.config.azure.target_agent_pool_name
     if pool and token is None and not node.azure_method and not node.has_credential:
@@ -104,12 +124,25 @@ def check_name(node: ThisNode, store: Store, stored: Mapping[str, Any] | None) -
         raise ConfigInvalid([Problem("agent.nodeName", shown(node.name), accepted, hint)])
 
 
+def can_get_certificate(node: ThisNode, store: Store) -> bool:
+    """Whether a kubelet without a certificate could get one. Only a pool's token serves several joins."""
+    token, record = node.config.azure.bootstrap_token, store.join()
+    if node.azure_method or token is None:
+        return bool(node.azure_method)
+    if record.get("outcome") == "refused":
+        return record.get("digest") != token.digest
+    used = record.get("outcome") == "joined" and record.get("token") == token.id
+    return not used or node.config.azure.target_agent_pool_name is not None
+
+
 def certificate_in_doubt(node: ThisNode, store: Store) -> bool:
     """Whether to ask the API server if it accepts the certificate: the CA changed, or the last run failed."""
     if node.uses_tokens or not node.has_credential or not installed_kubelet(store):
         return False
     installed_ca = node.host.text(cluster_ca(node.config)).strip()
     same_ca = installed_ca == node.config.api_server.ca.pem.strip()
+    if same_ca and not can_get_certificate(node, store):  # the gate tells what the API server answers
+        return False
     # The token of a pool is fetched to replace a certificate; other tokens are as old as the certificate.
     if node.config.azure.target_agent_pool_name and node.config.azure.bootstrap_token and is_expired(node):
         return True
@@ -140,8 +173,23 @@ def is_lost(
         return False
 
 
-def check_cluster(node: ThisNode) -> None:
+def same_server(applied: Mapping[str, Any] | None, document: Mapping[str, Any]) -> bool:
+    """Whether a configuration names the API server, and its CA, with which this node has worked before.
+
+    If so, a certificate that is not trusted is no fault of this configuration.
+    """
+
+    def server(of: Mapping[str, Any]) -> tuple[Any, Any]:
+        kubelet = (of.get("node") or {}).get("kubelet") or {}
+        return kubelet.get("serverURL"), kubelet.get("caCertData")
+
+    return applied is not None and server(applied) == server(document)
+
+
+def check_cluster(node: ThisNode, *, known: bool) -> None:
     """The API server answers, has the configured CA, and its version supports this kubelet.
+
+    known: this node has worked with this API server and this CA before.
 
     Asked as the kubelet, or before the join anonymously: the bootstrap token is reserved for the join. A
     cluster that refuses anonymous requests is not checked here; the kubelet will find out.
@@ -153,6 +201,8 @@ def check_cluster(node: ThisNode) -> None:
         error = skew(node.config.kubernetes.version, Version.of_build(answer))
     except (Forbidden, ValueError):
         return
+    except CaMismatch as mismatch:
+        raise not_the_server(mismatch) if known else mismatch from mismatch
     if error:
         raise error
 

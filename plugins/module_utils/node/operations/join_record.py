@@ -79,13 +79,18 @@ class JoinRecord:
             self.store.enter(Phase.NODE_JOINED, **self._leaving)
             return
         token = self.node.config.azure.bootstrap_token
-        spent = isinstance(error, TokenRefused) and not self.node.has_credential
+        refused = isinstance(error, TokenRefused)
+        spent = refused and not self.node.has_credential  # it has one if an earlier certificate was restored
         fix = {"fix": error.fix} if spent else {}  # by where its token came from; only this run knows
         message = f"{error.what}; {STOPPED}" if spent else error.what
         details = {"code": error.code, "message": message, **fix, **self._leaving}
-        if spent and token:
-            refused = {"token": token.id, "digest": token.digest, "what": error.what, "outcome": "refused"}
-            details["join"] = refused
+        if refused and token:
+            details["join"] = {
+                "token": token.id,
+                "digest": token.digest,
+                "what": error.what,
+                "outcome": "refused",
+            }
         self.store.enter(Phase.NODE_FAILED, **details)
         if spent:
             self._stop_kubelet()

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -42,6 +42,7 @@ from .checks import (
     check_secrets,
     check_token,
     is_lost,
+    same_server,
     stored_facts,
 )
 from .join_record import JoinRecord, commit, forget_restart, settle_records
@@ -263,7 +264,7 @@ def plan_node(
     if runs:
         retired = rejected_certificate(node) if certificate_in_doubt(node, store) else []
         facts = replace(facts, joined=facts.joined and not retired)
-        check_token(node, store)
+        check_token(node, store, rejected_certificate=bool(retired))
     resources, ownership = wanted(components, node.config, facts)
     resources, warnings = without_older_program(host, resources)
     plan = make_plan(resources, host, store, ownership)
@@ -283,7 +284,7 @@ def check_before_apply(work: Work, obtained: Obtained, applied: Mapping[str, Any
         fetch_admin_conf(node.config, node.host)
     try:
         if work.runs_node and (applied is None or work.plan.installs("kubelet")):
-            check_cluster(node)
+            check_cluster(node, known=same_server(applied, obtained.document))
         if work.runs_node and work.plan.changed and (node.uses_tokens or not work.has_certificate):
             check_identity(node)
     except FlexNodeError as error:
@@ -305,12 +306,13 @@ def apply(
     node, store, host, plan = obtained.node, obtained.store, obtained.node.host, work.plan
     gates: list[Gate] = []
     if record:
-        ready = NodeReady(node, seconds := node.config.upgrade.gate_seconds, work.units)
+        known = same_server(store.applied_config(), obtained.document)
+        ready = NodeReady(node, seconds := node.config.upgrade.gate_seconds, work.units, server_known=known)
         gates = [UnitsActive(work.units, seconds), ready]
         if node.config.npd.version:
             gates.append(ProblemsReported(node, seconds))
         if plan.touches(PODS_NEED):
-            around = replace(around, starting=also_noting(around.starting, ready.changed, host))
+            around = replace(around, starting=ready.noting(around.starting))
     if plan.changed:
         if record:
             record.begin()
@@ -324,16 +326,6 @@ def apply(
         around = around if unproven else replace(around, returns=False)
         prove(gates, unproven or Record(), host, store, timings=timings, progress=progress, around=around)
     store.journal.release(plan.settled)  # not before the gates: a rollback may bring these items back
-
-
-def also_noting(starting: Callable[[], None], changed: list[float], host: Host) -> Callable[[], None]:
-    """The same, and note when all items were in place: a change without a restart needs a report, too."""
-
-    def noting() -> None:
-        starting()
-        changed.append(host.clock.now())
-
-    return noting
 
 
 def fetcher(config: NodeConfig, host: Host, store: Store) -> Fetcher:

@@ -38,7 +38,7 @@ from ansible_collections.aks.flexnode.plugins.module_utils.node.operations.leave
 from tests.unit.node.drift.conftest import Drifting
 from tests.unit.node.drift.test_drift_table import OTHER, TABLE, TOML, stop, write
 from tests.unit.node.fakes import BOOTED, PIDS, Machine
-from tests.unit.node.sites import CONTAINERD, KUBELET
+from tests.unit.node.sites import CONTAINERD, IDENTITY, KUBELET
 
 APPLY = ("systemctl", "start", "--no-block", "aks-flex-node-apply.service")
 TIMER = ("poll", "--hand-over")
@@ -338,6 +338,70 @@ def test_a_repair_that_fails_is_recorded_and_tried_again_later(drifting: Driftin
     drifting.machine.commands.on_start[KUBELET] = start
     assert drifting.check()[0] == 0
     assert drifting.record.failure is None
+
+
+NEW_TOKEN = {"azure": {"bootstrapToken": {"token": "abcdef.0123456789abcdef"}}}
+UNAUTHORIZED = "E1115 cannot create certificate signing request: Unauthorized\n"
+
+
+def after_a_cut_line(drifting: Drifting, *changes: dict[str, Any]) -> Path:
+    """The last run failed because of a line that was cut; then the API server rejects every certificate.
+
+    Something is to be repaired, and a kubelet without a certificate gets none. Returns its certificate.
+    """
+    drifting.site.join({"upgrade": {"gateSeconds": 30}}, *changes)
+    drifting.site.api.refuse["GET /api"] = 503
+    assert main(["update"], drifting.machine.host) != 0
+    drifting.site.api.refuse.clear()
+    assert drifting.machine.store.state()["phase"] == "NodeFailed"
+    drifting.site.api.knows = lambda: False
+    drifting.machine.commands.on_start[KUBELET] = lambda: None
+    drifting.machine.clock.time += 200
+    write(TOML)(drifting)
+    return drifting.machine.path(IDENTITY)
+
+
+def test_a_moment_of_unauthorized_costs_no_certificate(drifting: Drifting) -> None:
+    """The token of the join is used up: a certificate that is removed here would be the last one."""
+    certificate = after_a_cut_line(drifting)
+    assert drifting.check()[0] == 3
+    assert certificate.exists()
+    drifting.site.api.knows = lambda: True
+    drifting.machine.clock.time += 3600
+    assert drifting.check()[0] == 0
+    assert (certificate.exists(), drifting.machine.store.state()["phase"]) == (True, "NodeJoined")
+
+
+@pytest.mark.parametrize("log", ["", UNAUTHORIZED], ids=["no-answer", "token-refused"])
+def test_a_repair_that_brings_no_new_certificate_returns_the_old_one(drifting: Drifting, log: str) -> None:
+    """There is a token that nobody has used; it does not work either."""
+    certificate = after_a_cut_line(drifting, NEW_TOKEN)
+    drifting.machine.commands.logs[KUBELET] = log
+    seen: list[bool] = []
+    drifting.machine.commands.on_start[KUBELET] = lambda: seen.append(certificate.exists())
+    status, said = drifting.check()
+    assert (status, certificate.exists()) == (3, True), said
+    assert seen == [False, True], "the kubelet starts without it, and again with it"
+    assert "the kubelet has its earlier certificate again" in said.replace("The kubelet", "the kubelet")
+    assert drifting.machine.commands.units[KUBELET] == "active"
+    drifting.site.api.knows = lambda: True
+    drifting.machine.commands.logs.clear()
+    drifting.machine.clock.time += 3600
+    assert drifting.check()[0] == 0
+    assert (certificate.exists(), drifting.machine.store.state()["phase"]) == (True, "NodeJoined")
+
+
+def test_a_token_that_was_refused_in_a_repair_is_not_tried_again(drifting: Drifting) -> None:
+    certificate = after_a_cut_line(drifting, NEW_TOKEN)
+    drifting.machine.commands.logs[KUBELET] = UNAUTHORIZED
+    drifting.check()
+    assert drifting.machine.store.join()["outcome"] == "refused"
+    without: list[bool] = []
+    drifting.machine.commands.on_start[KUBELET] = lambda: without.append(not certificate.exists())
+    for _hour in range(3):
+        drifting.machine.clock.time += 3600
+        drifting.check()
+    assert not any(without)
 
 
 def test_without_the_api_server_labels_are_not_judged(drifting: Drifting) -> None:

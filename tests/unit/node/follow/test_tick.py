@@ -9,6 +9,7 @@ import json
 import re
 import subprocess
 import sys
+from base64 import b64encode
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -36,6 +37,7 @@ from ansible_collections.aks.flexnode.plugins.module_utils.node.machine.clock im
 from ansible_collections.aks.flexnode.plugins.module_utils.node.machine.host import Host
 from ansible_collections.aks.flexnode.plugins.module_utils.node.machine.program import COMMAND
 from ansible_collections.aks.flexnode.plugins.module_utils.node.net.http_client import HttpClient
+from ansible_collections.aks.flexnode.plugins.module_utils.node.node_object.gates import NodeReady
 from ansible_collections.aks.flexnode.plugins.module_utils.node.operations.leave import leave
 from ansible_collections.aks.flexnode.plugins.module_utils.node.operations.obtain import (
     store_config,
@@ -62,7 +64,9 @@ from tests.unit.node.sites import (
     Killed,
     Site,
     a_site,
+    distrusted,
     exits_from_now_on,
+    killed_at,
 )
 
 TIMER = "aks-flex-node-poll.timer"
@@ -632,6 +636,58 @@ def test_a_cut_line_in_the_middle_holds_and_is_completed_later(joined: Followed)
     assert joined.poll() == 0
     assert (joined.trouble(), joined.followed()["blocked"]) == ({}, None)
     assert joined.machine.store.state()["phase"] == "NodeJoined"
+
+
+@pytest.mark.parametrize(
+    ("verify_code", "why"), [(9, "certificate is not yet valid"), (19, "self-signed certificate in chain")]
+)
+@pytest.mark.parametrize("killed", [True, False])
+def test_a_certificate_that_is_not_trusted_for_a_while_holds(
+    joined: Followed, monkeypatch: pytest.MonkeyPatch, verify_code: int, why: str, killed: bool
+) -> None:
+    """A power cut in an update, and a boot before NTP has set the clock; or a captive portal at the gate."""
+    joined.blob.publish(MORE, SHORT)
+    if killed:
+        with killed_at(monkeypatch, NodeReady, "pass_"):
+            joined.poll()
+    with distrusted(joined.site, monkeypatch, verify_code, why):
+        assert joined.poll() == 3
+    assert joined.trouble()["code"] == "FLEX-1504"
+    assert why in joined.trouble()["message"]
+    assert '"maxPods": 50' in joined.machine.text(CONFIG), "held, not rolled back"
+    assert later(joined) == 0
+    assert (joined.trouble(), joined.followed()["blocked"]) == ({}, None)
+    assert '"maxPods": 50' in joined.machine.text(CONFIG)
+
+
+def test_another_ca_that_is_wrong_is_rolled_back(joined: Followed, tmp_path: Path) -> None:
+    """The change altered the CA: that it does not work is its own fault."""
+    wrong = b64encode(Pki.make(tmp_path).ca_pem.encode()).decode()
+    joined.blob.publish({"node": {"kubelet": {"caCertData": wrong}}}, SHORT)
+    assert joined.poll() == 3
+    assert joined.trouble()["code"] == "FLEX-1507"
+    assert joined.machine.store.transaction() is None
+    assert joined.followed()["blocked"]["retryAt"] is None
+
+
+def test_a_clock_that_is_set_back_during_the_gate_rolls_nothing_back(
+    joined: Followed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By NTP, by more than a gate takes: the kubelet reports by the new clock from then on."""
+    clock, store = joined.machine.clock, joined.machine.store
+    behind = [0.0]
+    monkeypatch.setattr(clock, "now", lambda: clock.time - behind[0])
+
+    def set_back() -> None:
+        if store.transaction():
+            behind[0] = 7200.0
+
+    clock.then = set_back
+    joined.site.api.now = clock.now
+    joined.blob.publish({"containerd": {"metricsAddress": "127.0.0.1:1338"}})
+    assert joined.poll() == 0
+    assert (behind, store.transaction(), joined.followed()["blocked"]) == ([7200.0], None, None)
+    assert store.config_version() == "18"
 
 
 def later(joined: Followed) -> int:

@@ -111,6 +111,17 @@ def test_an_api_server_of_another_ca(api: FakeApi, tmp_path_factory: pytest.Temp
         KubeClient(api.server.url, other.ca_pem, clock=FakeClock()).node("edge-1")
 
 
+@pytest.mark.parametrize("once", [False, True], ids=["kept-connection", "one-request"])
+def test_a_certificate_that_is_not_valid_now_says_nothing_about_the_ca(
+    tmp_path_factory: pytest.TempPathFactory, once: bool
+) -> None:
+    """A machine without a battery for its clock boots in the past, until NTP sets it."""
+    expired = Pki.make(tmp_path_factory.mktemp("expired"), server_days=-1)
+    with FakeApi().running(expired) as api, pytest.raises(ApiUnreachable, match="has expired") as caught:
+        KubeClient(api.server.url, expired.ca_pem, clock=FakeClock(), attempts=1).node("edge-1", once=once)
+    assert caught.value.fix.startswith("check this machine's clock (timedatectl)")
+
+
 def test_a_line_cut_in_the_handshake_is_no_other_ca(pki: Pki) -> None:
     with hanging_up() as url, pytest.raises(ApiUnreachable):
         KubeClient(url, pki.ca_pem, clock=FakeClock()).node("edge-1")

@@ -48,6 +48,11 @@ PROBE = 'I1115 prober.go:120] "Probe failed" output="dial tcp 10.244.0.2:8181: c
 NO_NETWORK = 'E1115 err="dial tcp 10.0.0.1:443: connect: network is unreachable"'
 NO_NAME = 'E1115 err="dial tcp: lookup api.example on 10.0.0.53:53: no such host"'
 NO_IMAGE = 'E1115 "PullImage from image service failed" err="x509: certificate signed by unknown authority"'
+# Of someone who asked this kubelet, with a certificate of another CA.
+FOREIGN_CLIENT = (
+    'E1115 server.go:310] "Unable to authenticate the request" err="verifying certificate SN=1 failed: x509: '
+    'certificate signed by unknown authority"'
+)
 NOISE = "I1115 server.go:415] Starting to listen"
 
 
@@ -210,10 +215,24 @@ def test_a_change_that_no_process_start_shows_needs_a_report_from_after_it(
 ) -> None:
     certified(machine, pki)
     api.nodes["edge-1"] = a_node(beat=at(machine, -3))
-    waits = replace(gate(api, pki, machine, seconds=30), changed=[machine.clock.now()])
+    waits = replace(gate(api, pki, machine, seconds=30), changed=[machine.clock.monotonic()])
     with pytest.raises(NodeNotReady, match="has not reported since"):
         waits.pass_(machine.host)
     api.nodes["edge-1"] = a_node(beat=at(machine, 0))
+    waits.pass_(machine.host)
+
+
+def test_a_clock_that_is_set_back_does_not_make_reports_old(
+    api: FakeApi, pki: Pki, machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By NTP during the gate: the kubelet reports by the new clock, and so counts the time of the change."""
+    certified(machine, pki)
+    waits = replace(gate(api, pki, machine, seconds=30), changed=[machine.clock.monotonic()])
+    monkeypatch.setattr(machine.clock, "now", lambda: machine.clock.time - 7200)
+    api.nodes["edge-1"] = a_node(beat=at(machine, -7203))
+    with pytest.raises(NodeNotReady, match="has not reported since"):
+        waits.pass_(machine.host)
+    api.nodes["edge-1"] = a_node(beat=at(machine, -7200))
     waits.pass_(machine.host)
 
 
@@ -354,6 +373,56 @@ def test_a_wrong_ca_of_our_own_ends_the_wait(
         gate(api, other, machine).pass_(machine.host)
 
 
+def test_distrust_of_a_server_that_was_right_before_decides_nothing(
+    api: FakeApi, pki: Pki, machine: Machine, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """A proxy that inspects TLS, or a captive portal, answers in its place until someone signs in."""
+    other = Pki.make(tmp_path_factory.mktemp("other"))
+    certified(machine, other)
+    waits = replace(gate(api, other, machine, seconds=10), server_known=True)
+    with pytest.raises(ApiUnreachable, match="altered neither its address nor its CA"):
+        waits.pass_(machine.host)
+    assert sum(machine.clock.naps) == pytest.approx(10, abs=0.2)
+
+
+def test_a_clock_that_is_wrong_decides_nothing(
+    machine: Machine, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    expired = Pki.make(tmp_path_factory.mktemp("expired"), server_days=-1)
+    certified(machine, expired)
+    running = FakeApi(nodes={"edge-1": a_node()}).running(expired, client_needed=True)
+    with running as api, pytest.raises(ApiUnreachable, match="has expired") as caught:
+        gate(api, expired, machine).pass_(machine.host)
+    assert "timedatectl" in caught.value.fix
+
+
+@pytest.mark.parametrize(("known", "error"), [(True, ApiUnreachable), (False, CaMismatch)])
+def test_distrust_in_the_log_of_a_kubelet_without_a_certificate(
+    api: FakeApi, pki: Pki, machine: Machine, known: bool, error: type[FlexNodeError]
+) -> None:
+    machine.commands.units[KUBELET] = "active"
+    machine.commands.logs[KUBELET] = UNKNOWN_CA
+    with pytest.raises(error, match="x509: certificate signed by unknown authority"):
+        replace(gate(api, pki, machine, seconds=10), server_known=known).pass_(machine.host)
+
+
+def test_a_client_of_the_kubelet_that_is_not_trusted_ends_no_wait(
+    api: FakeApi, pki: Pki, machine: Machine
+) -> None:
+    """The kubelet was restarted once, and the API server answers this gate: it is the right one."""
+    started(machine, pki)
+    api.nodes["edge-1"] = a_node(ready=False)
+    machine.commands.logs[KUBELET] = FOREIGN_CLIENT
+
+    def passes() -> None:
+        machine.commands.restarts[KUBELET] = 1
+        if len(machine.clock.naps) > 3:
+            api.nodes["edge-1"] = a_node()
+
+    machine.clock.then = passes
+    replace(gate(api, pki, machine, seconds=30), server_known=True).pass_(machine.host)
+
+
 # -- what the kubelet's log says ---------------------------------------------------------------------------
 
 
@@ -425,6 +494,36 @@ def test_one_restart_does_not_decide_while_the_line_is_cut(api: FakeApi, pki: Pk
     machine.clock.then = lambda: machine.commands.restarts.update({KUBELET: 1})
     with pytest.raises(ApiUnreachable):
         gate(api, pki, machine, seconds=30).pass_(machine.host)
+
+
+@pytest.mark.parametrize("restarts", [0, 1])
+@pytest.mark.parametrize(
+    ("azure", "log"),
+    [
+        ("", FOREIGN_CLIENT),
+        ("arc", 'E1115 err="exec: token.sh failed" FLEX-1804: no answer of login.microsoftonline.com'),
+        ("arc", 'E1115 err="User \\"x\\" cannot create resource \\"nodes\\""'),
+    ],
+    ids=["of-a-client", "no-token-for-a-moment", "no-right-for-a-moment"],
+)
+def test_no_line_of_the_log_decides_while_the_line_is_cut(
+    api: FakeApi, pki: Pki, machine: Machine, azure: str, log: str, restarts: int
+) -> None:
+    """Whatever is not ApiUnreachable is rolled back, and blocks a configuration that may be good."""
+    api.refuse["GET"] = 503
+    started(machine, pki)
+    machine.commands.logs[KUBELET] = log
+    machine.clock.then = lambda: machine.commands.restarts.update({KUBELET: restarts})
+    with pytest.raises(ApiUnreachable, match="HTTP 503"):
+        gate(api, pki, machine, seconds=10, azure=azure).pass_(machine.host)
+
+
+def test_a_cut_line_is_told_in_the_words_of_the_kubelet(api: FakeApi, pki: Pki, machine: Machine) -> None:
+    api.refuse["GET"] = 503
+    started(machine, pki)
+    machine.commands.logs[KUBELET] = NO_ROUTE
+    with pytest.raises(ApiUnreachable, match="no route to host"):
+        gate(api, pki, machine, seconds=10).pass_(machine.host)
 
 
 def test_a_kubelet_that_was_restarted_and_is_not_ready_in_time_is_quoted(

@@ -125,6 +125,16 @@ def test_an_api_server_that_is_away_says_nothing_about_it(api: FakeApi, pki: Pki
         ProblemsReported(this_node(api, pki, machine, ON), seconds=2).pass_(machine.host)
 
 
+def test_something_else_that_answers_says_nothing(
+    api: FakeApi, pki: Pki, machine: Machine, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """The gate before this one has trusted the API server: a captive portal is in the way since."""
+    runs(machine)
+    portal = Pki.make(tmp_path_factory.mktemp("portal"))
+    with pytest.raises(ApiUnreachable, match="is not trusted"):
+        ProblemsReported(this_node(api, portal, machine, ON), seconds=2).pass_(machine.host)
+
+
 def test_a_refusal_is_quoted(api: FakeApi, pki: Pki, machine: Machine) -> None:
     runs(machine)
     api.refuse["GET"] = 403

@@ -220,16 +220,46 @@ def test_a_certificate_that_is_still_taken_is_kept_under_another_ca(site: Site, 
     assert site.machine.path(IDENTITY).stat().st_mtime_ns == before
 
 
-@pytest.mark.parametrize("token", [NEW_TOKEN, {}], ids=["new-token", "nothing-new"])
-def test_what_nobody_hinted_at_is_mended_after_a_run_that_failed(
-    site: Site, pki: Pki, token: dict[str, Any]
-) -> None:
+def test_what_nobody_hinted_at_is_mended_after_a_run_that_failed(site: Site, pki: Pki) -> None:
     site.join()
     rotated(site, pki)
     with pytest.raises(NodeNotReady):
-        site.join(token, {"upgrade": {"gateSeconds": 30}})
-    assert any("request a new certificate" in action for action in site.join(token).actions)
-    assert not site.join(token).changed
+        site.join(NEW_TOKEN, {"upgrade": {"gateSeconds": 30}})
+    assert any("request a new certificate" in action for action in site.join(NEW_TOKEN).actions)
+    assert not site.join(NEW_TOKEN).changed
+
+
+def test_without_a_token_that_is_not_used_up_the_certificate_stays(site: Site, pki: Pki) -> None:
+    """The token of the join is deleted: whatever the API server answers, there is no other certificate."""
+    site.join()
+    rotated(site, pki)
+    for _time in range(2):
+        with pytest.raises(NodeNotReady, match="does not accept the kubelet's certificate") as caught:
+            site.join({"upgrade": {"gateSeconds": 30}})
+        assert "get a new token" in caught.value.fix
+        assert site.machine.path(IDENTITY).exists()
+    assert any("request a new certificate" in action for action in site.join(NEW_TOKEN).actions)
+
+
+def test_a_new_ca_needs_a_new_token_and_is_not_blocked_without(site: Site, pki: Pki) -> None:
+    site.join()
+    new, before = rotated(site, pki), site.machine.snapshot("/etc", "/usr")
+    with pytest.raises(TokenRefused, match="no unused bootstrap token"):
+        site.join(new)
+    assert (site.machine.snapshot("/etc", "/usr"), site.machine.path(IDENTITY).exists()) == (before, True)
+    assert site.join(new, NEW_TOKEN).node["ready"]
+
+
+def test_one_answer_does_not_cost_the_certificate(site: Site, pki: Pki) -> None:
+    """An API server that is starting answers Unauthorized for a moment."""
+    site.join()
+    new = rotated(site, pki)
+    site.machine.clock.then = site.api.refuse.clear
+    asked = len(site.api.server.requests)
+    assert not any("new certificate" in action for action in site.join(new, NEW_TOKEN, check=True).actions)
+    assert site.machine.clock.naps[-1] >= 3
+    assert len(site.api.server.requests) - asked == 2
+    assert site.api.server.connections >= 2, "each answer may be of another API server"
 
 
 def test_a_first_join_that_fails_stays_to_be_looked_at(site: Site) -> None:

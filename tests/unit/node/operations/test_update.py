@@ -15,6 +15,7 @@ import pytest
 from ansible_collections.aks.flexnode.plugins.module_utils.node.cli import main
 from ansible_collections.aks.flexnode.plugins.module_utils.node.engine.records.state import DATA_DIR
 from ansible_collections.aks.flexnode.plugins.module_utils.node.errors import (
+    ApiUnreachable,
     Blocked,
     ConfigInvalid,
     Downgrade,
@@ -40,6 +41,7 @@ from tests.unit.node.sites import (
     SHORT,
     Site,
     also,
+    distrusted,
     exits_from_now_on,
     killed_at,
 )
@@ -206,6 +208,18 @@ def test_a_joined_node_gets_no_kubelet_that_its_api_server_does_not_support(site
     with pytest.raises(VersionSkew, match=r"1\.36\.1"):
         site.join(also("1.36.1"))
     assert kubelet.readlink() == installed
+
+
+def test_something_else_that_answers_before_a_new_kubelet_is_not_the_fault_of_the_update(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A captive portal: another try may help, which is what ApiUnreachable says to whoever follows."""
+    site.join()
+    with (
+        distrusted(site, monkeypatch, 19, "self-signed certificate in chain"),
+        pytest.raises(ApiUnreachable, match="altered neither its address nor its CA"),
+    ):
+        site.join(also("1.34.5"))
 
 
 def test_a_downgrade_must_be_allowed(site: Site) -> None:
