@@ -94,6 +94,25 @@ CASES = (
         (f"{TICK_TESTS}::test_a_held_update_is_completed_whatever_the_address_gives_meanwhile",),
     ),
     Case(
+        "2e",
+        "a proxy's page instead of a file, or a read-only moment, blocks a version for ever",
+        (
+            Edit(
+                f"{NODE}/operations/refusal.py",
+                "    DigestMismatch,  # a proxy's page with status 200, or a mirror that is being filled\n",
+            ),
+            Edit(
+                f"{NODE}/operations/refusal.py",
+                "    NotDrained,\n    ReadOnlyTarget,\n    RolesMissing",
+                "    NotDrained,\n    RolesMissing",
+            ),
+        ),
+        (
+            f"{TICK_TESTS}::test_a_proxys_page_instead_of_a_file_blocks_a_version_only_while_it_lasts",
+            f"{TICK_TESTS}::test_a_file_system_that_was_read_only_for_a_moment_does_not_block_a_version",
+        ),
+    ),
+    Case(
         "3a",
         "other bytes of the same version replace the old tree",
         (Edit(f"{NODE}/machine/layout.py", "/{name}/{version}-{sha256[:12]}", "/{name}/{version}"),),

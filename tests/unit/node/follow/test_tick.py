@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 import subprocess
@@ -31,6 +32,7 @@ from ansible_collections.aks.flexnode.plugins.module_utils.node.errors import (
     ConfigInvalid,
     DiskFull,
     NotAvailable,
+    ReadOnlyTarget,
 )
 from ansible_collections.aks.flexnode.plugins.module_utils.node.machine.clock import stamp
 from ansible_collections.aks.flexnode.plugins.module_utils.node.machine.host import Host
@@ -45,6 +47,7 @@ from ansible_collections.aks.flexnode.plugins.module_utils.node.operations.recon
     EVERYTHING,
     reconcile,
 )
+from ansible_collections.aks.flexnode.plugins.module_utils.node.resources.paths import File
 from ansible_collections.aks.flexnode.plugins.module_utils.node.secret import REDACTED
 from ansible_collections.aks.flexnode.plugins.module_utils.node.sources.source import Inline, Stored, Url
 from ansible_collections.aks.flexnode.plugins.module_utils.node.status.document import status_of
@@ -55,6 +58,7 @@ from tests.unit.node.servers import Answer, Pki, Request, Server, serving
 from tests.unit.node.sites import (
     CONFIG,
     DRAINED,
+    FILES,
     KUBELET,
     MORE,
     SHORT,
@@ -584,6 +588,38 @@ def test_what_may_pass_is_tried_again_after_a_while_and_not_at_every_look(joined
     joined.machine.clock.time += 61
     assert joined.poll() == 0  # twice as long
     assert joined.poll() == 0
+
+
+def test_a_proxys_page_instead_of_a_file_blocks_a_version_only_while_it_lasts(
+    joined: Followed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The page came with status 200, so that only the digest of the file says that it is wrong."""
+    newer = {"runc": {"version": "1.4.4", "sha256": hashlib.sha256(b"new runc").hexdigest()}}
+    joined.blob.publish(newer)
+    monkeypatch.setitem(FILES, "runc", b"<html>the proxy is being restarted</html>")
+    assert joined.poll() == 3
+    assert (joined.trouble()["code"], joined.machine.store.refused().get("blocks")) == ("FLEX-1203", False)
+    monkeypatch.setitem(FILES, "runc", b"new runc")
+    assert joined.poll() == 0  # a pause
+    assert joined.machine.store.config_version() == "17"
+    assert later(joined) == 0
+    assert (joined.trouble(), joined.followed()["blocked"]) == ({}, None)
+    assert joined.machine.store.config_version() == "18"
+
+
+def test_a_file_system_that_was_read_only_for_a_moment_does_not_block_a_version(
+    joined: Followed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def read_only(self: File, _host: Host) -> None:
+        raise ReadOnlyTarget("a file can't be written", where=self.name, why="Read-only file system")
+
+    joined.blob.publish({"node": {"maxPods": 50}})
+    with monkeypatch.context() as patched:
+        patched.setattr(File, "apply", read_only)
+        assert joined.poll() == 3
+    assert joined.trouble()["code"] == "FLEX-1304"
+    assert later(joined) == 0
+    assert '"maxPods": 50' in joined.machine.text(CONFIG)
 
 
 def test_a_cut_line_in_the_middle_holds_and_is_completed_later(joined: Followed) -> None:
