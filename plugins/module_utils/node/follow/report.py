@@ -21,6 +21,10 @@ from ..sources.watched import LONGEST, News, Watched
 Say = Callable[[str], None]
 PATIENCE = 120.0  # seconds of failures before polls become rarer
 SLOWEST = 300.0  # seconds between polls of a source that keeps failing
+IGNORED = (
+    "configuration {older} is ignored: configuration {version} was there before it. To return to an earlier "
+    "document, give it a newer configVersion"
+)
 
 
 def start_apply(host: Host) -> int:
@@ -74,7 +78,30 @@ def nothing_new(host: Host, store: Store, seen: Watched, news: News | None) -> N
     same = news and seen.settled and news.digest == seen.digest
     watched = replace(seen, not_before=0.0, missing_since=0.0, found=bool(seen.resource))
     watched = replace(watched, etag=news.etag) if news and same else watched
-    blocked = seen.blocked
+    watched = watched.recalls(news) if news else watched
+    report_blocked(host, store, seen, watched)
+
+
+def ignore_older(host: Host, store: Store, seen: Watched, older: str, say: Say) -> None:
+    """An outdated copy, of a cache for example, is nothing new. Said once for each version that was seen."""
+    if not store.remembered()[1]:
+        with held(host, new_operation(), f"{COMMAND} poll", patience=0):
+            heal(store)
+    if seen.older != older:
+        say(IGNORED.format(older=older, version=seen.version))
+    report_blocked(host, store, seen, replace(seen, not_before=0.0, missing_since=0.0, older=older))
+
+
+def heal(store: Store) -> None:
+    """Replace a damaged document by the applied one, because the source offers nothing usable."""
+    document, intact = store.remembered()
+    if not intact and document is not None:
+        store.set_current_config(document, store.state().get("appliedVersion"))
+
+
+def report_blocked(host: Host, store: Store, seen: Watched, watched: Watched) -> None:
+    """The poll has worked: what is blocked is all that is wrong with the source."""
+    blocked = watched.blocked
     report(host, store, seen, watched, blocked.code if blocked else "", blocked.message if blocked else "")
 
 
@@ -92,7 +119,7 @@ def report(host: Host, store: Store, seen: Watched, watched: Watched, code: str,
                 return False
             store.set_source(watched.as_dict())
             store.set_monitoring(now)
-    if not is_published(store, code, watched.waiting):
+    if not is_published(store, code, watched.waiting, watched.older):
         from ..status.publish import publish
 
         # Another run publishes its own status, and may be writing right now: the next poll looks again.
@@ -101,7 +128,7 @@ def report(host: Host, store: Store, seen: Watched, watched: Watched, code: str,
     return now != before
 
 
-def is_published(store: Store, code: str, waiting: str = "") -> bool:
+def is_published(store: Store, code: str, waiting: str = "", older: str = "") -> bool:
     """Whether the status says this of polling; a run may have been killed before it could say so."""
     try:
         status = store.status()
@@ -110,4 +137,5 @@ def is_published(store: Store, code: str, waiting: str = "") -> bool:
     if status is None:
         return True
     said = status["monitoring"]
-    return (said.get("code") or "", said.get("waiting") or "") == (code, waiting)
+    found = tuple(said.get(name) or "" for name in ("code", "waiting", "olderVersion"))
+    return found == (code, waiting, older)

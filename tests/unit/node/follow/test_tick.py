@@ -11,7 +11,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -712,6 +712,130 @@ def test_a_rollback_that_was_killed_goes_back_to_the_address_too(
     assert store.transaction() is None
     assert store.current_config() == store.applied_config()
     assert store.source() is not None
+
+
+# -- copies that are not the newest ------------------------------------------------------------------------
+
+
+def copy_of(blob: Blob) -> Answer:
+    """What stands at the address now, for a cache to keep."""
+    return replace(blob, answer=None, etags=False).get(Request("GET", "/", {}, b""))
+
+
+def breaks_with_50_pods(joined: Followed) -> None:
+    """The kubelet does not get Ready with the next document."""
+
+    def kubelet_starts() -> None:
+        works = '"maxPods": 50' not in joined.machine.text(CONFIG)
+        joined.site.api.nodes["edge-1"]["status"]["conditions"] = a_node(ready=works)["status"]["conditions"]
+
+    joined.machine.commands.on_start[KUBELET] = kubelet_starts
+
+
+def test_an_outdated_copy_is_nothing_new_and_is_told_once(joined: Followed, capsys: Captured) -> None:
+    old = copy_of(joined.blob)
+    joined.blob.publish(MORE)
+    assert joined.poll() == 0
+    before = joined.machine.snapshot("/etc", "/opt", "/usr")
+    capsys.readouterr()
+    joined.blob.answer = old
+    assert joined.poll() == 0
+    assert capsys.readouterr().out.startswith("configuration 17 is ignored: configuration 18 was there")
+    assert (joined.machine.store.config_version(), joined.trouble()) == ("18", {})
+    assert main(["status"], joined.machine.host) == 0
+    assert "(version 17, which is older, was returned after it and is ignored)" in capsys.readouterr().out
+    written = joined.machine.snapshot("/var")
+    for answer in (None, old, old, None):
+        joined.blob.answer = answer
+        assert joined.poll() == 0
+    assert "ignored" not in capsys.readouterr().out
+    assert (joined.machine.snapshot("/etc", "/opt", "/usr"), joined.machine.snapshot("/var")) == (
+        before,
+        written,
+    )
+
+
+def test_an_outdated_copy_does_not_end_a_block(joined: Followed) -> None:
+    old = copy_of(joined.blob)
+    breaks_with_50_pods(joined)
+    joined.blob.publish(MORE, SHORT)
+    assert joined.poll() == 3
+    restarts = joined.machine.commands.times("systemctl", "restart")
+    for answer in (old, None, old, None):
+        joined.blob.answer = answer
+        assert joined.poll() == 0
+        assert joined.followed()["blocked"]["configVersion"] == "18"
+        assert status_of(joined.machine.host)["reason"] == "FLEX-1502"
+    assert joined.machine.store.refused()["blocks"]
+    assert joined.machine.commands.times("systemctl", "restart") == restarts
+
+
+def test_an_outdated_tombstone_removes_no_node(joined: Followed) -> None:
+    joined.blob.answer = Answer(b'{"tombstone": true, "configVersion": "16"}')
+    assert joined.poll() == 0
+    assert list(joined.site.api.nodes) == ["edge-1"]
+
+
+def test_the_earlier_document_with_a_newer_version_is_followed(joined: Followed) -> None:
+    """Its owner returns to it, after an update that did not work, or that did."""
+    earlier = joined.blob.document
+    breaks_with_50_pods(joined)
+    joined.blob.publish(MORE, SHORT)
+    assert joined.poll() == 3
+    joined.blob.document = earlier
+    joined.blob.publish()
+    assert joined.poll() == 0
+    assert (joined.trouble(), joined.followed()["blocked"]) == ({}, None)
+    assert joined.machine.store.refused() == {}
+    assert joined.machine.store.config_version() == "19"
+
+
+@pytest.mark.parametrize("word", ["", "release-1"], ids=["no versions", "words"])
+def test_without_numbers_a_copy_of_the_applied_document_does_not_end_a_block(
+    joined: Followed, word: str
+) -> None:
+    """Nobody knows which of two is the newer one. A refused one that returns is not tried again."""
+
+    def published(document: dict[str, Any]) -> Answer:
+        return Answer(json.dumps({"config": document, **({"configVersion": word} if word else {})}).encode())
+
+    old, new = published(joined.blob.document), published(merge(joined.blob.document, {**MORE, **SHORT}))
+    breaks_with_50_pods(joined)
+    joined.blob.answer = new
+    assert joined.poll() == 3
+    restarts = joined.machine.commands.times("systemctl", "restart")
+    for _ in range(2):
+        joined.blob.answer = old  # the owner may have returned to it: nothing is wrong then
+        assert joined.poll() == 0
+        assert (joined.trouble(), status_of(joined.machine.host)["reason"]) == ({}, "NodeJoined")
+        joined.blob.answer = new
+        assert joined.poll() == 0
+        assert status_of(joined.machine.host)["monitoring"]["status"] == "Blocked"
+        assert status_of(joined.machine.host)["reason"] == "FLEX-1502"
+    assert joined.machine.commands.times("systemctl", "restart") == restarts
+    joined.blob.answer = published(merge(joined.blob.document, {"node": {"maxPods": 51}}))
+    assert joined.poll() == 0
+    assert "earlier" not in joined.followed()
+    assert '"maxPods": 51' in joined.machine.text(CONFIG)
+
+
+def test_a_damaged_document_and_only_an_outdated_copy(joined: Followed) -> None:
+    old = copy_of(joined.blob)
+    joined.blob.publish(MORE)
+    assert joined.poll() == 0
+    joined.machine.put(f"{DATA_DIR}/current-config.json", "{", 0o600)
+    joined.blob.answer = old
+    assert joined.poll() == 0
+    assert joined.machine.store.current_config() == joined.machine.store.applied_config()
+    assert '"maxPods": 50' in joined.machine.text(CONFIG)
+
+
+@pytest.mark.parametrize("version", ["\u00b2", "9" * 5000, "-1", "", True, None, [], {}])
+def test_odd_versions_have_no_order(joined: Followed, version: object) -> None:
+    joined.blob.answer = Answer(
+        json.dumps({"config": joined.blob.document, "configVersion": version}).encode()
+    )
+    assert joined.poll() in (0, 3)
 
 
 # -- the end -----------------------------------------------------------------------------------------------
