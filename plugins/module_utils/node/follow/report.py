@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable
+from typing import Any
 
 from ..dataclass import replace
 from ..engine.lease import held, new_operation
-from ..engine.records.state import Store
+from ..engine.records.state import Phase, Store
 from ..errors import LeaseHeld, StateCorrupt
 from ..machine.clock import moment, stamp
 from ..machine.host import Host
@@ -99,6 +100,46 @@ def heal(store: Store) -> None:
         store.set_current_config(document, store.state().get("appliedVersion"))
 
 
+def has_lost_state(store: Store) -> bool:
+    """Whether this machine is a node, by its applied document, and its state is damaged or gone."""
+    try:
+        if store.state()["phase"] != Phase.NOT_STARTED.value:
+            return False
+    except StateCorrupt:
+        pass
+    return store.applied_if_intact() is not None
+
+
+def heal_state(host: Host, store: Store, say: Say) -> None:
+    """Write the state of the applied document again, with its drift policy: the node is kept right again.
+
+    Not in the sandbox of the timer, whose facts are not those of the machine.
+    """
+    from ..config.parse import parse
+    from ..machine.facts import gather
+    from ..net.tunnel import with_tunnel
+    from ..operations.update import versions
+
+    with contextlib.suppress(LeaseHeld), held(host, new_operation(), f"{COMMAND} poll", patience=0):
+        if not has_lost_state(store) or (applied := store.applied_if_intact()) is None:
+            return
+        config = parse(applied, purpose="join", pollable=True)
+        same = store.remembered() == (applied, True)
+        details: dict[str, Any] = {
+            "appliedVersion": store.config_version() if same else None,
+            "drift": {"mode": config.drift.mode, "interval": config.drift.interval},
+            "facts": with_tunnel(gather(host), host, config).stored,
+            "labels": sorted(config.node.labels) or None,
+            "versions": {name: str(version) for name, version in versions(config).items()},
+        }
+        found = {name: value for name, value in details.items() if value is not None}
+        store.enter(Phase.NODE_JOINED, **found)
+        say(
+            f"{store.directory}/state.json was damaged or missing: it is written again, as the state of the "
+            "applied configuration. If this node was cordoned for an update, uncordon it"
+        )
+
+
 def report_blocked(host: Host, store: Store, seen: Watched, watched: Watched) -> None:
     """The poll has worked: what is blocked is all that is wrong with the source."""
     blocked = watched.blocked
@@ -136,6 +177,6 @@ def is_published(store: Store, code: str, waiting: str = "", older: str = "") ->
         return False
     if status is None:
         return True
-    said = status["monitoring"]
+    said = status.get("monitoring") or {}
     found = tuple(said.get(name) or "" for name in ("code", "waiting", "olderVersion"))
     return found == (code, waiting, older)

@@ -22,7 +22,15 @@ from ..machine.program import COMMAND
 from ..net.answer import HttpFailure
 from ..sources.errors import ResourceMissing
 from ..sources.watched import News, Watched, digest_of, is_machine, is_older, pausing, version_in
-from .report import ignore_older, is_unfinished, nothing_new, poll_failed, start_apply
+from .report import (
+    has_lost_state,
+    heal_state,
+    ignore_older,
+    is_unfinished,
+    nothing_new,
+    poll_failed,
+    start_apply,
+)
 from .request import conditional, send
 from .watch import watch_drift
 
@@ -52,6 +60,10 @@ def tick(host: Host, say: Say, verbose: Say, *, hand_over: bool = False, drift: 
     drift: compare the whole machine with its configuration now; otherwise every `drift.interval`.
     """
     store = store_of(host)
+    if has_lost_state(store):
+        if hand_over:
+            return start_apply(host)
+        heal_state(host, store, say)
     if leaving(store):
         return leave_on(host, store, say, hand_over=hand_over)
     settle_earlier_run(host, store)

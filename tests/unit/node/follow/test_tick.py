@@ -714,6 +714,67 @@ def test_a_rollback_that_was_killed_goes_back_to_the_address_too(
     assert store.source() is not None
 
 
+# -- odd bytes, and records that are damaged ---------------------------------------------------------------
+
+
+def test_half_a_character_is_refused_and_the_polls_go_on(joined: Followed) -> None:
+    joined.blob.publish({"containerd": {"pauseImage": "reg/\ud800:1"}})
+    assert joined.poll() == 3
+    assert (joined.trouble()["code"], joined.followed()["blocked"]["retryAt"]) == ("FLEX-1102", None)
+    assert r"\ud800 is half of a character" in joined.machine.text("/var/log/aks-flex-node/agent.log")
+    assert joined.poll() == 0
+    joined.blob.publish({"containerd": {"pauseImage": "reg/pause:1"}})
+    assert joined.poll() == 0
+    assert joined.trouble() == {}
+
+
+@pytest.mark.parametrize("content", ["", "{", "[]", '{"schema": 1}', None])
+def test_a_lost_state_is_that_of_the_applied_document(
+    joined: Followed, content: str | None, capsys: Captured
+) -> None:
+    machine = joined.machine
+    before = machine.store.state()
+    if content is None:
+        machine.path(f"{DATA_DIR}/state.json").unlink()
+    else:
+        machine.put(f"{DATA_DIR}/state.json", content)
+    machine.commands(["systemctl", "stop", KUBELET], None, 1)
+    assert joined.poll("--hand-over") == 0
+    assert machine.commands.calls[-1][-1] == "aks-flex-node-apply.service"
+    assert joined.poll() == 0
+    assert "state.json was damaged or missing: it is written again" in capsys.readouterr().out
+    assert machine.commands.units[KUBELET] == "active"
+    after = machine.store.state()
+    for name in ("phase", "drift", "facts", "versions", "appliedVersion"):
+        assert after[name] == before[name], name
+    assert joined.poll() == 0
+    assert "state.json" not in capsys.readouterr().out
+
+
+def test_a_lost_state_of_a_node_that_only_reports_drift_repairs_nothing(joined: Followed) -> None:
+    joined.blob.publish({"drift": {"mode": "report"}})
+    assert joined.poll() == 0
+    joined.machine.put(f"{DATA_DIR}/state.json", "")
+    joined.machine.commands(["systemctl", "stop", KUBELET], None, 1)
+    assert joined.poll() == 0
+    assert joined.machine.store.state()["drift"]["mode"] == "report"
+    assert joined.machine.commands.units[KUBELET] == "inactive"
+
+
+def test_a_lost_state_without_an_applied_document_is_an_error(joined: Followed) -> None:
+    for name in ("state", "applied-config"):
+        joined.machine.put(f"{DATA_DIR}/{name}.json", "")
+    assert joined.poll() == 1
+
+
+def test_a_status_without_its_part_on_polling_is_written_again(joined: Followed) -> None:
+    joined.machine.put(f"{DATA_DIR}/status.json", "{}")
+    assert joined.poll() == 0
+    joined.blob.answer = Answer(status=503)
+    assert joined.poll() == 0
+    assert json.loads(joined.machine.text(f"{DATA_DIR}/status.json"))["monitoring"]["code"] == "FLEX-1103"
+
+
 # -- copies that are not the newest ------------------------------------------------------------------------
 
 
