@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from tests.regressions.case import DID_NOT_RAISE, NODE, UNIT, Case, Edit
+from tests.regressions.case import ASSERTION, DID_NOT_RAISE, NODE, UNIT, Case, Edit
 
 GATES, GATE_TESTS = f"{NODE}/node_object/gates.py", f"{UNIT}/node_object/test_gates.py"
 RECONCILE, UPDATE_TESTS = f"{NODE}/operations/reconcile.py", f"{UNIT}/operations/test_update.py"
@@ -92,6 +92,53 @@ CASES = (
             ),
         ),
         (f"{TICK_TESTS}::test_a_held_update_is_completed_whatever_the_address_gives_meanwhile",),
+    ),
+    Case(
+        "2e",
+        "a proxy's page instead of a file, or a read-only moment, blocks a version for ever",
+        (
+            Edit(
+                f"{NODE}/operations/refusal.py",
+                "    DigestMismatch,  # a proxy's page with status 200, or a mirror that is being filled\n",
+            ),
+            Edit(
+                f"{NODE}/operations/refusal.py",
+                "    NotDrained,\n    ReadOnlyTarget,\n    RolesMissing",
+                "    NotDrained,\n    RolesMissing",
+            ),
+        ),
+        (
+            f"{TICK_TESTS}::test_a_proxys_page_instead_of_a_file_blocks_a_version_only_while_it_lasts",
+            f"{TICK_TESTS}::test_a_file_system_that_was_read_only_for_a_moment_does_not_block_a_version",
+        ),
+    ),
+    Case(
+        "2f",
+        "an outdated copy of a cache is applied, and ends the block of a version that was rolled back",
+        (
+            Edit(
+                f"{NODE}/follow/tick.py",
+                "    if is_older(older := version_in(news.body), watched.version):\n",
+                "    if (older := version_in(news.body)) is None:\n",
+            ),
+        ),
+        (
+            f"{TICK_TESTS}::test_an_outdated_copy_is_nothing_new_and_is_told_once",
+            f"{TICK_TESTS}::test_an_outdated_copy_does_not_end_a_block",
+        ),
+        f"{ASSERTION}|TypeError: 'NoneType'",  # nothing is blocked any more
+    ),
+    Case(
+        "2g",
+        "without versions, the applied document that is there again ends the block of a bad one",
+        (
+            Edit(
+                f"{NODE}/follow/following.py",
+                "earlier=watched.still_refused() if same else None",
+                "earlier=None",
+            ),
+        ),
+        (f"{TICK_TESTS}::test_without_numbers_a_copy_of_the_applied_document_does_not_end_a_block",),
     ),
     Case(
         "3a",

@@ -83,6 +83,8 @@ def drift_line(drift: str) -> str:
 
 def monitoring_line(monitoring: dict[str, Any]) -> str:
     """How the configuration is polled, in one line."""
+    older = monitoring.get("olderVersion")
+    ignored = f" (version {older}, which is older, was returned after it and is ignored)" if older else ""
     if monitoring["status"] == "NotConfigured":
         changes = f"playbook aks.flexnode.bootstrap or aks.flexnode.update, or `{COMMAND} join`"
         return f"off (the configuration changes only when you run {changes})"
@@ -90,10 +92,10 @@ def monitoring_line(monitoring: dict[str, Any]) -> str:
         pool = f"pool {monitoring['pool']}, machine " if monitoring.get("pool") else ""
         what = f"{pool}{monitoring['resource'].rpartition('/')[2]}" if pool else monitoring["url"]
         waiting = f": {monitoring['waiting']}" if monitoring.get("waiting") else ""
-        return f"{monitoring['status']}  {what}{waiting}"
+        return f"{monitoring['status']}  {what}{waiting}{ignored}"
     blocked = f"version {monitoring['blockedVersion']}, " if monitoring["blockedVersion"] else ""
     since = f"since {monitoring['since']}"
-    return f"{monitoring['status']}  {blocked}{monitoring['code']} {since}: {monitoring['message']}"
+    return f"{monitoring['status']}  {blocked}{monitoring['code']} {since}: {monitoring['message']}{ignored}"
 
 
 def token(options: argparse.Namespace, host: Host) -> int:

@@ -15,13 +15,19 @@ Say = Callable[[str], None]
 
 def show(text: object) -> None:
     """Write to standard output and flush, so that progress appears at once."""
-    sys.stdout.write(f"{text}\n")
+    sys.stdout.write(printable(f"{text}\n", sys.stdout.encoding))
     sys.stdout.flush()
+
+
+def printable(text: str, encoding: str | None) -> str:
+    """What a terminal can't show is escaped: a file name that is no UTF-8 must not stop the command."""
+    name = encoding or "utf-8"
+    return text.encode(name, "backslashreplace").decode(name)
 
 
 def complain(text: object) -> None:
     """Write to standard error."""
-    sys.stderr.write(f"{text}\n")
+    sys.stderr.write(printable(f"{text}\n", sys.stderr.encoding))
 
 
 def progress(host: Host) -> Say:

@@ -18,7 +18,10 @@ Document = Mapping[str, Any]
 
 
 def loads(text: str | bytes, *, where: str = "document") -> dict[str, Any]:
-    """Read JSON strictly: no comments, no duplicate keys, no NaN; errors name line and column."""
+    """Read JSON strictly: no comments, no duplicate keys, no NaN, no halves of characters.
+
+    Errors name line and column.
+    """
 
     def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         found = dict(pairs)
@@ -36,6 +39,16 @@ def loads(text: str | bytes, *, where: str = "document") -> dict[str, Any]:
         raise NotJson(f"byte {error.start} is not UTF-8", where=where) from None
     try:
         document = json.loads(decoded, object_pairs_hook=unique, parse_constant=constant)
+        if not decoded.isascii() or "\\u" in decoded:
+            json.dumps(document, ensure_ascii=False).encode()
+    except UnicodeEncodeError as error:  # no file and no terminal can take it
+        half = f"\\u{ord(error.object[error.start]):04x}"
+        lines = [str(n) for n, line in enumerate(decoded.splitlines(), 1) if half in line.lower()]
+        raise NotJson(
+            f"{half} is half of a character: its other half is missing",
+            where=f"{where}, one of the lines {', '.join(lines)}" if lines else where,
+            fix="write the character itself, in UTF-8",
+        ) from None
     except _Duplicate as duplicate:
         key = duplicate.args[0]
         lines = [str(n) for n, line in enumerate(decoded.splitlines(), 1) if json.dumps(key) in line]

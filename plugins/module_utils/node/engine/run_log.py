@@ -120,7 +120,8 @@ class RunLog:
             return
         rotate(self.host, self.path)
         text = "".join(f"{time} {level:<7} {self.owner}: {text}\n" for time, level, text in self.lines)
-        self.host.append(self.path, text.encode(), durable=False)
+        # A file name that is no UTF-8 must not keep the run from being logged.
+        self.host.append(self.path, text.encode(errors="backslashreplace"), durable=False)
 
 
 @contextlib.contextmanager

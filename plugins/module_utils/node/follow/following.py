@@ -22,13 +22,14 @@ from ..operations.leave import DRAIN_SECONDS, leave
 from ..operations.obtain import obtain, stored_config
 from ..operations.outcome import taint_warnings
 from ..operations.reconcile import EVERYTHING, reconcile
-from ..operations.refusal import TRANSIENT
+from ..operations.refusal import TRANSIENT, fingerprint
 from ..procedures.arc.departure import leave_azure
 from ..pull.install import install_after
 from ..sources.source import Seen, is_tombstone
 from ..sources.watched import LONGEST, REPLACED, Blocked, News, Watched, is_machine
 from ..status.publish import publish
 from .credential import with_secrets
+from .report import heal
 
 Say = Callable[[str], None]
 FIRST_PAUSE = 60.0  # seconds before the first retry after a transient failure; doubled each time
@@ -46,7 +47,9 @@ def follow(host: Host, store: Store, watched: Watched, news: News, say: Say) -> 
         found=bool(watched.resource),
         missing_since=0.0,
         waiting=news.waiting,
+        older="",
     )
+    applied = store.applied_if_intact()
     try:
         bundle: Mapping[str, Any] = loads(news.body, where=shown(watched.url))
         if is_tombstone(bundle):
@@ -68,7 +71,8 @@ def follow(host: Host, store: Store, watched: Watched, news: News, say: Say) -> 
         publish(host, store)
         say(f"{error}\nconfiguration {watched.version or 'without a version'} is not applied")
         return NOT_FOLLOWED
-    follows_again(host, store, watched)
+    same = applied is not None and fingerprint(applied) == fingerprint(obtained.document)
+    follows_again(host, store, watched, earlier=watched.still_refused() if same else None)
     for warning in (*run.warnings, *taint_warnings(run), *install_after(obtained, say)):
         say(f"warning: {warning}")
     say(f"configuration {watched.version or 'without a version'} is applied: {run.summary}")
@@ -107,20 +111,16 @@ def wait_for_turn(host: Host, store: Store, watched: Watched, error: FlexNodeErr
     return 0
 
 
-def follows_again(host: Host, store: Store, watched: Watched) -> None:
-    """What was wrong before is history. Reconcile has settled the source, and published the rest."""
+def follows_again(host: Host, store: Store, watched: Watched, *, earlier: Blocked | None = None) -> None:
+    """What was wrong before is history. Reconcile has settled the source, and published the rest.
+
+    earlier: what was refused before, and is not to be tried again should a cache return it.
+    """
     current = Watched.of(store.source()) or watched
-    if current.blocked or store.monitoring():
-        store.set_source(replace(current, blocked=None).as_dict())
+    if current.blocked or current.earlier != earlier or store.monitoring():
+        store.set_source(replace(current, blocked=None, earlier=earlier).as_dict())
         store.set_monitoring({})
         publish(host, store)
-
-
-def heal(store: Store) -> None:
-    """Replace a damaged document by the applied one, because the source offers nothing usable."""
-    document, intact = store.remembered()
-    if not intact and document is not None:
-        store.set_current_config(document, store.state().get("appliedVersion"))
 
 
 def failed_with(blocked: Blocked, host: Host) -> dict[str, Any]:

@@ -86,7 +86,7 @@ def tick_machine(
 def restore_document(host: Host, store: Store) -> None:
     """Replace a damaged document by the applied one: the machine in Azure has only a part of it."""
     with held(host, new_operation(), f"{COMMAND} poll", patience=0):
-        from .following import heal as replace_damaged
+        from .report import heal as replace_damaged
 
         replace_damaged(store)
 

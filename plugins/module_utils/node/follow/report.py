@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable
+from typing import Any
 
 from ..dataclass import replace
 from ..engine.lease import held, new_operation
-from ..engine.records.state import Store
+from ..engine.records.state import Phase, Store
 from ..errors import LeaseHeld, StateCorrupt
 from ..machine.clock import moment, stamp
 from ..machine.host import Host
@@ -21,6 +22,10 @@ from ..sources.watched import LONGEST, News, Watched
 Say = Callable[[str], None]
 PATIENCE = 120.0  # seconds of failures before polls become rarer
 SLOWEST = 300.0  # seconds between polls of a source that keeps failing
+IGNORED = (
+    "configuration {older} is ignored: configuration {version} was there before it. To return to an earlier "
+    "document, give it a newer configVersion"
+)
 
 
 def start_apply(host: Host) -> int:
@@ -74,7 +79,70 @@ def nothing_new(host: Host, store: Store, seen: Watched, news: News | None) -> N
     same = news and seen.settled and news.digest == seen.digest
     watched = replace(seen, not_before=0.0, missing_since=0.0, found=bool(seen.resource))
     watched = replace(watched, etag=news.etag) if news and same else watched
-    blocked = seen.blocked
+    watched = watched.recalls(news) if news else watched
+    report_blocked(host, store, seen, watched)
+
+
+def ignore_older(host: Host, store: Store, seen: Watched, older: str, say: Say) -> None:
+    """An outdated copy, of a cache for example, is nothing new. Said once for each version that was seen."""
+    if not store.remembered()[1]:
+        with held(host, new_operation(), f"{COMMAND} poll", patience=0):
+            heal(store)
+    if seen.older != older:
+        say(IGNORED.format(older=older, version=seen.version))
+    report_blocked(host, store, seen, replace(seen, not_before=0.0, missing_since=0.0, older=older))
+
+
+def heal(store: Store) -> None:
+    """Replace a damaged document by the applied one, because the source offers nothing usable."""
+    document, intact = store.remembered()
+    if not intact and document is not None:
+        store.set_current_config(document, store.state().get("appliedVersion"))
+
+
+def has_lost_state(store: Store) -> bool:
+    """Whether this machine is a node, by its applied document, and its state is damaged or gone."""
+    try:
+        if store.state()["phase"] != Phase.NOT_STARTED.value:
+            return False
+    except StateCorrupt:
+        pass
+    return store.applied_if_intact() is not None
+
+
+def heal_state(host: Host, store: Store, say: Say) -> None:
+    """Write the state of the applied document again, with its drift policy: the node is kept right again.
+
+    Not in the sandbox of the timer, whose facts are not those of the machine.
+    """
+    from ..config.parse import parse
+    from ..machine.facts import gather
+    from ..net.tunnel import with_tunnel
+    from ..operations.update import versions
+
+    with contextlib.suppress(LeaseHeld), held(host, new_operation(), f"{COMMAND} poll", patience=0):
+        if not has_lost_state(store) or (applied := store.applied_if_intact()) is None:
+            return
+        config = parse(applied, purpose="join", pollable=True)
+        same = store.remembered() == (applied, True)
+        details: dict[str, Any] = {
+            "appliedVersion": store.config_version() if same else None,
+            "drift": {"mode": config.drift.mode, "interval": config.drift.interval},
+            "facts": with_tunnel(gather(host), host, config).stored,
+            "labels": sorted(config.node.labels) or None,
+            "versions": {name: str(version) for name, version in versions(config).items()},
+        }
+        found = {name: value for name, value in details.items() if value is not None}
+        store.enter(Phase.NODE_JOINED, **found)
+        say(
+            f"{store.directory}/state.json was damaged or missing: it is written again, as the state of the "
+            "applied configuration. If this node was cordoned for an update, uncordon it"
+        )
+
+
+def report_blocked(host: Host, store: Store, seen: Watched, watched: Watched) -> None:
+    """The poll has worked: what is blocked is all that is wrong with the source."""
+    blocked = watched.blocked
     report(host, store, seen, watched, blocked.code if blocked else "", blocked.message if blocked else "")
 
 
@@ -92,7 +160,7 @@ def report(host: Host, store: Store, seen: Watched, watched: Watched, code: str,
                 return False
             store.set_source(watched.as_dict())
             store.set_monitoring(now)
-    if not is_published(store, code, watched.waiting):
+    if not is_published(store, code, watched.waiting, watched.older):
         from ..status.publish import publish
 
         # Another run publishes its own status, and may be writing right now: the next poll looks again.
@@ -101,7 +169,7 @@ def report(host: Host, store: Store, seen: Watched, watched: Watched, code: str,
     return now != before
 
 
-def is_published(store: Store, code: str, waiting: str = "") -> bool:
+def is_published(store: Store, code: str, waiting: str = "", older: str = "") -> bool:
     """Whether the status says this of polling; a run may have been killed before it could say so."""
     try:
         status = store.status()
@@ -109,5 +177,6 @@ def is_published(store: Store, code: str, waiting: str = "") -> bool:
         return False
     if status is None:
         return True
-    said = status["monitoring"]
-    return (said.get("code") or "", said.get("waiting") or "") == (code, waiting)
+    said = status.get("monitoring") or {}
+    found = tuple(said.get(name) or "" for name in ("code", "waiting", "olderVersion"))
+    return found == (code, waiting, older)

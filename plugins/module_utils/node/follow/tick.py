@@ -21,8 +21,16 @@ from ..machine.layout import APPLY_SERVICE, UNIT_DIR, VPN
 from ..machine.program import COMMAND
 from ..net.answer import HttpFailure, wait_asked
 from ..sources.errors import ResourceMissing
-from ..sources.watched import News, Watched, digest_of, is_machine, pausing
-from .report import is_unfinished, nothing_new, poll_failed, start_apply
+from ..sources.watched import News, Watched, digest_of, is_machine, is_older, pausing, version_in
+from .report import (
+    has_lost_state,
+    heal_state,
+    ignore_older,
+    is_unfinished,
+    nothing_new,
+    poll_failed,
+    start_apply,
+)
 from .request import conditional, send
 from .watch import watch_drift
 
@@ -52,6 +60,10 @@ def tick(host: Host, say: Say, verbose: Say, *, hand_over: bool = False, drift: 
     drift: compare the whole machine with its configuration now; otherwise every `drift.interval`.
     """
     store = store_of(host)
+    if has_lost_state(store):
+        if hand_over:
+            return start_apply(host)
+        heal_state(host, store, say)
     if leaving(store):
         return leave_on(host, store, say, hand_over=hand_over)
     settle_earlier_run(host, store)
@@ -124,6 +136,9 @@ def poll_source(host: Host, store: Store, seen: Watched, say: Say, verbose: Say,
     if news is None or watched.knows(news, host.clock.now()):
         nothing_new(host, store, seen, news)
         verbose("nothing new")
+        return 0
+    if is_older(older := version_in(news.body), watched.version):
+        ignore_older(host, store, seen, older, say)
         return 0
     if hand_over:
         heard = verbose if watched.waiting else say  # one that waits for its turn is tried at every poll
@@ -222,7 +237,7 @@ def to_request(store: Store, seen: Watched) -> Watched:
     if intact and document is not None:
         return seen
     # With an applied document to fall back to, a blocked bundle may be tried again.
-    return replace(seen, settled=False, blocked=None if document else seen.blocked)
+    return replace(seen, settled=False, blocked=None if document else seen.blocked, earlier=None)
 
 
 def request_news(host: Host, store: Store, watched: Watched) -> News | None:

@@ -26,6 +26,7 @@ from ..errors import (
     ArtifactUnreachable,
     Blocked,
     ConfigUnreachable,
+    DigestMismatch,
     DiskFull,
     FlexNodeError,
     NotDrained,
@@ -61,8 +62,10 @@ TRANSIENT = (
     ArtifactTruncated,
     ArtifactUnreachable,
     ConfigUnreachable,
+    DigestMismatch,  # a proxy's page with status 200, or a mirror that is being filled
     DiskFull,
     NotDrained,
+    ReadOnlyTarget,
     RolesMissing,  # a role assignment takes minutes to be effective
     RollbackIncomplete,
     RolloutStopped,
@@ -74,7 +77,7 @@ TRANSIENT = (
     VpnUnreachable,
     VpnUnusable,
 )
-NOT_THE_DOCUMENT = (*TRANSIENT, ReadOnlyTarget, TokenRefused)
+NOT_THE_DOCUMENT = (*TRANSIENT, TokenRefused)
 PREVIOUS_SECONDS = 60.0  # that the previous generation may take at least to be Ready again
 
 

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..dataclass import dataclass
-from .watched import News, Watched, digest_of
+from .watched import News, Watched, digest_of, is_older
 
 API_VERSION = "2026-05-01-preview"
 CLUSTER_API_VERSION = "2025-05-01"
@@ -130,11 +130,6 @@ def news_in(reply: Reply, etag: str, watched: Watched) -> News | None:
     bundle = {"config": properties["config"], **({"configVersion": version} if version else {})}
     body = json.dumps(bundle, sort_keys=True).encode()
     return News(body, etag, digest_for(version) or digest_of(body))
-
-
-def is_older(version: str, than: str | None) -> bool:
-    """Whether a version is older than another one: they are unix seconds."""
-    return version.isdigit() and (than or "").isdigit() and int(version) < int(than or 0)
 
 
 def digest_for(version: str | None) -> str:

@@ -28,6 +28,7 @@ def monitoring_of(store: Store) -> dict[str, Any]:
         "version": watched.version,
         "blockedVersion": blocked.version if blocked else None,
         **({"waiting": watched.waiting} if watched.waiting else {}),
+        **({"olderVersion": watched.older} if watched.older else {}),
         **(failure or {"ok": True}),
     }
 

@@ -81,6 +81,9 @@ def test_what_is_not_json_is_refused_with_line_and_column(
         ('{"a": 1,\n "b": {"c": 1,\n "c": 2}}', "'c' is in one mapping twice"),
         ('{"a": NaN}', "NaN"),
         (b'{"a": "\xff"}', "UTF-8"),
+        (b'{"a":\n ["\\uD800"]}', r"one of the lines 2\): \\ud800 is half of a character"),
+        ('{"\\udfff": 1}', "half of a character"),
+        ('{"a": "\ud800"}', "half of a character"),
         ('{"a":' * 100_000, "deeply|Expecting"),
     ],
 )
@@ -272,7 +275,12 @@ def test_a_proxy_that_was_removed_does_not_come_back() -> None:
 
 
 def test_lone_surrogates_do_no_harm() -> None:
-    assert config_version(loads('{"a": "\\ud800"}')).startswith("sha256-")
+    """A document of the inventory is not read from JSON."""
+    assert config_version({"a": "\ud800"}).startswith("sha256-")
+
+
+def test_whole_characters_may_be_escaped() -> None:
+    assert loads(b'{"a": "\\ud83d\\ude00 \\u00e9"}') == {"a": "\U0001f600 \u00e9"}
 
 
 def test_a_principal_that_was_removed_does_not_come_back() -> None:

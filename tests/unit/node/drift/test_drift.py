@@ -5,7 +5,9 @@
 
 from __future__ import annotations
 
+import io
 import json
+import os
 import subprocess
 import sys
 import time
@@ -651,3 +653,18 @@ print(altered_program(wanted))
 def test_the_record_of_a_store_that_has_none(machine: Machine) -> None:
     empty: Any = DriftRecord.of(machine.store)
     assert (empty.items, empty.failure, empty.left_alone) == ((), None, frozenset())
+
+
+def test_a_file_name_that_is_no_utf8_stops_nothing(
+    drifting: Drifting, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    directory = drifting.machine.path("/etc/systemd/system/kubelet.service.d")
+    directory.mkdir(parents=True, exist_ok=True)
+    Path(os.fsdecode(os.fsencode(directory) + b"/\xff.conf")).touch()
+    for arguments in (["poll", "--drift"], ["status"], ["status", "--json"]):
+        written = io.BytesIO()
+        with monkeypatch.context() as patched:
+            patched.setattr(sys, "stdout", io.TextIOWrapper(written, "utf-8", errors="strict"))
+            assert main(arguments, drifting.machine.host) == 0, arguments
+            sys.stdout.flush()
+            assert b"udcff.conf" in written.getvalue(), arguments

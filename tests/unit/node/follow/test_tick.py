@@ -5,13 +5,14 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 import subprocess
 import sys
 from base64 import b64encode
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +33,7 @@ from ansible_collections.aks.flexnode.plugins.module_utils.node.errors import (
     ConfigInvalid,
     DiskFull,
     NotAvailable,
+    ReadOnlyTarget,
 )
 from ansible_collections.aks.flexnode.plugins.module_utils.node.machine.clock import stamp
 from ansible_collections.aks.flexnode.plugins.module_utils.node.machine.host import Host
@@ -47,6 +49,7 @@ from ansible_collections.aks.flexnode.plugins.module_utils.node.operations.recon
     EVERYTHING,
     reconcile,
 )
+from ansible_collections.aks.flexnode.plugins.module_utils.node.resources.paths import File
 from ansible_collections.aks.flexnode.plugins.module_utils.node.secret import REDACTED
 from ansible_collections.aks.flexnode.plugins.module_utils.node.sources.source import Inline, Stored, Url
 from ansible_collections.aks.flexnode.plugins.module_utils.node.status.document import status_of
@@ -57,6 +60,7 @@ from tests.unit.node.servers import Answer, Pki, Request, Server, serving
 from tests.unit.node.sites import (
     CONFIG,
     DRAINED,
+    FILES,
     KUBELET,
     MORE,
     SHORT,
@@ -624,6 +628,38 @@ def test_what_may_pass_is_tried_again_after_a_while_and_not_at_every_look(joined
     assert joined.poll() == 0
 
 
+def test_a_proxys_page_instead_of_a_file_blocks_a_version_only_while_it_lasts(
+    joined: Followed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The page came with status 200, so that only the digest of the file says that it is wrong."""
+    newer = {"runc": {"version": "1.4.4", "sha256": hashlib.sha256(b"new runc").hexdigest()}}
+    joined.blob.publish(newer)
+    monkeypatch.setitem(FILES, "runc", b"<html>the proxy is being restarted</html>")
+    assert joined.poll() == 3
+    assert (joined.trouble()["code"], joined.machine.store.refused().get("blocks")) == ("FLEX-1203", False)
+    monkeypatch.setitem(FILES, "runc", b"new runc")
+    assert joined.poll() == 0  # a pause
+    assert joined.machine.store.config_version() == "17"
+    assert later(joined) == 0
+    assert (joined.trouble(), joined.followed()["blocked"]) == ({}, None)
+    assert joined.machine.store.config_version() == "18"
+
+
+def test_a_file_system_that_was_read_only_for_a_moment_does_not_block_a_version(
+    joined: Followed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def read_only(self: File, _host: Host) -> None:
+        raise ReadOnlyTarget("a file can't be written", where=self.name, why="Read-only file system")
+
+    joined.blob.publish({"node": {"maxPods": 50}})
+    with monkeypatch.context() as patched:
+        patched.setattr(File, "apply", read_only)
+        assert joined.poll() == 3
+    assert joined.trouble()["code"] == "FLEX-1304"
+    assert later(joined) == 0
+    assert '"maxPods": 50' in joined.machine.text(CONFIG)
+
+
 def test_a_cut_line_in_the_middle_holds_and_is_completed_later(joined: Followed) -> None:
     """The files are the new ones, nothing is rolled back: so the new document stays as well."""
     joined.site.api.refuse["GET /api"] = 503
@@ -766,6 +802,191 @@ def test_a_rollback_that_was_killed_goes_back_to_the_address_too(
     assert store.transaction() is None
     assert store.current_config() == store.applied_config()
     assert store.source() is not None
+
+
+# -- odd bytes, and records that are damaged ---------------------------------------------------------------
+
+
+def test_half_a_character_is_refused_and_the_polls_go_on(joined: Followed) -> None:
+    joined.blob.publish({"containerd": {"pauseImage": "reg/\ud800:1"}})
+    assert joined.poll() == 3
+    assert (joined.trouble()["code"], joined.followed()["blocked"]["retryAt"]) == ("FLEX-1102", None)
+    assert r"\ud800 is half of a character" in joined.machine.text("/var/log/aks-flex-node/agent.log")
+    assert joined.poll() == 0
+    joined.blob.publish({"containerd": {"pauseImage": "reg/pause:1"}})
+    assert joined.poll() == 0
+    assert joined.trouble() == {}
+
+
+@pytest.mark.parametrize("content", ["", "{", "[]", '{"schema": 1}', None])
+def test_a_lost_state_is_that_of_the_applied_document(
+    joined: Followed, content: str | None, capsys: Captured
+) -> None:
+    machine = joined.machine
+    before = machine.store.state()
+    if content is None:
+        machine.path(f"{DATA_DIR}/state.json").unlink()
+    else:
+        machine.put(f"{DATA_DIR}/state.json", content)
+    machine.commands(["systemctl", "stop", KUBELET], None, 1)
+    assert joined.poll("--hand-over") == 0
+    assert machine.commands.calls[-1][-1] == "aks-flex-node-apply.service"
+    assert joined.poll() == 0
+    assert "state.json was damaged or missing: it is written again" in capsys.readouterr().out
+    assert machine.commands.units[KUBELET] == "active"
+    after = machine.store.state()
+    for name in ("phase", "drift", "facts", "versions", "appliedVersion"):
+        assert after[name] == before[name], name
+    assert joined.poll() == 0
+    assert "state.json" not in capsys.readouterr().out
+
+
+def test_a_lost_state_of_a_node_that_only_reports_drift_repairs_nothing(joined: Followed) -> None:
+    joined.blob.publish({"drift": {"mode": "report"}})
+    assert joined.poll() == 0
+    joined.machine.put(f"{DATA_DIR}/state.json", "")
+    joined.machine.commands(["systemctl", "stop", KUBELET], None, 1)
+    assert joined.poll() == 0
+    assert joined.machine.store.state()["drift"]["mode"] == "report"
+    assert joined.machine.commands.units[KUBELET] == "inactive"
+
+
+def test_a_lost_state_without_an_applied_document_is_an_error(joined: Followed) -> None:
+    for name in ("state", "applied-config"):
+        joined.machine.put(f"{DATA_DIR}/{name}.json", "")
+    assert joined.poll() == 1
+
+
+def test_a_status_without_its_part_on_polling_is_written_again(joined: Followed) -> None:
+    joined.machine.put(f"{DATA_DIR}/status.json", "{}")
+    assert joined.poll() == 0
+    joined.blob.answer = Answer(status=503)
+    assert joined.poll() == 0
+    assert json.loads(joined.machine.text(f"{DATA_DIR}/status.json"))["monitoring"]["code"] == "FLEX-1103"
+
+
+# -- copies that are not the newest ------------------------------------------------------------------------
+
+
+def copy_of(blob: Blob) -> Answer:
+    """What stands at the address now, for a cache to keep."""
+    return replace(blob, answer=None, etags=False).get(Request("GET", "/", {}, b""))
+
+
+def breaks_with_50_pods(joined: Followed) -> None:
+    """The kubelet does not get Ready with the next document."""
+
+    def kubelet_starts() -> None:
+        works = '"maxPods": 50' not in joined.machine.text(CONFIG)
+        joined.site.api.nodes["edge-1"]["status"]["conditions"] = a_node(ready=works)["status"]["conditions"]
+
+    joined.machine.commands.on_start[KUBELET] = kubelet_starts
+
+
+def test_an_outdated_copy_is_nothing_new_and_is_told_once(joined: Followed, capsys: Captured) -> None:
+    old = copy_of(joined.blob)
+    joined.blob.publish(MORE)
+    assert joined.poll() == 0
+    before = joined.machine.snapshot("/etc", "/opt", "/usr")
+    capsys.readouterr()
+    joined.blob.answer = old
+    assert joined.poll() == 0
+    assert capsys.readouterr().out.startswith("configuration 17 is ignored: configuration 18 was there")
+    assert (joined.machine.store.config_version(), joined.trouble()) == ("18", {})
+    assert main(["status"], joined.machine.host) == 0
+    assert "(version 17, which is older, was returned after it and is ignored)" in capsys.readouterr().out
+    written = joined.machine.snapshot("/var")
+    for answer in (None, old, old, None):
+        joined.blob.answer = answer
+        assert joined.poll() == 0
+    assert "ignored" not in capsys.readouterr().out
+    assert (joined.machine.snapshot("/etc", "/opt", "/usr"), joined.machine.snapshot("/var")) == (
+        before,
+        written,
+    )
+
+
+def test_an_outdated_copy_does_not_end_a_block(joined: Followed) -> None:
+    old = copy_of(joined.blob)
+    breaks_with_50_pods(joined)
+    joined.blob.publish(MORE, SHORT)
+    assert joined.poll() == 3
+    restarts = joined.machine.commands.times("systemctl", "restart")
+    for answer in (old, None, old, None):
+        joined.blob.answer = answer
+        assert joined.poll() == 0
+        assert joined.followed()["blocked"]["configVersion"] == "18"
+        assert status_of(joined.machine.host)["reason"] == "FLEX-1502"
+    assert joined.machine.store.refused()["blocks"]
+    assert joined.machine.commands.times("systemctl", "restart") == restarts
+
+
+def test_an_outdated_tombstone_removes_no_node(joined: Followed) -> None:
+    joined.blob.answer = Answer(b'{"tombstone": true, "configVersion": "16"}')
+    assert joined.poll() == 0
+    assert list(joined.site.api.nodes) == ["edge-1"]
+
+
+def test_the_earlier_document_with_a_newer_version_is_followed(joined: Followed) -> None:
+    """Its owner returns to it, after an update that did not work, or that did."""
+    earlier = joined.blob.document
+    breaks_with_50_pods(joined)
+    joined.blob.publish(MORE, SHORT)
+    assert joined.poll() == 3
+    joined.blob.document = earlier
+    joined.blob.publish()
+    assert joined.poll() == 0
+    assert (joined.trouble(), joined.followed()["blocked"]) == ({}, None)
+    assert joined.machine.store.refused() == {}
+    assert joined.machine.store.config_version() == "19"
+
+
+@pytest.mark.parametrize("word", ["", "release-1"], ids=["no versions", "words"])
+def test_without_numbers_a_copy_of_the_applied_document_does_not_end_a_block(
+    joined: Followed, word: str
+) -> None:
+    """Nobody knows which of two is the newer one. A refused one that returns is not tried again."""
+
+    def published(document: dict[str, Any]) -> Answer:
+        return Answer(json.dumps({"config": document, **({"configVersion": word} if word else {})}).encode())
+
+    old, new = published(joined.blob.document), published(merge(joined.blob.document, {**MORE, **SHORT}))
+    breaks_with_50_pods(joined)
+    joined.blob.answer = new
+    assert joined.poll() == 3
+    restarts = joined.machine.commands.times("systemctl", "restart")
+    for _ in range(2):
+        joined.blob.answer = old  # the owner may have returned to it: nothing is wrong then
+        assert joined.poll() == 0
+        assert (joined.trouble(), status_of(joined.machine.host)["reason"]) == ({}, "NodeJoined")
+        joined.blob.answer = new
+        assert joined.poll() == 0
+        assert status_of(joined.machine.host)["monitoring"]["status"] == "Blocked"
+        assert status_of(joined.machine.host)["reason"] == "FLEX-1502"
+    assert joined.machine.commands.times("systemctl", "restart") == restarts
+    joined.blob.answer = published(merge(joined.blob.document, {"node": {"maxPods": 51}}))
+    assert joined.poll() == 0
+    assert "earlier" not in joined.followed()
+    assert '"maxPods": 51' in joined.machine.text(CONFIG)
+
+
+def test_a_damaged_document_and_only_an_outdated_copy(joined: Followed) -> None:
+    old = copy_of(joined.blob)
+    joined.blob.publish(MORE)
+    assert joined.poll() == 0
+    joined.machine.put(f"{DATA_DIR}/current-config.json", "{", 0o600)
+    joined.blob.answer = old
+    assert joined.poll() == 0
+    assert joined.machine.store.current_config() == joined.machine.store.applied_config()
+    assert '"maxPods": 50' in joined.machine.text(CONFIG)
+
+
+@pytest.mark.parametrize("version", ["\u00b2", "9" * 5000, "-1", "", True, None, [], {}])
+def test_odd_versions_have_no_order(joined: Followed, version: object) -> None:
+    joined.blob.answer = Answer(
+        json.dumps({"config": joined.blob.document, "configVersion": version}).encode()
+    )
+    assert joined.poll() in (0, 3)
 
 
 # -- the end -----------------------------------------------------------------------------------------------

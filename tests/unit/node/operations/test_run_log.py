@@ -16,6 +16,7 @@ import pytest
 
 from ansible_collections.aks.flexnode.plugins.module_utils.node.cli import main
 from ansible_collections.aks.flexnode.plugins.module_utils.node.engine.lease import held
+from ansible_collections.aks.flexnode.plugins.module_utils.node.engine.run_log import note_failure
 from ansible_collections.aks.flexnode.plugins.module_utils.node.errors import ConfigInvalid, FlexNodeError
 from ansible_collections.aks.flexnode.plugins.module_utils.node.operations.leave import leave
 from ansible_collections.aks.flexnode.plugins.module_utils.node.resources.log_file import (
@@ -222,6 +223,14 @@ def test_a_run_that_fails_before_its_first_step_is_logged_on_a_node(site: Site, 
     assert level == "error"
     assert text.startswith("failed: FLEX-1101: 6 problems in the configuration: / ")
     assert len([level for level, _text in logged(site) if level == "error"]) == 1
+
+
+def test_text_that_is_no_utf8_is_logged(site: Site) -> None:
+    """An error quotes a file name, for example."""
+    site.join()
+    error = FlexNodeError("a file can't be read", where="/etc/\udcff.conf")
+    note_failure(site.machine.host, site.machine.store.journal, error, "test")
+    assert r"/etc/\udcff.conf" in texts(site)
 
 
 class journal_of:

@@ -162,7 +162,7 @@ class Store:
 
     def state(self) -> dict[str, Any]:
         """The phase and its details."""
-        return self._read("state.json") or {"phase": Phase.NOT_STARTED.value}
+        return {"phase": Phase.NOT_STARTED.value, **(self._read("state.json") or {})}
 
     def enter(self, phase: Phase, **details: Any) -> None:
         """Enter a phase; written before and after the work, so that the next run knows where it stopped."""
