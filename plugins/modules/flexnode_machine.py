@@ -57,6 +57,8 @@ options:
       - V(present) creates or changes the machines.
       - V(absent) deletes them with one call (C(deleteMachines)) and waits until they are gone. AKS then
         drains their Nodes and deletes them. A node that follows its machine leaves by itself.
+        Without their pool, machines count as deleted. A cluster, a resource group or a subscription that does
+        not exist is an error.
     type: str
     choices: [present, absent]
     default: present

@@ -29,6 +29,7 @@ options:
     description:
       - V(present) creates or changes the pool.
       - V(absent) deletes it. A pool that has machines is an error, unless O(delete_machines=true).
+        A cluster, a resource group or a subscription that does not exist is an error as well.
     type: str
     choices: [present, absent]
     default: present

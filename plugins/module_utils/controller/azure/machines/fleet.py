@@ -115,10 +115,7 @@ def keep_present(
 
 def keep_absent(pools: Pools, pool: str, names: Sequence[str], *, check: bool) -> list[Outcome]:
     """Delete machines in one call; afterwards Azure must no longer list them."""
-    try:
-        machines = by_node(pools.machines(pool))
-    except NotInAzure:  # no pool, no machines
-        machines = {}
+    machines = _listed(pools, pool)
     there = {name: machines[name] for name in names if name in machines}
     if there and not check:
         delete(pools, pool, [machine.name for machine in there.values()])
@@ -131,6 +128,16 @@ def keep_absent(pools: Pools, pool: str, names: Sequence[str], *, check: bool) -
         )
         for name in names
     ]
+
+
+def _listed(pools: Pools, pool: str) -> dict[str, Machine]:
+    """The machines by Node; none where there is no pool. A cluster or a group that is missing is an error."""
+    try:
+        return by_node(pools.machines(pool))
+    except NotInAzure:
+        if pools.get(pool) is not None:
+            raise
+        return {}
 
 
 def delete(pools: Pools, pool: str, names: Sequence[str]) -> None:

@@ -246,6 +246,29 @@ def test_without_a_pool_there_is_nothing_to_delete(pools: Pools) -> None:
     assert done.action.kind == "absent"
 
 
+@pytest.mark.parametrize(
+    ("code", "named"),
+    [
+        ("ResourceGroupNotFound", "resource group [^ ]+ of flexnode_cluster_id was not found"),
+        ("SubscriptionNotFound", "subscription [^ ]+ of flexnode_cluster_id was not found"),
+        ("ParentResourceNotFound", "the cluster set in flexnode_cluster_id was not found"),
+    ],
+)
+def test_a_mistyped_cluster_id_is_never_taken_for_a_deletion(
+    azure: FakeAzure, pools: Pools, idle: Idle, code: str, named: str
+) -> None:
+    azure.faults = [Fault("/agentPools/edge", refusal(404, code, "It could not be found."), 99)]
+    azure.cluster = {"properties": {"provisioningState": "Succeeded"}}
+    with pytest.raises(NotInAzure, match=named):
+        keep_absent(pools, "edge", ["edge-1"], check=False)
+    with pytest.raises(NotInAzure, match=named):
+        life.keep_absent(pools, "edge", idle, machines_too=True, check=False)
+    with pytest.raises(NotInAzure, match=named):
+        keep_present(pools, "edge", TEN, check=False)
+    with pytest.raises(NotInAzure, match=named):
+        pools_of(pools, ["edge"], machines=False)
+
+
 # -- pools --------------------------------------------------------------------------------------------------
 
 
