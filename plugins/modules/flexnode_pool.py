@@ -127,9 +127,9 @@ from ansible_collections.aks.flexnode.plugins.module_utils.controller.azure.argu
 from ansible_collections.aks.flexnode.plugins.module_utils.controller.azure.arm import ARM_ERROR, Arm
 from ansible_collections.aks.flexnode.plugins.module_utils.controller.azure.machines.api import (
     CLUSTER_API_VERSION,
-    Idle,
     Pools,
 )
+from ansible_collections.aks.flexnode.plugins.module_utils.controller.azure.machines.busy import Idle
 from ansible_collections.aks.flexnode.plugins.module_utils.controller.azure.machines.life import (
     keep_absent,
     keep_present,

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ....node.machine.clock import Clock
+from ...progress import Tell
 from ..arm import Json, explaining, refusal_of
 from ..errors import AzureRefuses, AzureUnavailable, ChangedMeanwhile, PermissionMissing
 from ..login import Login
@@ -28,7 +29,6 @@ except ImportError:
 ANOTHER = "AnotherOperationInProgress"
 BUSY = (ANOTHER, "ReferencedResourceNotProvisioned", "RetryableError")
 TELL = 60.0  # seconds between two lines about an operation
-Tell = Callable[[str], None]
 
 
 class Network:

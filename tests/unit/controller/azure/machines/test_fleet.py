@@ -23,8 +23,11 @@ from ansible_collections.aks.flexnode.plugins.module_utils.controller.azure.logi
 from ansible_collections.aks.flexnode.plugins.module_utils.controller.azure.machines import life
 from ansible_collections.aks.flexnode.plugins.module_utils.controller.azure.machines.api import (
     CLUSTER_API_VERSION,
-    Idle,
     Pools,
+)
+from ansible_collections.aks.flexnode.plugins.module_utils.controller.azure.machines.busy import (
+    Idle,
+    Patience,
 )
 from ansible_collections.aks.flexnode.plugins.module_utils.controller.azure.machines.fleet import (
     keep_absent,
@@ -237,8 +240,10 @@ def test_machines_are_deleted_in_one_call_and_others_stay(azure: FakeAzure, pool
 def test_a_deletion_that_deletes_nothing_is_an_error(azure: FakeAzure, pools: Pools) -> None:
     azure.pools.add_machine("edge", "edge-1")
     azure.pools.keeps_deleted = True
-    with pytest.raises(AzureUnavailable, match="still lists edge-1"):
-        keep_absent(pools, "edge", ["edge-1"], check=False)
+    clock = FakeClock()
+    with pytest.raises(AzureUnavailable, match=r"still lists edge-1 after they were deleted .* for 60 s"):
+        keep_absent(pools, "edge", ["edge-1"], Patience("edge", clock), check=False)
+    assert sum(clock.naps) == 60
 
 
 def test_without_a_pool_there_is_nothing_to_delete(pools: Pools) -> None:
