@@ -370,6 +370,7 @@ def test_preflight_tells_all_of_a_pool_and_of_the_machines(pools: Stage) -> None
             "ok": True,
             "name": "a",
             "node_name": "a",
+            "cluster_id": CLUSTER.lower(),
             "summary": "ready",
             "table": ["a  fine"],
             "joined": False,
