@@ -34,7 +34,7 @@ options:
     default: 5
   operation_timeout:
     description:
-      - Seconds that a long-running operation may take.
+      - Seconds that a long-running operation may take, and for which a change waits for another operation.
     type: int
     default: 1200
 requirements:

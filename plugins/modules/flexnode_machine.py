@@ -18,6 +18,8 @@ description:
   - A machine is found by the name of its Node, and is created with that name. Azure accepts at most 40
     characters and no dot.
   - O(machines[].max_pods) of an existing machine can't be changed. Recreate the machine instead.
+  - Azure refuses changes while another operation runs, such as an upgrade of the pool. They are tried again
+    for O(operation_timeout).
 author:
   - aks.flexnode contributors (@aks-flexnode)
 extends_documentation_fragment:
@@ -57,6 +59,8 @@ options:
       - V(present) creates or changes the machines.
       - V(absent) deletes them with one call (C(deleteMachines)) and waits until they are gone. AKS then
         drains their Nodes and deletes them. A node that follows its machine leaves by itself.
+        Without their pool, machines count as deleted. A cluster, a resource group or a subscription that does
+        not exist is an error.
     type: str
     choices: [present, absent]
     default: present
@@ -78,6 +82,10 @@ options:
         description: Taints, as KEY=VALUE:EFFECT.
         type: list
         elements: str
+  progress_file:
+    description:
+      - A file to which lines about the progress are appended. The action plugin shows them as they come.
+    type: path
 seealso:
   - module: aks.flexnode.flexnode_pool
   - module: aks.flexnode.flexnode_pool_info
@@ -173,6 +181,7 @@ from ansible_collections.aks.flexnode.plugins.module_utils.controller.azure.argu
 )
 from ansible_collections.aks.flexnode.plugins.module_utils.controller.azure.arm import ARM_ERROR, Arm
 from ansible_collections.aks.flexnode.plugins.module_utils.controller.azure.machines.api import Pools
+from ansible_collections.aks.flexnode.plugins.module_utils.controller.azure.machines.busy import Patience
 from ansible_collections.aks.flexnode.plugins.module_utils.controller.azure.machines.fleet import (
     keep_absent,
     keep_present,
@@ -184,6 +193,9 @@ from ansible_collections.aks.flexnode.plugins.module_utils.controller.azure.mach
 from ansible_collections.aks.flexnode.plugins.module_utils.controller.azure.machines.pool import pool_name
 from ansible_collections.aks.flexnode.plugins.module_utils.controller.azure.module import cluster_of
 from ansible_collections.aks.flexnode.plugins.module_utils.controller.parallel import FAILURES
+from ansible_collections.aks.flexnode.plugins.module_utils.controller.progress import teller
+from ansible_collections.aks.flexnode.plugins.module_utils.node.machine.clock import SystemClock
+from ansible_collections.aks.flexnode.plugins.module_utils.node.sources.machines import pool_id
 
 
 def main() -> None:
@@ -201,6 +213,7 @@ def main() -> None:
             "machines": {"type": "list", "elements": "dict", "required": True, "options": machine},
             "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
             "defaults": {"type": "dict", "options": goal},
+            "progress_file": {"type": "path"},
         },
         supports_check_mode=True,
     )
@@ -209,12 +222,15 @@ def main() -> None:
         cluster, pool = cluster_of(params["cluster_id"]), pool_name(params["pool"])
         wanted = wanted_machines(params["machines"])
         login = login_of(module, {"azure-mgmt-core": ARM_ERROR})
-        arm = Arm(login, params["api_version"], params["poll_interval"], params["operation_timeout"])
-        pools = Pools(arm, cluster)
+        pause, seconds = params["poll_interval"], params["operation_timeout"]
+        pools = Pools(Arm(login, params["api_version"], pause, seconds), cluster)
+        tell, where = teller(params["progress_file"]), pool_id(pools.cluster, pool)
+        patience = Patience(where, SystemClock(), pause=pause, seconds=seconds, tell=tell)
         if params["state"] == "absent":
-            outcomes = keep_absent(pools, pool, [one.name for one in wanted], check=check)
+            outcomes = keep_absent(pools, pool, [one.name for one in wanted], patience, check=check)
         else:
-            outcomes = keep_present(pools, pool, wanted, defaults_of(params["defaults"]), check=check)
+            known = defaults_of(params["defaults"])
+            outcomes = keep_present(pools, pool, wanted, known, patience, check=check)
     except FAILURES as error:
         module.fail_json(msg=str(error), error=error.as_result())
     else:

@@ -29,6 +29,7 @@ options:
     description:
       - V(present) creates or changes the pool.
       - V(absent) deletes it. A pool that has machines is an error, unless O(delete_machines=true).
+        A cluster, a resource group or a subscription that does not exist is an error as well.
     type: str
     choices: [present, absent]
     default: present
@@ -126,9 +127,9 @@ from ansible_collections.aks.flexnode.plugins.module_utils.controller.azure.argu
 from ansible_collections.aks.flexnode.plugins.module_utils.controller.azure.arm import ARM_ERROR, Arm
 from ansible_collections.aks.flexnode.plugins.module_utils.controller.azure.machines.api import (
     CLUSTER_API_VERSION,
-    Idle,
     Pools,
 )
+from ansible_collections.aks.flexnode.plugins.module_utils.controller.azure.machines.busy import Idle
 from ansible_collections.aks.flexnode.plugins.module_utils.controller.azure.machines.life import (
     keep_absent,
     keep_present,

@@ -160,6 +160,13 @@ node_name:
   returned: success
   type: str
   sample: edge-1
+cluster_id:
+  description:
+    - Resource id of the cluster that it would join, in lower case. Empty if the configuration has none. Two
+      machines would be the same Node if both this and C(node_name) are equal.
+  returned: success
+  type: str
+  sample: /subscriptions/1/resourcegroups/rg/providers/microsoft.containerservice/managedclusters/plant
 joined:
   description: Whether the machine has joined a cluster and can go on with its own credential.
   returned: success

@@ -254,7 +254,6 @@ from ansible_collections.aks.flexnode.plugins.module_utils.controller.azure.vpn.
     Ids,
     place_of,
     request_of,
-    teller,
 )
 from ansible_collections.aks.flexnode.plugins.module_utils.controller.azure.vpn.profile import (
     REQUESTS_ERROR,
@@ -262,6 +261,7 @@ from ansible_collections.aks.flexnode.plugins.module_utils.controller.azure.vpn.
 )
 from ansible_collections.aks.flexnode.plugins.module_utils.controller.azure.vpn.record import Store
 from ansible_collections.aks.flexnode.plugins.module_utils.controller.parallel import FAILURES
+from ansible_collections.aks.flexnode.plugins.module_utils.controller.progress import teller
 from ansible_collections.aks.flexnode.plugins.module_utils.node.machine.clock import SystemClock
 
 PACKAGES = {

@@ -128,10 +128,10 @@ from ansible_collections.aks.flexnode.plugins.module_utils.controller.azure.vpn.
     PLACE,
     Ids,
     place_of,
-    teller,
 )
 from ansible_collections.aks.flexnode.plugins.module_utils.controller.azure.vpn.record import Store
 from ansible_collections.aks.flexnode.plugins.module_utils.controller.parallel import FAILURES
+from ansible_collections.aks.flexnode.plugins.module_utils.controller.progress import teller
 from ansible_collections.aks.flexnode.plugins.module_utils.node.machine.clock import SystemClock
 
 

@@ -18,8 +18,10 @@ from typing import Any
 from ansible import constants
 from ansible.plugins.action import ActionBase
 from ansible.plugins.loader import connection_loader
+from ansible.utils.display import Display
 
 from ansible_collections.aks.flexnode.plugins.plugin_utils.on_machine import with_node_code
+from ansible_collections.aks.flexnode.plugins.plugin_utils.progress import shown_progress
 
 Result = dict[str, Any]
 
@@ -36,6 +38,8 @@ RETURN_SECRETS = frozenset(
         "flexnode_vpn_gateway",
     )
 )
+# They wait for other operations in Azure, and tell it.
+TELL_PROGRESS = frozenset(("aks.flexnode.flexnode_machine",))
 # Without one of these options flexnode_node works on the machine, with the kubelet's own credential.
 REMOTE_CLUSTER = ("kubeconfig", "context", "host", "cluster_id")
 
@@ -58,6 +62,10 @@ class ControllerAction(ActionBase):  # type: ignore[misc]
                 module_args=with_node_code(self._task.args), task_vars=task_vars
             )
             return on_machine
+        if module in TELL_PROGRESS and not self._task.delegate_to:
+            with shown_progress(Display().display) as path:
+                args = {**self._task.args, "progress_file": self._task.args.get("progress_file") or path}
+                return self.on_controller(module, args, task_vars or {})
         result = self.on_controller(module, self._task.args, task_vars or {})
         return hidden(result) if module in RETURN_SECRETS else result
 

@@ -35,6 +35,7 @@ from ansible_collections.aks.flexnode.plugins.module_utils.controller.needs.pool
     with_data,
 )
 from ansible_collections.aks.flexnode.plugins.plugin_utils.on_controller import Result
+from ansible_collections.aks.flexnode.plugins.plugin_utils.progress import shown_progress
 from ansible_collections.aks.flexnode.plugins.plugin_utils.source_modules import ModuleFailed, SourceModules
 
 Options = dict[str, Result]  # by host
@@ -150,7 +151,7 @@ class PoolModules(SourceModules):
         for place, group in by_place(machines).items():
             names = [{"name": one.node} for one in group]
             options = {**self._login, **place.options, "machines": names, "state": "absent"}
-            rows += self._run("flexnode_machine", options)["machines"]
+            rows += self._run_machines(options)
         return rows
 
     def _warn_of_kept(self, machines: list[Machine]) -> None:
@@ -181,7 +182,14 @@ class PoolModules(SourceModules):
             "machines": [wanted(one) for one in group],
             "defaults": defaults(known) if known else None,
         }
-        return {one["name"]: one for one in self._run("flexnode_machine", options)["machines"]}
+        return {one["name"]: one for one in self._run_machines(options)}
+
+    def _run_machines(self, options: Result) -> list[Result]:
+        """Write or delete machines. They may wait for an upgrade of the pool: that is shown."""
+        with shown_progress(Display().display) as path:
+            answer = self._run("flexnode_machine", {**options, "progress_file": path})
+        machines: list[Result] = answer["machines"]
+        return machines
 
     def _bootstrap_data(self, place: Place) -> None:
         """Bootstrap data of a pool, once per run for all of its machines."""

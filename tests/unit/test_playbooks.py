@@ -778,15 +778,47 @@ OWN = {
 
 @pytest.mark.parametrize("playbook", ["bootstrap", "preflight", "prepare", "status", "unbootstrap"])
 def test_variables_of_the_users_own_harm_nothing(stage: Stage, playbook: str) -> None:
+    checked = {"name": "a", "node_name": "a", "cluster_id": "", "summary": "fine"}
     stage.answer(
         flexnode_reconcile={"changed": False, "remains": [], "node_name": "a", "node_remains": ""},
         flexnode_config_fetch={"config": {}, "operation": "o"},
-        flexnode_preflight_info={"ok": True, "table": [], "name": "a", "node_name": "a", "summary": "fine"},
+        flexnode_preflight_info={"ok": True, "table": [], **checked},
         flexnode_status_info=an_answer("a"),
     )
     stage.play(f"aks.flexnode.{playbook}", {"a": OWN}, "--limit", "a")
     assert stage.status == 0, stage.output
     assert "theirs" not in json.dumps(stage.calls)
+
+
+# A host name, which the check of the inventory does not know: all of them would be Node edge-1.
+HOST_NAME = """
+target = json.loads(given["document"])["azure"]["targetCluster"]["resourceId"]
+known = {"name": given["name"], "node_name": "edge-1", "cluster_id": target.lower()}
+print(json.dumps({"ok": True, "summary": "ok", "table": [given["name"] + "  ok"], **known}))
+"""
+
+
+@pytest.mark.parametrize(
+    ("clusters", "failing"),
+    [
+        pytest.param({"a": "oslo", "b": "bergen"}, [], id="two-clusters-may-have-nodes-of-one-name"),
+        pytest.param({"a": "oslo", "b": "Oslo", "c": "bergen"}, ["a", "b"], id="one-cluster-may-not"),
+    ],
+)
+def test_preflight_tells_nodes_apart_by_name_and_cluster(
+    stage: Stage, clusters: dict[str, str], failing: list[str]
+) -> None:
+    stub = stage.collection / "plugins/modules/flexnode_preflight_info.py"
+    stub.write_text(stub.read_text().replace("print('''{}''')", HOST_NAME))
+    targets = {host: {"resourceId": CLUSTER.replace("plant", name)} for host, name in clusters.items()}
+    stage.play(
+        "aks.flexnode.preflight",
+        {host: {"flexnode_config": {"azure": {"targetCluster": one}}} for host, one in targets.items()},
+        flexnode_config_source="inline",
+    )
+    same = re.findall(r"fatal: \[(\w)\].*another machine would be Node edge-1 too", stage.output)
+    assert (sorted(same), stage.status != 0) == (failing, bool(failing)), stage.output
+    assert stage.output.count("more than one machine would be Node edge-1") == bool(failing)
 
 
 def test_an_inline_run_prints_only_what_it_does(stage: Stage) -> None:

@@ -101,6 +101,16 @@ def test_ten_hosts_are_one_call_each_and_all_are_checked_first(pools: Stage) -> 
         assert config["agent"]["nodeName"] in names
 
 
+def test_an_upgrade_that_a_machine_waits_for_is_shown(pools: Stage) -> None:
+    pools.answer(flexnode_machine={"changed": True, "machines": [machine("a")]})
+    stub = pools.collection / "plugins/modules/flexnode_machine.py"
+    tells = 'with open(given["progress_file"], "a") as file:\n    file.write("edge: waiting\\n")\nprint('
+    stub.write_text(stub.read_text().replace("print(", tells))
+    pools.play("aks.flexnode.bootstrap", hosts("a"))
+    assert pools.status == 0, pools.output
+    assert "\nedge: waiting\n" in pools.output
+
+
 def named(**sections: dict[str, str]) -> dict[str, Any]:
     """Bootstrap data with versions that the pool names."""
     document = {**DOCUMENT, **sections}
@@ -360,6 +370,7 @@ def test_preflight_tells_all_of_a_pool_and_of_the_machines(pools: Stage) -> None
             "ok": True,
             "name": "a",
             "node_name": "a",
+            "cluster_id": CLUSTER.lower(),
             "summary": "ready",
             "table": ["a  fine"],
             "joined": False,

@@ -95,6 +95,14 @@ def test_a_node_is_read_by_kubeconfig_here_and_by_the_kubelet_there(
     assert (status == 0, "answer is here" in output, "UNREACHABLE" in output) == (local, local, not local)
 
 
+def test_what_a_module_waits_for_is_shown(tmp_path: Path) -> None:
+    file = "open(json.load(open(sys.argv[1]))['progress_file'], 'a')"
+    answer = f"[{{'shown': 'done'}} for _ in [{file}.write('edge: waiting\\n')]][0]"
+    status, output = run(tmp_path, "flexnode_machine", answer)
+    assert status == 0, output
+    assert output.index("\nedge: waiting\n") < output.index("answer is done")
+
+
 def test_a_short_name_is_the_same_module(tmp_path: Path) -> None:
     short = {"aks.flexnode.flexnode_token": None, "flexnode_token": {}}
     status, output = run(

@@ -70,8 +70,7 @@ class Arm:
         answer = self._send("GET", path, allowed=(404,)).http_response
         if answer.status_code == 404:
             refusal = refusal_of(HttpResponseError(response=answer, error_format=ARMErrorFormat), "GET", path)
-            # Only the resource itself may be missing, not its parent.
-            if refusal.code.endswith("NotFound") and not refusal.code.startswith("Parent"):
+            if refusal.itself:  # in a mistyped group everything would be missing
                 return None
             raise explained(refusal)
         return dict(answer.json())

@@ -9,6 +9,7 @@ import re
 from dataclasses import dataclass
 
 from ...node.errors import FlexNodeError
+from ...node.sources.flexnode_config import ABOVE
 
 # --- 17xx: Azure ------------------------------------------------------------------------------------------
 
@@ -75,6 +76,12 @@ class PoolUnusable(FlexNodeError):
 
 # --- from an answer to an error ---------------------------------------------------------------------------
 
+# What holds all resources, by the code that says that it is missing.
+HOLDERS = (
+    ("SubscriptionNotFound", "subscription", "subscriptions"),
+    ("ResourceGroupNotFound", "resource group", "resourceGroups"),
+)
+
 
 @dataclass(frozen=True, slots=True)
 class Identity:
@@ -106,15 +113,30 @@ class Refusal:
         return f"{self.method} {self.path}"
 
     @property
+    def itself(self) -> bool:
+        """Whether a 404 says that the resource of the path is missing, not what it belongs to.
+
+        Providers have codes of their own for it (AgentPoolNotFound), so those of others are listed.
+        """
+        if not self.code.endswith("NotFound") or self.code in ABOVE:
+            return False
+        named = re.search(r"(?i)the resource '([^']+)'", self.message)
+        return named is None or _last(named[1]) == _last(self.path)
+
+    @property
     def missing(self) -> str:
-        """What a 404 says is not there: the cluster itself, or something in it or elsewhere."""
+        """What a 404 says is not there: subscription, group, the cluster, or something in it or elsewhere."""
         cluster = granted_scope(self.path)
         of_cluster = "/managedclusters/" in cluster.lower()
+        set_in = " of flexnode_cluster_id" if of_cluster else ""
+        for code, kind, place in HOLDERS:
+            if self.code == code and (found := re.search(rf"(?i)/{place}/([^/]+)", self.path)):
+                return f"{kind} {found[1]}{set_in}"
         # The credentials of a cluster are always there; the parent of something in a cluster is the cluster.
-        itself = re.fullmatch(r"(?i)(/list\w+)?", self.path[len(cluster) :])
-        parent = self.code in ("ParentResourceNotFound", "ResourceGroupNotFound", "SubscriptionNotFound")
+        asked = re.fullmatch(r"(?i)(/list\w+)?", self.path[len(cluster) :])
+        parent = self.code.endswith("NotFound") and not self.itself
         return (
-            "the cluster set in flexnode_cluster_id" if of_cluster and (itself or parent) else "this resource"
+            "the cluster set in flexnode_cluster_id" if of_cluster and (asked or parent) else "this resource"
         )
 
 
@@ -156,6 +178,11 @@ def explained(refusal: Refusal, who: Identity | None = None) -> FlexNodeError:
     if refusal.status == 412:
         return ChangedMeanwhile("the resource was changed meanwhile", where=refusal.request, why=why)
     return AzureRefuses(f"Azure refuses this (HTTP {refusal.status})", where=refusal.request, why=why)
+
+
+def _last(resource: str) -> list[str]:
+    """Type and name at the end of an id, which Azure spells in upper or lower case."""
+    return resource.lower().rstrip("/").split("/")[-2:]
 
 
 def permission_error(refusal: Refusal, who: Identity) -> PermissionMissing:

@@ -68,6 +68,7 @@ class Report:
     checks: tuple[str, ...]  # ids of all checks that ran
     skipped: tuple[str, ...]
     seconds: float
+    cluster_id: str = ""  # two clusters may have Nodes of one name
 
     @property
     def errors(self) -> tuple[Finding, ...]:
@@ -124,6 +125,7 @@ class Report:
             "ok": self.ok,
             "stage": self.stage,
             "node_name": self.node_name,
+            "cluster_id": self.cluster_id,
             "findings": [item.as_dict() for item in (*self.errors, *self.warnings)],
             # Ansible uses the keys warnings and skipped itself.
             "error_count": len(self.errors),

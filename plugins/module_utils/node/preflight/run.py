@@ -59,6 +59,7 @@ def run_preflight(
         tuple(id_ for check in checks for id_ in check.ids if id_ not in unwanted),
         tuple(sorted(unwanted)),
         round(time.monotonic() - start, 3),
+        now.cluster_id,
     )
 
 

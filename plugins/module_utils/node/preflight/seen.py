@@ -163,3 +163,8 @@ class Situation:
     def node_name(self) -> str:
         """The Node's name: as configured, else the host name."""
         return self.config.node_name or self.machine.hostname.lower()
+
+    @property
+    def cluster_id(self) -> str:
+        """The cluster's id, in lower case: it is compared. Empty in a document without it."""
+        return str(self.config.azure.target_cluster.resource_id or "").lower()

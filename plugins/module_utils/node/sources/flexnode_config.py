@@ -20,6 +20,8 @@ KIND = "/flexNodeConfig/"
 # Azure's servers do not all learn of a change at one moment: the second answer must be a later one.
 GAP = 15.0
 SETTLED = "Succeeded"
+# What a 404 says if what a resource belongs to is missing, not the resource: the id is wrong.
+ABOVE = ("SubscriptionNotFound", "ResourceGroupNotFound", "ParentResourceNotFound")
 
 
 def resource_id(cluster_id: str, node: str) -> str:

@@ -24,7 +24,16 @@ from ansible_collections.aks.flexnode.plugins.module_utils.controller.azure.logi
 )
 from ansible_collections.aks.flexnode.plugins.module_utils.controller.azure.settings import settings_of
 from ansible_collections.aks.flexnode.plugins.module_utils.node.config.types.values import ArmId
-from tests.unit.controller.fake_azure import CLIENT, CLUSTER, OBJECT, VERSION, FakeAzure, Fault, refusal
+from tests.unit.controller.fake_azure import (
+    CLIENT,
+    CLUSTER,
+    OBJECT,
+    SUBSCRIPTION,
+    VERSION,
+    FakeAzure,
+    Fault,
+    refusal,
+)
 from tests.unit.node.servers import Answer, answer_json
 
 BUSY = refusal(429, "TooManyRequests", "Slow down.", Retry_After="1")
@@ -113,6 +122,21 @@ def test_a_cluster_that_does_not_exist_is_an_error(arm: Arm) -> None:
 def test_a_missing_cluster_is_not_a_missing_node(azure: FakeAzure, nodes: FlexNodes) -> None:
     azure.faults = [Fault(ONE, refusal(404, "ParentResourceNotFound", "No such cluster."))]
     with pytest.raises(NotInAzure, match="No such cluster"):
+        nodes.get("edge-1")
+
+
+@pytest.mark.parametrize(
+    ("code", "named"),
+    [
+        ("ResourceGroupNotFound", "resource group rg of flexnode_cluster_id"),
+        ("SubscriptionNotFound", f"subscription {SUBSCRIPTION} of flexnode_cluster_id"),
+    ],
+)
+def test_in_a_mistyped_group_nothing_is_taken_for_absent(
+    azure: FakeAzure, nodes: FlexNodes, code: str, named: str
+) -> None:
+    azure.faults = [Fault(ONE, refusal(404, code, "It could not be found."))]
+    with pytest.raises(NotInAzure, match=f"{named} was not found in Azure"):
         nodes.get("edge-1")
 
 

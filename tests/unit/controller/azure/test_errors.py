@@ -16,7 +16,7 @@ from ansible_collections.aks.flexnode.plugins.module_utils.controller.azure.erro
     permission_error,
     role_for,
 )
-from tests.unit.controller.fake_azure import CLIENT, CLUSTER, OBJECT
+from tests.unit.controller.fake_azure import CLIENT, CLUSTER, OBJECT, SUBSCRIPTION
 
 NODE = f"{CLUSTER}/flexNodeConfig/edge-1"
 MISSING_CLUSTER = "the cluster set in flexnode_cluster_id"
@@ -142,10 +142,36 @@ def test_every_answer_has_its_code(status: int, code: str, expected: str) -> Non
         ),
         (NODE, "ParentResourceNotFound", MISSING_CLUSTER),
         (NODE, "ResourceNotFound", "this resource"),
-        ("/subscriptions/1/resourceGroups/rg", "ResourceGroupNotFound", "this resource"),
+        (NODE, "InvalidResourceType", "this resource"),
+        (NODE, "ResourceGroupNotFound", "resource group rg of flexnode_cluster_id"),
+        (CLUSTER, "ResourceGroupNotFound", "resource group rg of flexnode_cluster_id"),
+        (CLUSTER, "SubscriptionNotFound", f"subscription {SUBSCRIPTION} of flexnode_cluster_id"),
+        ("/subscriptions/1/resourceGroups/rg", "ResourceGroupNotFound", "resource group rg"),
     ],
 )
 def test_what_is_missing_is_named(path: str, code: str, missing: str) -> None:
     error = str(explained(Refusal("GET", path, 404, code, "Because.")))
     assert error.startswith(f"FLEX-1703: {missing} was not found in Azure ({path}): {code}: Because.\nfix: ")
     assert 'az aks list --subscription SUBSCRIPTION --query "[].id" -o tsv' in error
+
+
+@pytest.mark.parametrize(
+    ("code", "message", "itself"),
+    [
+        ("ResourceNotFound", "Because.", True),
+        ("NotFound", "Could not find the agent pool.", True),
+        ("AgentPoolNotFound", "Because.", True),
+        ("ResourceNotFound", f"The Resource '{NODE.upper()}' under resource group 'rg' was not found.", True),
+        ("ResourceNotFound", f"The Resource '{CLUSTER}' under resource group 'rg' was not found.", False),
+        ("ParentResourceNotFound", "Because.", False),
+        ("ResourceGroupNotFound", "Resource group 'rg' could not be found.", False),
+        ("SubscriptionNotFound", "The subscription '1' could not be found.", False),
+        ("InvalidResourceType", "Because.", False),
+        ("", "", False),
+    ],
+)
+def test_only_the_resource_itself_counts_as_missing(code: str, message: str, itself: bool) -> None:
+    refusal = Refusal("GET", NODE, 404, code, message)
+    assert refusal.itself is itself
+    if "under resource group" in message and not itself:
+        assert refusal.missing == MISSING_CLUSTER

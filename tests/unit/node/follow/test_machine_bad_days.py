@@ -14,7 +14,7 @@ import pytest
 from tests.unit.node import sites
 from tests.unit.node.fake_api import a_node
 from tests.unit.node.fake_arm import arm_error
-from tests.unit.node.fake_pool import LIST_DATA, Edge, an_edge
+from tests.unit.node.fake_pool import GET, LIST_DATA, Edge, an_edge
 from tests.unit.node.fakes import Machine
 from tests.unit.node.follow.test_machine import NEW, TAINT, deleted_by_aks, registers
 from tests.unit.node.servers import Pki
@@ -108,6 +108,18 @@ def test_a_throttled_renewal_does_not_wait_while_it_holds_the_lease(joined: Edge
     del joined.arm.answers[LIST_DATA]
     assert joined.later(301) == 0
     assert joined.machine.path(IDENTITY).exists()
+
+
+def test_a_missing_resource_group_is_not_a_deleted_machine(joined: Edge) -> None:
+    """A kubelet without its certificate asks whether its machine is there."""
+    joined.machine.path(IDENTITY).unlink()
+    about = "Resource group 'rg' could not be found."
+    joined.arm.answers[GET] = arm_error(404, "ResourceGroupNotFound", about)
+    assert joined.later(30) == 3
+    assert joined.is_node
+    trouble = joined.trouble()
+    assert trouble["code"] == "FLEX-1111"
+    assert f"ResourceGroupNotFound: {about}" in trouble["message"]
 
 
 # -- a boot while AKS deletes the node ---------------------------------------------------------------------

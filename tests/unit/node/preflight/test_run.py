@@ -35,7 +35,7 @@ from ansible_collections.aks.flexnode.plugins.module_utils.node.preflight.probes
 from ansible_collections.aks.flexnode.plugins.module_utils.node.preflight.run import run_preflight
 from ansible_collections.aks.flexnode.plugins.module_utils.node.resources.paths import File
 from ansible_collections.aks.flexnode.plugins.module_utils.node.sources.source import Inline, Stored, Url
-from tests.unit.node.config.test_samples import CLIENT, PEM, PRINCIPAL, TENANT, TOKEN, joining
+from tests.unit.node.config.test_samples import CLIENT, CLUSTER, PEM, PRINCIPAL, TENANT, TOKEN, joining
 from tests.unit.node.fake_api import FakeApi
 from tests.unit.node.fakes import SWAPS_HEADER, Machine, swap_row
 from tests.unit.node.servers import Answer, Pki, Server, answer_json, serving
@@ -262,6 +262,7 @@ def test_sources(site: Site, pki: Pki) -> None:
         url = Url(f"{server.url}/bundle?sig=hidden", HttpClient(ca_pem=pki.ca_pem, attempts=1))
         report = run_preflight(host, fetched(host, url, {"agent": {"nodeName": "other"}}), "host", ways=WAYS)
     assert (report.ok, report.node_name) == (True, "other")
+    assert report.as_dict()["cluster_id"] == CLUSTER.lower(), "a Node's name is its own in its cluster only"
     gone = run_preflight(host, fetched(host, url, {}), "host", ways=WAYS)
     assert [(finding.id, finding.severity) for finding in gone.findings] == [
         ("configuration-source", "error")

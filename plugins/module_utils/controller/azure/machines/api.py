@@ -8,21 +8,14 @@ The typed client of each SDK release accepts only its own version of this previe
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, TypeVar
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 from ....node.config.types.values import ArmId
-from ....node.machine.clock import Clock
 from ....node.sources.machines import pool_id
 from ..arm import Arm, Json
-from ..errors import AzureRefuses, AzureUnavailable, PermissionMissing
 
-T = TypeVar("T")
 CLUSTER_API_VERSION = "2025-05-01"  # of the cluster itself; stable
-# Of the cluster and its pools: states in which no operation runs.
-SETTLED = ("succeeded", "failed", "canceled")
-# What Azure answers while another operation runs on the cluster.
-BUSY = ("AnotherOperationInProgress", "OperationNotAllowed", "OperationPreempted", "Conflict")
 
 
 class Pools:
@@ -81,59 +74,3 @@ def conditional(etag: str, *, new: bool = False) -> dict[str, str]:
     if etag:
         return {"If-Match": f'"{etag}"'}
     return {"If-None-Match": "*"} if new else {}
-
-
-class Idle:
-    """Waits for the operation that runs on a cluster: a pool can't be changed meanwhile."""
-
-    def __init__(self, arm: Arm, cluster: ArmId, clock: Clock, *, pause: float, seconds: float) -> None:
-        self._arm, self._cluster, self._clock = arm, cluster.canonical(), clock
-        self._pause, self._seconds = max(pause, 0.1), seconds
-
-    def wait(self) -> None:
-        """Wait until no operation runs. A login that may not read the cluster does not wait."""
-        deadline = self._clock.monotonic() + self._seconds
-        while (state := str(self._properties().get("provisioningState") or "")).lower() not in (*SETTLED, ""):
-            if self._clock.monotonic() >= deadline:
-                raise self._late(f"the cluster is {state}")
-            self._clock.sleep(self._pause)
-
-    def retried(self, change: Callable[[], T]) -> T:
-        """Do a change, again if Azure says that another operation runs."""
-        deadline = self._clock.monotonic() + self._seconds
-        while True:
-            self.wait()
-            try:
-                return change()
-            except AzureRefuses as error:
-                if not is_busy(error):
-                    raise
-                if self._clock.monotonic() >= deadline:
-                    raise self._late(error.why) from None
-            self._clock.sleep(self._pause)
-
-    def control_plane(self) -> str:
-        """The version of the control plane; empty if the login may not read the cluster."""
-        found = self._properties()
-        return str(found.get("currentKubernetesVersion") or found.get("kubernetesVersion") or "")
-
-    def _properties(self) -> Mapping[str, Any]:
-        try:
-            found = self._arm.get(self._cluster) or {}
-        except PermissionMissing:
-            return {}
-        return found.get("properties") or {}
-
-    def _late(self, why: str) -> AzureUnavailable:
-        return AzureUnavailable(
-            "another operation on the cluster does not finish",
-            where=self._cluster,
-            why=f"{why}, after {self._seconds:.0f} s",
-            fix="wait until it has finished (az aks operation show-latest), then run this again; "
-            "operation_timeout waits longer",
-        )
-
-
-def is_busy(error: AzureRefuses) -> bool:
-    """Whether Azure refused a change because another operation runs on the cluster."""
-    return "HTTP 409" in error.what and any(code in error.why for code in BUSY)

@@ -12,8 +12,11 @@ from typing import Any, Protocol
 from ....node.sources.machines import Goal, body_of, pool_id
 from ...parallel import in_parallel
 from ..errors import AzureUnavailable, ChangedMeanwhile, NotInAzure, PermissionMissing
+from .busy import Patience
 from .plan import Action, Json, Machine, Wanted, by_node, decide, pool_goal, shown
 from .pool import require_flexnodes
+
+LISTED_SECONDS = 60.0  # Azure's list of machines follows a deletion with a delay
 
 
 class Pools(Protocol):
@@ -76,13 +79,20 @@ class Outcome:
 
 
 def keep_present(
-    pools: Pools, pool: str, wanted: Sequence[Wanted], known: Goal | None = None, *, check: bool
+    pools: Pools,
+    pool: str,
+    wanted: Sequence[Wanted],
+    known: Goal | None = None,
+    patience: Patience | None = None,
+    *,
+    check: bool,
 ) -> list[Outcome]:
     """Create or change the machines that differ. All are compared before the first is written.
 
     known: the values of the pool, for a login that may not read it.
     """
     where = pool_id(pools.cluster, pool)
+    patience = patience or Patience(where)
     defaults, unreadable = defaults_in(pools, pool, known)
     machines = by_node(pools.machines(pool))
 
@@ -100,7 +110,7 @@ def keep_present(
         if check or not action.changes:
             return _outcome(one, action, machine, machine)
         try:
-            return _written(pools, pool, machine, one, action)
+            return patience.retried(lambda: _written(pools, pool, machine, one, action))
         except ChangedMeanwhile:
             # Someone else changed it, or the answer to our own PUT was lost: what is there now decides.
             resource = pools.machine(pool, one.name if machine is None else machine.name)
@@ -108,20 +118,20 @@ def keep_present(
             again = decided(one, now)
             if not again.changes:
                 return _outcome(one, again, now, now)
-            return _written(pools, pool, now, one, again)
+            return patience.retried(lambda: _written(pools, pool, now, one, again))
 
     return in_parallel(act, in_parallel(plan, wanted, lambda one: one.name), lambda pair: pair[0].name)
 
 
-def keep_absent(pools: Pools, pool: str, names: Sequence[str], *, check: bool) -> list[Outcome]:
+def keep_absent(
+    pools: Pools, pool: str, names: Sequence[str], patience: Patience | None = None, *, check: bool
+) -> list[Outcome]:
     """Delete machines in one call; afterwards Azure must no longer list them."""
-    try:
-        machines = by_node(pools.machines(pool))
-    except NotInAzure:  # no pool, no machines
-        machines = {}
+    machines = _listed(pools, pool)
     there = {name: machines[name] for name in names if name in machines}
     if there and not check:
-        delete(pools, pool, [machine.name for machine in there.values()])
+        gone = [machine.name for machine in there.values()]
+        delete(pools, pool, gone, patience or Patience(pool_id(pools.cluster, pool)))
     nothing = Goal("")
     return [
         Outcome(
@@ -133,14 +143,27 @@ def keep_absent(pools: Pools, pool: str, names: Sequence[str], *, check: bool) -
     ]
 
 
-def delete(pools: Pools, pool: str, names: Sequence[str]) -> None:
+def _listed(pools: Pools, pool: str) -> dict[str, Machine]:
+    """The machines by Node; none where there is no pool. A cluster or a group that is missing is an error."""
+    try:
+        return by_node(pools.machines(pool))
+    except NotInAzure:
+        if pools.get(pool) is not None:
+            raise
+        return {}
+
+
+def delete(pools: Pools, pool: str, names: Sequence[str], patience: Patience) -> None:
     """Delete machines and look whether they are gone: an operation that succeeded is no proof."""
-    pools.delete_machines(pool, names)
-    left = {Machine.of(one).name for one in pools.machines(pool)} & set(names)
+    patience.retried(lambda: pools.delete_machines(pool, names))
+    left = patience.polled(
+        lambda: {Machine.of(one).name for one in pools.machines(pool)} & set(names), LISTED_SECONDS
+    )
     if left:
         raise AzureUnavailable(
             f"Azure still lists {', '.join(sorted(left))} after they were deleted",
             where=pool_id(pools.cluster, pool),
+            why=f"for {LISTED_SECONDS:.0f} s",
             fix="run this again in a few minutes",
         )
 

@@ -11,7 +11,8 @@ from ....node.errors import counted
 from ....node.sources.machines import pool_id
 from ..arm import Json
 from ..errors import PoolUnusable
-from .api import Idle, Pools
+from .api import Pools
+from .busy import Idle
 from .fleet import delete
 from .plan import Machine
 from .pool import (
@@ -108,7 +109,7 @@ def keep_absent(pools: Pools, name: str, idle: Idle, *, machines_too: bool, chec
         done.actions.insert(0, f"delete machines {', '.join(machines)}")
     if not check:
         if machines:
-            idle.retried(lambda: delete(pools, name, machines))
+            delete(pools, name, machines, idle)
         idle.retried(lambda: pools.delete(name))
     return done
 

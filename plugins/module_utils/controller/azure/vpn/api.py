@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ....node.machine.clock import Clock
+from ...progress import Tell
 from ..arm import Json, explaining, refusal_of
 from ..errors import AzureRefuses, AzureUnavailable, ChangedMeanwhile, PermissionMissing
 from ..login import Login
@@ -27,9 +28,7 @@ except ImportError:
 # What Azure answers while another operation runs on a resource, or on one that it needs.
 ANOTHER = "AnotherOperationInProgress"
 BUSY = (ANOTHER, "ReferencedResourceNotProvisioned", "RetryableError")
-ABSENT = ("ResourceNotFound", "NotFound", "ResourceGroupNotFound")
 TELL = 60.0  # seconds between two lines about an operation
-Tell = Callable[[str], None]
 
 
 class Network:
@@ -57,7 +56,7 @@ class Network:
             try:
                 found: Json = calls.get(resource.group, resource.name, cls=_wire)
             except ResourceNotFoundError as error:
-                if refusal_of(error, "GET", str(resource)).code in ABSENT:
+                if refusal_of(error, "GET", str(resource)).itself:
                     return None
                 raise
         return found

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -152,14 +152,3 @@ def place_of(params: Mapping[str, Any], ids: Ids, login: Login, network: Network
     )
     sites = ranges("a site of a local network gateway", network.on_premises(place.gateway.group))
     return replace(place, ranges=[*place.ranges, *sites])
-
-
-def teller(path: str | None) -> Callable[[str], None]:
-    """What tells how an operation is doing: lines in a file that the action shows as they come."""
-
-    def tell(line: str) -> None:
-        if path:
-            with open(path, "a", encoding="utf-8") as file:
-                file.write(f"{line}\n")
-
-    return tell

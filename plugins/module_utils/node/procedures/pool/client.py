@@ -23,7 +23,7 @@ from ...net.proxy import proxies
 from ...net.retries import spread
 from ...secret import Secret
 from ...sources.errors import BootstrapDataUnusable, MachineUnusable, PoolForbidden
-from ...sources.flexnode_config import Reply, url_of
+from ...sources.flexnode_config import ABOVE, Reply, url_of
 from ...sources.machines import ROLE, api_version, cluster_and_pool, pool_id, role_line
 
 TIMEOUT = 60.0  # seconds of one attempt
@@ -82,12 +82,13 @@ class PoolClient:
         return found
 
     def machine(self, name: str) -> Reply:
-        """GET one machine; a Reply with status 404 if it does not exist."""
+        """GET one machine; a Reply with status 404 if it does not exist in a pool that does."""
         try:
             return self.call("GET", f"/machines/{name}")
         except HttpFailure as failure:
-            if failure.status == 404:
-                return Reply(404, failure.body)
+            reply = Reply(failure.status, failure.body)
+            if reply.status == 404 and reply.error[0] not in ABOVE:
+                return reply
             raise self._not_usable(failure, name) from failure
 
     def put_machine(self, name: str, body: Mapping[str, Any], condition: Mapping[str, str]) -> Reply | None:

@@ -23,8 +23,11 @@ from ansible_collections.aks.flexnode.plugins.module_utils.controller.azure.logi
 from ansible_collections.aks.flexnode.plugins.module_utils.controller.azure.machines import life
 from ansible_collections.aks.flexnode.plugins.module_utils.controller.azure.machines.api import (
     CLUSTER_API_VERSION,
-    Idle,
     Pools,
+)
+from ansible_collections.aks.flexnode.plugins.module_utils.controller.azure.machines.busy import (
+    Idle,
+    Patience,
 )
 from ansible_collections.aks.flexnode.plugins.module_utils.controller.azure.machines.fleet import (
     keep_absent,
@@ -237,13 +240,38 @@ def test_machines_are_deleted_in_one_call_and_others_stay(azure: FakeAzure, pool
 def test_a_deletion_that_deletes_nothing_is_an_error(azure: FakeAzure, pools: Pools) -> None:
     azure.pools.add_machine("edge", "edge-1")
     azure.pools.keeps_deleted = True
-    with pytest.raises(AzureUnavailable, match="still lists edge-1"):
-        keep_absent(pools, "edge", ["edge-1"], check=False)
+    clock = FakeClock()
+    with pytest.raises(AzureUnavailable, match=r"still lists edge-1 after they were deleted .* for 60 s"):
+        keep_absent(pools, "edge", ["edge-1"], Patience("edge", clock), check=False)
+    assert sum(clock.naps) == 60
 
 
 def test_without_a_pool_there_is_nothing_to_delete(pools: Pools) -> None:
     (done,) = keep_absent(pools, "other", ["edge-1"], check=False)
     assert done.action.kind == "absent"
+
+
+@pytest.mark.parametrize(
+    ("code", "named"),
+    [
+        ("ResourceGroupNotFound", "resource group [^ ]+ of flexnode_cluster_id was not found"),
+        ("SubscriptionNotFound", "subscription [^ ]+ of flexnode_cluster_id was not found"),
+        ("ParentResourceNotFound", "the cluster set in flexnode_cluster_id was not found"),
+    ],
+)
+def test_a_mistyped_cluster_id_is_never_taken_for_a_deletion(
+    azure: FakeAzure, pools: Pools, idle: Idle, code: str, named: str
+) -> None:
+    azure.faults = [Fault("/agentPools/edge", refusal(404, code, "It could not be found."), 99)]
+    azure.cluster = {"properties": {"provisioningState": "Succeeded"}}
+    with pytest.raises(NotInAzure, match=named):
+        keep_absent(pools, "edge", ["edge-1"], check=False)
+    with pytest.raises(NotInAzure, match=named):
+        life.keep_absent(pools, "edge", idle, machines_too=True, check=False)
+    with pytest.raises(NotInAzure, match=named):
+        keep_present(pools, "edge", TEN, check=False)
+    with pytest.raises(NotInAzure, match=named):
+        pools_of(pools, ["edge"], machines=False)
 
 
 # -- pools --------------------------------------------------------------------------------------------------

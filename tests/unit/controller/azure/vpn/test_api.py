@@ -9,9 +9,12 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from azure.core.exceptions import HttpResponseError
+from azure.core.exceptions import HttpResponseError, ResourceNotFoundError
 
-from ansible_collections.aks.flexnode.plugins.module_utils.controller.azure.errors import ChangedMeanwhile
+from ansible_collections.aks.flexnode.plugins.module_utils.controller.azure.errors import (
+    ChangedMeanwhile,
+    NotInAzure,
+)
 from ansible_collections.aks.flexnode.plugins.module_utils.controller.azure.vpn.api import Network
 from tests.unit.controller.fake_network import GATEWAY, FakeClock
 
@@ -33,15 +36,22 @@ class Sdk:
         self.refusals, self.headers = list(refusals), list[dict[str, str]]()
         self.virtual_network_gateways = self
 
+    def get(self, *_arguments: Any, **_more: Any) -> Any:
+        raise self.refused(ResourceNotFoundError)
+
     def begin_create_or_update(self, *_arguments: Any, headers: dict[str, str], **_more: Any) -> Any:
         self.headers.append(headers)
         if not self.refusals:
             return FinishedOperation()
+        raise self.refused(HttpResponseError)
+
+    def refused(self, kind: type[HttpResponseError]) -> HttpResponseError:
         status, code = self.refusals.pop(0)
-        error: Any = HttpResponseError("refused")
+        error: Any = kind("refused")
         error.status_code, error.reason = status, "refused"
         error.error = SimpleNamespace(code=code, message="refused")
-        raise error
+        refused: HttpResponseError = error
+        return refused
 
 
 def network(sdk: Sdk) -> Network:
@@ -50,6 +60,12 @@ def network(sdk: Sdk) -> Network:
     made = Network(login, "s", FakeClock(), lambda _line: None, pause=1, seconds=60)
     made._client = sdk
     return made
+
+
+def test_a_gateway_is_absent_only_in_a_group_that_exists() -> None:
+    assert network(Sdk((404, "ResourceNotFound"))).get(GATEWAY) is None
+    with pytest.raises(NotInAzure, match=f"resource group {GATEWAY.group} was not found"):
+        network(Sdk((404, "ResourceGroupNotFound"))).get(GATEWAY)
 
 
 def test_a_new_gateway_must_not_be_there_yet() -> None:
