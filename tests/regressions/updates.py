@@ -162,7 +162,9 @@ CASES = (
                 "        try:\n"
                 "            RESTORE[kind](host, name, origin, store.journal)\n"
                 "        except FlexNodeError as error:\n"
-                '            failures.append(f"{name}: {error.what}: {error.why}")\n',
+                '            failures.append(f"{name}: {error.what}: {error.why}")\n'
+                "        except OSError as error:  # that nobody foresaw\n"
+                '            failures.append(f"{name}: {error}")\n',
                 "        RESTORE[kind](host, name, origin, store.journal)\n",
             ),
         ),

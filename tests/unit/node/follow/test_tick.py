@@ -1085,7 +1085,7 @@ def test_a_look_imports_little() -> None:
         check=True,
     )
     rooms = "drift engine engine.records follow machine net resources sources"
-    files = "dataclass drift.quick engine.records.checked "
+    files = "dataclass drift.quick engine.records.above engine.records.checked "
     files += "engine.records.journal engine.lease engine.records.schema engine.records.state errors "
     files += "follow.report follow.request follow.tick follow.watch machine.clock machine.links "
     files += "machine.removal machine.running "
