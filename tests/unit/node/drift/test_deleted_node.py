@@ -63,8 +63,8 @@ def test_report_says_so_and_leaves_it(drifting: Drifting) -> None:
     delete(drifting)
     assert drifting.check()[0] == 0
     assert (drifting.site.api.nodes, restarts(drifting)) == ({}, before)
-    assert drifting.item(LOST).state == REPORTED
     assert told(drifting) == (NodeNotReady.code, False)
+    assert drifting.item(LOST).state == REPORTED
     (metrics,) = drifting.machine.path(METRICS).glob("*.prom")
     assert "aks_flex_node_ready 0" in metrics.read_text()
     drifting.machine.commands(["systemctl", "restart", KUBELET], None, 1)
