@@ -53,7 +53,9 @@ def found(*machines: Machine, ephemeral: bool = False) -> list[str]:
         ({"enabled": True}, False),
         ({"autoProvision": True}, False),
         (VPN, True),
-        ({"enabled": "yes", "autoProvision": True}, False),
+        ({"enabled": "true", "autoProvision": "True"}, True),
+        ({"enabled": "true", "autoProvision": "false"}, False),
+        ({"enabled": "yes", "autoProvision": True}, False),  # refused by the document's own checks
     ],
 )
 def test_only_both_switches_ask_for_a_gateway(vpn: Mapping[str, Any], expected: bool) -> None:
