@@ -13,7 +13,7 @@ from ...node.config.choices import choices_of
 from ...node.config.document import as_read, merge, unwrap
 from ...node.config.types.values import ArmId
 from .secrets import secrets_document
-from .variables import DOCUMENTS, VPN_OPTIONS
+from .variables import DOCUMENTS, VARIABLES, VPN_OPTIONS, is_true
 
 Document = Mapping[str, Any]
 # Sources that the controller asks for all machines at once. The others are read by the machine itself.
@@ -91,7 +91,7 @@ def machine_of(host: str, variables: Mapping[str, Any], read_file: Callable[[str
         cluster_id=_canonical(str(variables.get("flexnode_cluster_id") or target.get("resourceId") or "")),
         document=as_read(document),
         url=str(variables.get("flexnode_config_url") or ""),
-        durable=_is_true(variables.get("flexnode_config_url_durable")),
+        durable=is_true(variables.get("flexnode_config_url_durable")) is True,
         storage=tuple(
             (option, str(value))
             for option in ("account_url", "account_key", "connection_string")
@@ -105,18 +105,14 @@ def machine_of(host: str, variables: Mapping[str, Any], read_file: Callable[[str
         pool=pool,
         pool_api=pool_api,
         vpn={
-            option: value
+            # One spelling, as machines of one gateway are compared.
+            option: is_true(value) if VARIABLES[name].type == "bool" else value
             for name, option in VPN_OPTIONS.items()
             if (value := variables.get(name)) not in (None, "")
         },
-        vpn_renew=_is_true(variables.get("flexnode_vpn_renew")),
-        vpn_force=_is_true(variables.get("flexnode_vpn_force")),
+        vpn_renew=is_true(variables.get("flexnode_vpn_renew")) is True,
+        vpn_force=is_true(variables.get("flexnode_vpn_force")) is True,
     )
-
-
-def _is_true(value: object) -> bool:
-    """A boolean of an inventory, of -e or of a survey."""
-    return str(value or "").lower() in ("true", "yes", "1")
 
 
 def _pool_settings(pool: str, api: str) -> dict[str, Any]:

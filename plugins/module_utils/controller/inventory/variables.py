@@ -10,6 +10,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from ansible.module_utils.parsing.convert_bool import boolean
+
 from ...node.config.document import misshapen
 from .secrets import SECRETS
 
@@ -157,6 +159,17 @@ def wrong_values(variables: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]
             yield name, f"a list is expected, not {kind_of(value)}", f"set {name} to a list"
         elif variable.type == "int" and not str(value).strip().isdigit():
             yield name, f"{value!r} is not a number", f"set {name} to a whole number"
+        elif variable.type == "bool" and is_true(value) is None:
+            what = repr(value) if isinstance(value, (str, int, float)) else kind_of(value)
+            yield name, f"{what} is neither true nor false", f"set {name} to true or false"
+
+
+def is_true(value: object) -> bool | None:
+    """A boolean as Ansible reads it, because -e and surveys make texts of them; None: it is no boolean."""
+    try:
+        return bool(boolean(value))
+    except TypeError:
+        return None
 
 
 def kind_of(value: object) -> str:

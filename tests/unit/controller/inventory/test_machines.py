@@ -193,3 +193,12 @@ def test_choices_and_booleans_are_those_that_the_node_reads(source: str) -> None
     document = machine_of("a", variables, lambda _path: {"continuousMonitoring": "False"}).document
     assert (document["kubernetesAuth"]["method"], document["cni"]["mode"]) == ("bootstrapToken", "bridge")
     assert (document["azure"]["vpn"]["enabled"], document["continuousMonitoring"]) == (True, False)
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"), [("on", True), ("y", True), ("TRUE", True), (1, True), ("off", False), ("", False)]
+)
+def test_a_switch_is_read_as_ansible_reads_it(value: Any, expected: bool) -> None:
+    names = ("flexnode_vpn_renew", "flexnode_vpn_force", "flexnode_config_url_durable")
+    machine = machine_of("a", dict.fromkeys(names, value), no_file)
+    assert (machine.vpn_renew, machine.vpn_force, machine.durable) == (expected,) * 3

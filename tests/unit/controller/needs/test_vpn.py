@@ -139,6 +139,11 @@ def test_contradictions_between_machines_of_one_gateway() -> None:
     ]
 
 
+def test_two_spellings_of_one_switch_are_no_contradiction() -> None:
+    spelled = [machine(str(value), flexnode_vpn_new_root=value) for value in (True, "on", "yes", "1")]
+    assert found(*spelled) == []
+
+
 @pytest.mark.parametrize("variable", ["passphrase", "ca_key", "ca_certificate"])
 def test_a_contradiction_between_secrets_shows_none(variable: str) -> None:
     name = f"flexnode_vpn_{variable}"
