@@ -37,9 +37,7 @@ from ansible_collections.aks.flexnode.plugins.module_utils.controller.inventory.
     find_file,
     read_inventory,
 )
-from ansible_collections.aks.flexnode.plugins.module_utils.controller.inventory.versions import (
-    require_versions,
-)
+from ansible_collections.aks.flexnode.plugins.module_utils.controller.needs.pools import require_documents
 from ansible_collections.aks.flexnode.plugins.module_utils.node.errors import FlexNodeError
 from ansible_collections.aks.flexnode.plugins.plugin_utils.document_file import load_document
 from ansible_collections.aks.flexnode.plugins.plugin_utils.findings import (
@@ -187,7 +185,7 @@ class ActionModule(VpnModules):
             )
         directory = self._url_directory(wanted)
         clusters = self._clusters([one for one in of_sources(wanted, "cluster", "blob") if one.cluster_id])
-        require_versions([one for one in wanted if one.source != POOLS], clusters)  # everything below writes
+        require_documents(wanted, clusters)  # everything below writes
         # First, because it may take an hour: tokens that were created before it would be old.
         wanted = self._with_profiles(wanted)
         rp, clustered, blob, pooled = (of_sources(wanted, source) for source in RESOLVED)
@@ -216,8 +214,7 @@ class ActionModule(VpnModules):
     def _check(self, machines: list[Machine]) -> Result:
         """All checks of a join, for all machines of a fleet, before the first batch of them is written."""
         in_clusters = [one for one in of_sources(machines, "cluster", "blob") if one.cluster_id]
-        others = [one for one in machines if one.source != POOLS]
-        require_versions(others, self._clusters(in_clusters))
+        require_documents(machines, self._clusters(in_clusters))
         of_pools = self._pool_check(of_sources(machines, POOLS))
         return summary(handovers(machines, documents={}, pools=of_pools), machines, "check")
 

@@ -15,6 +15,8 @@ FIELD = f"{UNIT}/config/test_fields.py::test_refused_with_its_path_and_what_is_a
 OTHERS = f"{UNIT}/config/test_rules.py::test_a_directory_that_others_use_is_not_ours"
 DAMAGED = f"{UNIT}/operations/test_leave.py::test_a_damaged_state_does_not_stop_the_way_back_and_is_told"
 RECONCILE_TESTS = f"{UNIT}/operations/test_reconcile.py"
+INVENTORY = "plugins/module_utils/controller/inventory"
+INVENTORY_TESTS = "tests/unit/controller/inventory"
 
 CASES = (
     Case(
@@ -279,5 +281,42 @@ CASES = (
             "test_a_systemd_that_does_not_answer_stops_the_uninstall_before_anything_is_removed",
         ),
         f"{DID_NOT_RAISE} CommandFailed",
+    ),
+    Case(
+        "18a",
+        "the controller compares raw values, where the node ignores the case of words",
+        (Edit(f"{INVENTORY}/machines.py", "document=as_read(document),", "document=document,"),),
+        (
+            f"{INVENTORY_TESTS}/test_checks.py::test_other_letters_do_not_hide_a_contradiction",
+            f"{INVENTORY_TESTS}/test_machines.py::test_choices_and_booleans_are_those_that_the_node_reads",
+        ),
+        f"{DID_NOT_RAISE}|{ASSERTION}",
+    ),
+    Case(
+        "18b",
+        "documents of pools are written to Azure unchecked",
+        (
+            Edit(
+                "plugins/module_utils/controller/needs/pools.py",
+                ", whole={one.host for one in of_run if one.source == POOLS})",
+                ")",
+            ),
+        ),
+        (
+            "tests/unit/controller/needs/test_pools.py::"
+            "test_documents_of_pools_are_checked_whole_and_together",
+        ),
+    ),
+    Case(
+        "18c",
+        "a switch that is no boolean is silently off",
+        (
+            Edit(
+                f"{INVENTORY}/variables.py",
+                'variable.type == "bool" and is_true(value) is None',
+                "False",
+            ),
+        ),
+        (f"{INVENTORY_TESTS}/test_variables.py::test_a_switch_that_is_neither_on_nor_off_is_an_error",),
     ),
 )

@@ -144,6 +144,18 @@ def test_neither_the_pools_version_nor_the_default_can_be_verified(pools: Stage)
     assert not asked(pools, "flexnode_machine") + asked(pools, "flexnode_reconcile")
 
 
+@pytest.mark.parametrize("playbook", ["bootstrap", "config_put", "update"])
+def test_documents_with_wrong_types_are_never_written(pools: Stage, playbook: str) -> None:
+    """All of them are told, also without preflight: Azure would store `True` and `1.3`."""
+    labelled = hosts("a", "b", flexnode_config={"node": {"labels": {"gpu": True}}})
+    versioned = hosts("c", flexnode_config={"kubernetes": {"version": 1.30}})
+    pools.play(f"aks.flexnode.{playbook}", {**labelled, **versioned}, "-e", "flexnode_preflight=false")
+    assert pools.status != 0
+    assert "FLEX-1106: the configuration of 3 machines is not valid: 2 errors" in pools.output, pools.output
+    assert "must be in quotes" in pools.output
+    assert not asked(pools, "flexnode_machine") + asked(pools, "flexnode_bootstrap_data")
+
+
 def test_a_machine_that_fails_preflight_costs_nothing_in_azure(pools: Stage) -> None:
     wrong = {"ok": False, "table": ["error  swap  swap is on"], "joined": False, "config_version": ""}
     pools.answer(flexnode_preflight_info=wrong)

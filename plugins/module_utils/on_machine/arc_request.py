@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ..node.config.choices import choices_of, yes
-from ..node.config.document import merge
+from ..node.config.choices import choices_of
+from ..node.config.document import as_read, merge
 from ..node.config.early import early_form
 from ..node.config.types.values import ArmId
 from ..node.procedures.arc.roles import needed
@@ -20,7 +20,7 @@ Document = Mapping[str, Any]
 
 def arc_request(document: Document, cluster_id: str = "", name: str = "") -> dict[str, Any]:
     """The options of a registration; what the document leaves out is the cluster's."""
-    whole = merge(early_form(document), {})
+    whole = as_read(merge(early_form(document), {}))
     azure, choices = _section(whole, "azure"), choices_of(whole)
     arc, cluster = _section(azure, "arc"), _section(azure, "targetCluster")
     serves = {"azure": choices.azure_method, "kubernetes": choices.kubelet_method}
@@ -30,7 +30,7 @@ def arc_request(document: Document, cluster_id: str = "", name: str = "") -> dic
     profile = "token" if by_token else "certificate"
     target = cluster.get("resourceId") or cluster_id
     try:
-        home: ArmId | None = ArmId.parse(target)
+        home: ArmId | None = ArmId.parse(str(target))
     except ValueError:
         home = None  # refused by the document's own checks, with its path
     principal = _section(azure, "servicePrincipal")
@@ -40,7 +40,7 @@ def arc_request(document: Document, cluster_id: str = "", name: str = "") -> dic
     directories = _section(_section(whole, "paths"), "kubernetes")
     return {
         "enabled": choices.arc,
-        "assign_roles": bool(yes(arc.get("autoRoleAssignment"))),
+        "assign_roles": arc.get("autoRoleAssignment") is True,
         "node": _section(whole, "agent").get("nodeName") or name,
         "cluster_id": home.canonical() if home else "",
         "subscription_id": azure.get("subscriptionId") or (home.subscription_id if home else ""),
@@ -60,7 +60,10 @@ def arc_request(document: Document, cluster_id: str = "", name: str = "") -> dic
         "pool": pool,
         "roles": list(
             needed(
-                profile, monitored=bool(whole.get("continuousMonitoring")), purposes=purposes, pool=bool(pool)
+                profile,
+                monitored=whole.get("continuousMonitoring") is True,
+                purposes=purposes,
+                pool=bool(pool),
             )
         ),
     }
@@ -69,8 +72,8 @@ def arc_request(document: Document, cluster_id: str = "", name: str = "") -> dic
 def arc_proxy(document: Document) -> str:
     """The proxy of a document; empty where only a placeholder stands for one with a password."""
     proxy = _section(document, "proxy")
-    url = proxy.get("https") or proxy.get("http") or ""
-    return "" if REDACTED in url else str(url)
+    url = str(proxy.get("https") or proxy.get("http") or "")
+    return "" if REDACTED in url else url
 
 
 def _section(parent: Document, key: str) -> Document:

@@ -18,6 +18,7 @@ from ..node.operations.obtain import Obtained, obtain, stored_config
 from ..node.operations.reconcile import reconcile
 from ..node.pull.install import PULL, install
 from ..node.pull.playbook import by_ansible_pull, patience_of
+from .arc_request import arc_request
 from .reconcile_result import result_of, waiting
 from .source_options import document_of, mask_secrets, source_of
 
@@ -106,7 +107,6 @@ def require_preflight(host: Host, document: Mapping[str, Any], skip: list[str], 
     from ..node.preflight.run import run_preflight
 
     # In check mode tokens and role assignments do not exist yet, so that their absence is no finding.
-    arc = (document.get("azure") or {}).get("arc") or {}
-    roles = ["azure-role", "cluster-rights"] if arc.get("autoRoleAssignment") else []
+    roles = ["azure-role", "cluster-rights"] if arc_request(document)["assign_roles"] else []
     created_later = ["secrets-missing", *roles] if check else []
     run_preflight(host, document, skip=[*skip, *created_later]).require()

@@ -12,6 +12,7 @@ import pytest
 from ansible.module_utils import basic
 
 from ansible_collections.aks.flexnode.plugins.module_utils.node.config.document import merge
+from ansible_collections.aks.flexnode.plugins.module_utils.node.preflight import run as run_module
 from ansible_collections.aks.flexnode.plugins.module_utils.node.pull.playbook import MARK
 from ansible_collections.aks.flexnode.plugins.module_utils.node.status.document import status_of
 from ansible_collections.aks.flexnode.plugins.module_utils.on_machine import flexnode_reconcile as on_machine
@@ -113,3 +114,25 @@ def test_a_run_of_ansible_pull_does_not_wait_for_its_turn_and_does_not_fail(
     assert len(site.machine.clock.naps) == naps
     rollouts.put(site.api, lambda now: now.without_holder("edge-7"))
     assert answer(site, capsys, rollouts.LIMIT, MORE)["outcome"] == "updated"
+
+
+@pytest.mark.parametrize(
+    ("wanted", "skipped"), [(True, True), ("True", True), (False, False), ("false", False)], ids=str
+)
+def test_roles_are_looked_for_unless_they_are_assigned_later(
+    site: Site, monkeypatch: pytest.MonkeyPatch, wanted: bool | str, skipped: bool
+) -> None:
+    seen: list[str] = []
+
+    class Passed:
+        def require(self) -> None:
+            pass
+
+    def preflight(_host: object, _document: object, skip: list[str]) -> Passed:
+        seen.extend(skip)
+        return Passed()
+
+    monkeypatch.setattr(run_module, "run_preflight", preflight)
+    document = merge(site.document, {"azure": {"arc": {"autoRoleAssignment": wanted}}})
+    on_machine.require_preflight(site.machine.host, document, [], check=True)
+    assert ("azure-role" in seen) is skipped

@@ -12,6 +12,7 @@ from ...node.config.document import merge, unwrap
 from ...node.secret import REDACTED
 from ...on_machine.arc_request import arc_proxy, arc_request
 from ..inventory.machines import RESOLVED, Machine
+from ..needs.vpn import vpn_of
 
 Document = Mapping[str, Any]
 Answers = Iterable[Mapping[str, Any]]  # of a module: one per node, with its name
@@ -90,8 +91,7 @@ def handovers(
 
 def uses_vpn(document: Document) -> bool:
     """Whether a machine reaches its cluster through a VPN; the document behind a URL is not known here."""
-    vpn = (document.get("azure") or {}).get("vpn") or {}
-    return bool(vpn.get("enabled"))
+    return vpn_of(document).get("enabled") is True
 
 
 def _by_node(answers: Answers) -> dict[tuple[str, str], Mapping[str, Any]]:

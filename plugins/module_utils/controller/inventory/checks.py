@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 
 from ...node.errors import ConfigInvalid
 from ...node.sources.machines import POOL_PATTERN, machine_name
-from .machines import POOLS, Machine
+from .machines import POOLS, Machine, section
 from .variables import unknown_variables, wrong_values
 
 Network: TypeAlias = "ipaddress.IPv4Network | ipaddress.IPv6Network"
@@ -64,7 +64,7 @@ def check_variables(of_hosts: Mapping[str, Mapping[str, Any]]) -> Iterator[Findi
 def check_source(machine: Machine, *, chosen: bool) -> Iterator[Finding]:
     """What a machine's source lacks. `chosen`: the inventory names the source."""
     host = (machine.host,)
-    kubelet = ((machine.document.get("node") or {}).get("kubelet") or {}) if machine.document else {}
+    kubelet = section(section(machine.document, "node"), "kubelet")
     if machine.source == "url" and not machine.url:
         yield Finding(host, "source url needs flexnode_config_url", "set flexnode_config_url for this host")
     elif machine.source in ("rp", "cluster", POOLS) and not machine.cluster_id:

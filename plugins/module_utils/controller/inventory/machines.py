@@ -10,10 +10,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ...node.config.choices import choices_of
-from ...node.config.document import merge, unwrap
+from ...node.config.document import as_read, merge, unwrap
 from ...node.config.types.values import ArmId
 from .secrets import secrets_document
-from .variables import VPN_OPTIONS
+from .variables import DOCUMENTS, VARIABLES, VPN_OPTIONS, is_true
 
 Document = Mapping[str, Any]
 # Sources that the controller asks for all machines at once. The others are read by the machine itself.
@@ -53,12 +53,12 @@ class Machine:
     @property
     def takes_turns(self) -> bool:
         """Whether it takes part in rollouts, which need a record in the cluster."""
-        return _section(self.document, "upgrade").get("maxUnavailable") is not None
+        return section(self.document, "upgrade").get("maxUnavailable") is not None
 
     @property
     def pod_cidr(self) -> str:
         """The range of its pods, with cni.mode bridge."""
-        cni = _section(self.document, "cni")
+        cni = section(self.document, "cni")
         return str(cni.get("podCIDR") or "") if cni.get("mode") == "bridge" else ""
 
     def request(self, **more: Any) -> dict[str, Any]:
@@ -71,11 +71,11 @@ def machine_of(host: str, variables: Mapping[str, Any], read_file: Callable[[str
     source = str(variables.get("flexnode_config_source") or "inline")
     path = str(variables.get("flexnode_config_file") or "")
     document: Document = unwrap(read_file(path))[0] if path else {}
-    for layer in ("flexnode_config", "flexnode_host_config"):
+    for layer in DOCUMENTS:
         document = combined(document, variables.get(layer) or {})
     document = combined(document, secrets_document(variables))
-    name = str(_section(document, "agent").get("nodeName") or "")
-    pool = str(variables.get("flexnode_pool") or _section(document, "azure").get("targetAgentPoolName") or "")
+    name = str(section(document, "agent").get("nodeName") or "")
+    pool = str(variables.get("flexnode_pool") or section(document, "azure").get("targetAgentPoolName") or "")
     pool_api = str(variables.get("flexnode_machines_api_version") or "")
     if source in RESOLVED:
         name = name or host
@@ -83,15 +83,15 @@ def machine_of(host: str, variables: Mapping[str, Any], read_file: Callable[[str
             name = name.lower()  # the name of the machine in Azure, which is that of the Node
             document = merge(document, {"azure": _pool_settings(pool, pool_api)})
         document = merge(document, {"agent": {"nodeName": name}})
-    target = _section(_section(document, "azure"), "targetCluster")
+    target = section(section(document, "azure"), "targetCluster")
     return Machine(
         host=host,
         source=source,
         node=name,
         cluster_id=_canonical(str(variables.get("flexnode_cluster_id") or target.get("resourceId") or "")),
-        document=document,
+        document=as_read(document),
         url=str(variables.get("flexnode_config_url") or ""),
-        durable=_is_true(variables.get("flexnode_config_url_durable")),
+        durable=is_true(variables.get("flexnode_config_url_durable")) is True,
         storage=tuple(
             (option, str(value))
             for option in ("account_url", "account_key", "connection_string")
@@ -105,18 +105,14 @@ def machine_of(host: str, variables: Mapping[str, Any], read_file: Callable[[str
         pool=pool,
         pool_api=pool_api,
         vpn={
-            option: value
+            # One spelling, as machines of one gateway are compared.
+            option: is_true(value) if VARIABLES[name].type == "bool" else value
             for name, option in VPN_OPTIONS.items()
             if (value := variables.get(name)) not in (None, "")
         },
-        vpn_renew=_is_true(variables.get("flexnode_vpn_renew")),
-        vpn_force=_is_true(variables.get("flexnode_vpn_force")),
+        vpn_renew=is_true(variables.get("flexnode_vpn_renew")) is True,
+        vpn_force=is_true(variables.get("flexnode_vpn_force")) is True,
     )
-
-
-def _is_true(value: object) -> bool:
-    """A boolean of an inventory, of -e or of a survey."""
-    return str(value or "").lower() in ("true", "yes", "1")
 
 
 def _pool_settings(pool: str, api: str) -> dict[str, Any]:
@@ -151,6 +147,7 @@ def of_sources(machines: Iterable[Machine], *sources: str) -> list[Machine]:
     return [machine for machine in machines if machine.source in sources]
 
 
-def _section(parent: Document, key: str) -> Document:
+def section(parent: Document, key: str) -> Document:
+    """A section of a document; empty if it is absent, or no mapping."""
     value = parent.get(key)
     return value if isinstance(value, Mapping) else {}

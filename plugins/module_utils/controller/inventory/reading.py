@@ -10,11 +10,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from ...node.config.document import misshapen, unwrap
 from ...node.errors import FlexNodeError, counted
 from .checks import Finding, check_fleet, check_source, check_variables, lines_of
 from .errors import InventoryInvalid
 from .machines import Document, Machine, machine_of
-from .variables import PREFIX
+from .variables import PREFIX, kind_of
 
 Hostvars = Mapping[str, Mapping[str, Any]]
 
@@ -122,4 +123,7 @@ def config_file(path: str, places: Sequence[str | None], load: Callable[[str], A
         ) from error
     if not isinstance(document, Mapping):
         raise InventoryInvalid(f"{found} is no configuration document", why="a mapping is expected")
+    if wrong := misshapen(unwrap(document)[0]):
+        why = ", ".join(f"{path} is {kind_of(part)}, not a mapping" for path, part in wrong)
+        raise InventoryInvalid(f"{found} is no configuration document", why=why, fix="correct the file")
     return document

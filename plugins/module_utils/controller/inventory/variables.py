@@ -10,9 +10,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from ansible.module_utils.parsing.convert_bool import boolean
+
+from ...node.config.document import misshapen
 from .secrets import SECRETS
 
 PREFIX = "flexnode_"
+DOCUMENTS = ("flexnode_config", "flexnode_host_config")  # parts of the configuration document
 SOURCES = ("inline", "url", "rp", "cluster", "blob", "machines")
 
 
@@ -146,14 +150,30 @@ def wrong_values(variables: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]
             fix = f"use {name}: {near}" if near else "set one of these"
             yield name, f"{value!r} is not one of {accepted}", fix
         elif variable.type == "dict" and not isinstance(value, Mapping):
-            yield name, f"a mapping is expected, not {_kind(value)}", f"set {name} to a mapping"
+            yield name, f"a mapping is expected, not {kind_of(value)}", f"set {name} to a mapping"
+        elif name in DOCUMENTS:
+            for path, part in misshapen(value):
+                what = f"a mapping is expected, not {kind_of(part)}"
+                yield f"{name}.{path}", what, "correct it; docs/configuration.md lists every setting"
         elif variable.type == "list" and not isinstance(value, (list, tuple)):
-            yield name, f"a list is expected, not {_kind(value)}", f"set {name} to a list"
+            yield name, f"a list is expected, not {kind_of(value)}", f"set {name} to a list"
         elif variable.type == "int" and not str(value).strip().isdigit():
             yield name, f"{value!r} is not a number", f"set {name} to a whole number"
+        elif variable.type == "bool" and is_true(value) is None:
+            what = repr(value) if isinstance(value, (str, int, float)) else kind_of(value)
+            yield name, f"{what} is neither true nor false", f"set {name} to true or false"
 
 
-def _kind(value: object) -> str:
+def is_true(value: object) -> bool | None:
+    """A boolean as Ansible reads it, because -e and surveys make texts of them; None: it is no boolean."""
+    try:
+        return bool(boolean(value))
+    except TypeError:
+        return None
+
+
+def kind_of(value: object) -> str:
+    """What a value is, in words: the value itself may be a credential."""
     for type_, name in ((str, "a text"), (bool, "a boolean"), (int, "a number"), (Mapping, "a mapping")):
         if isinstance(value, type_):
             return name

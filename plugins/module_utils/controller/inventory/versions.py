@@ -13,7 +13,8 @@ from ...node.catalogue.artifacts import KUBERNETES, artifacts_of, skew
 from ...node.config.document import merge
 from ...node.config.parse import parse
 from ...node.config.types.values import Arch, Version
-from ...node.errors import ConfigInvalid, FlexNodeError, NotInCatalogue, counted
+from ...node.errors import ConfigInvalid, FlexNodeError, NotInCatalogue, Problem, counted
+from ..azure.flexnode_config.plan import checked
 from .checks import Finding, lines_of
 from .errors import CORRECT_SETTINGS, NOTHING_CHANGED, InventoryInvalid
 from .machines import Machine
@@ -27,13 +28,16 @@ UNKNOWN = {"version": "1.34.4", "sha256": dict.fromkeys(KUBERNETES, "0" * 64)}
 
 
 def require_versions(
-    machines: Iterable[Machine], clusters: Iterable[Mapping[str, Any]], unchanged: str = NOTHING_CHANGED
+    machines: Iterable[Machine],
+    clusters: Iterable[Mapping[str, Any]],
+    unchanged: str = NOTHING_CHANGED,
+    whole: Container[str] = (),
 ) -> None:
     """Stop if a machine would refuse its versions; all findings of all machines are shown in one list.
 
     The same checks as on the machine: each version is in the catalogue or has a digest, and the kubelet fits
     to the API server. clusters: what is known of the clusters of these machines. unchanged: what this run has
-    not changed yet.
+    not changed yet. whole: hosts whose documents must be right in everything else, too.
     """
     known = {str(one["id"]).lower(): str(one.get("kubernetes_version") or "") for one in clusters}
     all_machines = list(machines)
@@ -46,16 +50,17 @@ def require_versions(
             by_software[key] = refused(software, cluster)
         for error in by_software[key]:
             found.setdefault(str(error), (error, []))[1].append(machine.host)
-    if not found:
+    refusing = {host for _error, hosts in found.values() for host in hosts}
+    others = list(other_problems(one for one in all_machines if one.host in refusing or one.host in whole))
+    if not found and not others:
         return
     errors = [error for error, _hosts in found.values()]
     findings = [
         Finding(tuple(hosts), f"{error.what}: {error.why} ({error.code})", error.fix)
         for error, hosts in found.values()
     ]
-    refusing = {host for _error, hosts in found.values() for host in hosts}
-    others = list(other_problems(all_machines, refusing))
     findings += others
+    refusing.update(host for finding in others for host in finding.hosts)
     what = f"the configuration of {counted(len(refusing), 'machine')} is not valid"
     what += f": {counted(len(findings), 'error')}"
     kinds = {type(error) for error in errors}
@@ -66,22 +71,25 @@ def require_versions(
     raise stop
 
 
-def other_problems(machines: Iterable[Machine], hosts: Container[str]) -> Iterator[Finding]:
-    """What else is wrong in the documents of these hosts: a user wants to know everything at once.
-
-    A version that is not set is an error in a document of the inventory only: elsewhere the cluster has it.
-    """
+def other_problems(machines: Iterable[Machine]) -> Iterator[Finding]:
+    """What else is wrong in the documents of these machines: a user wants to know everything at once."""
     by_problem: dict[str, list[str]] = {}
     for machine in machines:
-        if machine.host in hosts:
-            cluster: Mapping[str, Any] = {} if machine.source == "inline" else {"kubernetes": UNKNOWN}
-            try:
-                parse(merge(cluster, machine.document), purpose="prepare")
-            except ConfigInvalid as invalid:
-                for problem in invalid.problems:
-                    by_problem.setdefault(str(problem), []).append(machine.host)
+        for problem in _problems(machine):
+            by_problem.setdefault(str(problem), []).append(machine.host)
     for sentence, found in by_problem.items():
         yield Finding(tuple(found), f"{sentence} ({ConfigInvalid.code})", "")  # it says what to set
+
+
+def _problems(machine: Machine) -> Iterable[Problem]:
+    """A document of the inventory must be complete; elsewhere the cluster fills in version and location."""
+    if machine.source != "inline":
+        return checked("", machine.document)
+    try:
+        parse(machine.document, purpose="prepare")
+    except ConfigInvalid as invalid:
+        return invalid.problems
+    return ()
 
 
 def software_of(document: Mapping[str, Any]) -> dict[str, Any]:

@@ -19,8 +19,8 @@ from ..azure.machines.plan import wanted_of
 from ..azure.machines.pool import TYPE, is_newer
 from ..inventory.checks import Finding, lines_of
 from ..inventory.errors import NOTHING_CHANGED
-from ..inventory.machines import Document, Machine
-from ..inventory.versions import UNKNOWN
+from ..inventory.machines import POOLS, Document, Machine
+from ..inventory.versions import UNKNOWN, require_versions
 
 # A token is valid for an hour; what is older than this may expire during a join.
 FRESH_SECONDS = 45 * 60
@@ -130,6 +130,16 @@ def options_of(
 def before_data(machine: Machine) -> Machine:
     """A machine of a pool, with what stands for the versions that only the pool knows."""
     return replace(machine, document=merge(stand_ins(machine.document), machine.document))
+
+
+def require_documents(machines: Iterable[Machine], clusters: Iterable[Mapping[str, Any]]) -> None:
+    """Stop before anything is written if machines would refuse their versions; those of pools, anything.
+
+    Azure takes what it is sent: `gpu: yes` would be a label True, and version 1.30 without quotes is 1.3.
+    Documents of other sources are checked where they are written, or on the machine.
+    """
+    of_run = [before_data(one) if one.source == POOLS else one for one in machines]
+    require_versions(of_run, clusters, whole={one.host for one in of_run if one.source == POOLS})
 
 
 def with_data(machine: Machine, data: Document) -> tuple[Machine, list[str]]:

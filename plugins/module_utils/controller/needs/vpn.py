@@ -13,7 +13,7 @@ from typing import Any
 from ...node.config.document import merge
 from ...node.secret import REDACTED
 from ..inventory.checks import Finding
-from ..inventory.machines import Machine
+from ..inventory.machines import Machine, section
 from ..inventory.secrets import OTHER_SECRETS
 from ..inventory.variables import VPN_OPTIONS
 
@@ -103,9 +103,7 @@ def settings_of(document: Json) -> dict[str, Any]:
 
 def vpn_of(document: Json) -> Json:
     """The section azure.vpn."""
-    azure = document.get("azure")
-    found = azure.get("vpn") if isinstance(azure, Mapping) else None
-    return found if isinstance(found, Mapping) else {}
+    return section(section(document, "azure"), "vpn")
 
 
 def vpn_findings(machines: Iterable[Machine], *, ephemeral: bool) -> Iterator[Finding]:

@@ -9,11 +9,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..dataclass import dataclass
-from .document import merge
+from .document import as_read, merge
 from .early import early_form
 from .model import AZURE_METHODS
-from .types.kinds import boolean
-from .types.setting import Refused
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,26 +66,18 @@ class Choices:
 
 def choices_of(document: Mapping[str, Any]) -> Choices:
     """The choices of an unchecked document; invalid values count as absent."""
-    merged = merge(early_form(document), {})
+    merged = as_read(merge(early_form(document), {}))
     azure, auth = _below(merged, "azure"), _below(merged, "kubernetesAuth")
     return Choices(
         azure=_below(merged, "azureAuth").get("method"),
         kubelet=auth.get("method"),
-        use_azure_auth=yes(auth.get("useAzureAuth")),
+        use_azure_auth=wants if isinstance(wants := auth.get("useAzureAuth"), bool) else None,
         bootstrap_token=bool(_below(azure, "bootstrapToken")),
         service_principal=bool(_below(azure, "servicePrincipal")),
         managed_identity=isinstance(azure.get("managedIdentity"), Mapping),
-        arc=bool(yes(_below(azure, "arc").get("enabled"))),
+        arc=_below(azure, "arc").get("enabled") is True,
         pool=bool(azure.get("targetAgentPoolName")),
     )
-
-
-def yes(value: object) -> bool | None:
-    """A boolean as documents may spell it; None: not a boolean."""
-    try:
-        return None if value is None else boolean.read(value)
-    except Refused:
-        return None
 
 
 def _below(parent: Mapping[str, Any], key: str) -> Mapping[str, Any]:

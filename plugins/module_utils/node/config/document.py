@@ -112,6 +112,40 @@ def config_version(document: Document) -> str:
     return f"sha256-{sha256(canonical(document).encode()).hexdigest()[:16]}"
 
 
+def as_read(document: Document) -> dict[str, Any]:
+    """Return the document with each choice and boolean as the node reads it; what it refuses stays as it is.
+
+    Whoever looks into a document need not know then that `Bridge` is bridge, and the text "false" is false.
+    """
+
+    def read(setting: Setting | None, value: Any) -> Any:
+        if setting is None or not setting.kind.fixed:
+            return value
+        try:
+            return setting.kind.read(value)
+        except Refused:
+            return value
+
+    return _mapped(NodeConfig, document, read)
+
+
+def misshapen(document: Document) -> list[tuple[str, Any]]:
+    """Return the sections of a document that are no mappings, with their paths."""
+    return _misshapen(NodeConfig, document, "")
+
+
+def _misshapen(model: type[Any], raw: Document, path: str) -> list[tuple[str, Any]]:
+    specs = _specs(model)
+    found: list[tuple[str, Any]] = []
+    for key, value in raw.items():
+        spec = specs.get(spelled(key))
+        if not isinstance(spec, Section) or value is None:  # a null removes a section
+            continue
+        here = f"{path}{spec.key}"
+        found += _misshapen(spec.model, value, f"{here}.") if isinstance(value, Mapping) else [(here, value)]
+    return found
+
+
 def redact(document: Document) -> dict[str, Any]:
     """Return the document as it may be shown: secrets and unknown fields are replaced."""
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from ..catalogue.artifacts import artifacts_of
 from ..config.available import check_available, check_profile
-from ..config.document import canonical, merge, redact, restore_secrets
+from ..config.document import as_read, canonical, merge, redact, restore_secrets
 from ..config.parse import parse
 from ..config.types.setting import Purpose
 from ..dataclass import asdict, dataclass, replace
@@ -107,7 +107,8 @@ def obtain(
         warnings.append(f"{why}. This machine has joined and keeps its stored configuration")
         source = Stored(known)
         fetched = source.fetch()
-    document = merge(fetched.document, overrides)
+    # What is stored is looked into by polls, which don't parse it.
+    document = as_read(merge(fetched.document, overrides))
     if stored and REDACTED in canonical(document):
         document = restore_secrets(document, stored)
     document = without_placeholder(document)

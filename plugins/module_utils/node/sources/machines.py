@@ -128,7 +128,7 @@ def goal_of_document(document: Mapping[str, Any]) -> Goal:
     return Goal(
         version,
         int(max_pods) if str(max_pods).isdigit() else None,
-        {str(key): str(value) for key, value in sorted(labels.items()) if value is not None},
+        {str(key): value for key, value in sorted(labels.items()) if value is not None},
         own_taints(node.get("taints") or ()),
     )
 
@@ -164,10 +164,10 @@ def changes(current: Goal, wanted: Goal) -> list[str]:
 
 
 def own_labels(raw: object) -> dict[str, str]:
-    """Labels without those that AKS sets itself."""
+    """Labels without those that AKS sets itself; what is no text stays as it is, for a check to refuse."""
     labels = raw if isinstance(raw, Mapping) else {}
     own = {str(key): value for key, value in labels.items() if not str(key).startswith(OF_AKS)}
-    return {key: str(value) for key, value in sorted(own.items()) if value is not None}
+    return {key: value for key, value in sorted(own.items()) if value is not None}
 
 
 def own_taints(raw: object) -> tuple[str, ...]:

@@ -11,7 +11,10 @@ from ansible_collections.aks.flexnode.plugins.module_utils.controller.handover.d
     handovers,
     with_clusters,
 )
-from ansible_collections.aks.flexnode.plugins.module_utils.controller.inventory.machines import Machine
+from ansible_collections.aks.flexnode.plugins.module_utils.controller.inventory.machines import (
+    Machine,
+    machine_of,
+)
 from ansible_collections.aks.flexnode.plugins.module_utils.controller.report.table import table
 from ansible_collections.aks.flexnode.plugins.module_utils.node.secret import REDACTED
 
@@ -142,3 +145,18 @@ def test_nodes_of_one_name_in_two_clusters_get_their_own() -> None:
     documents = with_clusters(joining, [], tokens)
     assert documents["east"]["azure"]["bootstrapToken"]["token"].startswith("easttt")
     assert documents["west"]["azure"]["bootstrapToken"]["token"].startswith("westtt")
+
+
+@pytest.mark.parametrize(
+    ("enabled", "uses"), [(True, True), ("true", True), (False, False), ("false", False), ("False", False)]
+)
+def test_the_vpn_is_brought_up_where_the_node_has_one(enabled: bool | str, uses: bool) -> None:
+    variables = {"flexnode_config": {"azure": {"vpn": {"enabled": enabled}}}}
+    found = handovers([machine_of("a", variables, lambda _path: {})], documents={})
+    assert found["a"]["vpn"] is uses
+
+
+@pytest.mark.parametrize("document", [{"azure": "x"}, {"azure": {"vpn": ["x"]}}, {"node": ["x"]}], ids=str)
+def test_a_part_of_the_wrong_shape_is_no_traceback(document: dict[str, Any]) -> None:
+    """The inventory's checks name it; this is all that is left of it."""
+    assert handovers([Machine("a", document=document)], documents={})["a"]["vpn"] is False

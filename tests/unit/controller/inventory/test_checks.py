@@ -163,3 +163,29 @@ def test_a_cluster_id_has_one_spelling() -> None:
     plant = PLANT.replace("/s/", "/12345678-1234-1234-1234-123456789abc/")
     machine = machine_of("a", {"flexnode_cluster_id": f"{plant}/"}, lambda path: {})
     assert machine.cluster_id == plant
+
+
+def test_other_letters_do_not_hide_a_contradiction() -> None:
+    """The node reads `Bridge` as bridge, so that both machines would have these addresses."""
+    pods = {"flexnode_config": {"cni": {"mode": "Bridge", "podCIDR": "10.1.0.0/24"}}}
+    with pytest.raises(InventoryInvalid, match=r"a, b: all of these have cni\.podCIDR 10\.1\.0\.0/24"):
+        read(a=pods, b=pods).require()
+
+
+def test_parts_of_the_wrong_shape_are_named_once_for_all_hosts() -> None:
+    wrong = {"flexnode_config": {"node": ["x"], "azure": {"arc": True}}}
+    inventory = read(a=wrong, b={**wrong, "flexnode_host_config": {"azure": "s3cret", "node": None}})
+    with pytest.raises(InventoryInvalid) as caught:
+        inventory.require()
+    text = str(caught.value)
+    assert text.startswith("FLEX-1106: 3 problems in the inventory variables:\n")
+    assert "  a, b: flexnode_config.node: a mapping is expected, not a list\n" in text
+    assert "  a, b: flexnode_config.azure.arc: a mapping is expected, not a boolean\n" in text
+    assert "  b: flexnode_host_config.azure: a mapping is expected, not a text\n" in text
+    assert "s3cret" not in text
+
+
+@pytest.mark.parametrize("document", [{"node": ["x"]}, {"node": {"kubelet": "x"}}, {"azure": "x"}], ids=str)
+def test_the_check_of_a_source_survives_any_shape(document: dict[str, Any]) -> None:
+    (found,) = check_source(Machine("a", cluster_id=PLANT, document=document), chosen=False)
+    assert "the document names no API server" in found.what

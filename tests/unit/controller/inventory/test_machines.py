@@ -169,3 +169,36 @@ def test_a_file_that_is_no_document_is_refused(tmp_path: Path) -> None:
     (tmp_path / "node.yml").write_text("just text\n")
     with pytest.raises(InventoryInvalid, match="is no configuration document"):
         config_file("node.yml", [str(tmp_path)], loaded)
+
+
+@pytest.mark.parametrize("text", ["node: [x]\n", "config: {node: [x]}\nconfigVersion: 1\n"])
+def test_a_file_with_a_part_of_the_wrong_shape_is_refused(tmp_path: Path, text: str) -> None:
+    (tmp_path / "node.yml").write_text(text)
+    with pytest.raises(InventoryInvalid, match="node is a list, not a mapping"):
+        config_file("node.yml", [str(tmp_path)], loaded)
+
+
+@pytest.mark.parametrize("source", ["inline", "url", "cluster", "machines"])
+def test_choices_and_booleans_are_those_that_the_node_reads(source: str) -> None:
+    """Whatever layer they come from, and whatever source follows."""
+    variables = {
+        "flexnode_config_source": source,
+        "flexnode_config_file": "node.yml",
+        "flexnode_config": {
+            "kubernetesAuth": {"method": "BootstrapToken"},
+            "azure": {"vpn": {"enabled": "true"}},
+        },
+        "flexnode_host_config": {"cni": {"mode": "BRIDGE"}},
+    }
+    document = machine_of("a", variables, lambda _path: {"continuousMonitoring": "False"}).document
+    assert (document["kubernetesAuth"]["method"], document["cni"]["mode"]) == ("bootstrapToken", "bridge")
+    assert (document["azure"]["vpn"]["enabled"], document["continuousMonitoring"]) == (True, False)
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"), [("on", True), ("y", True), ("TRUE", True), (1, True), ("off", False), ("", False)]
+)
+def test_a_switch_is_read_as_ansible_reads_it(value: Any, expected: bool) -> None:
+    names = ("flexnode_vpn_renew", "flexnode_vpn_force", "flexnode_config_url_durable")
+    machine = machine_of("a", dict.fromkeys(names, value), no_file)
+    assert (machine.vpn_renew, machine.vpn_force, machine.durable) == (expected,) * 3

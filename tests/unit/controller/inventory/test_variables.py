@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 from typing import Any
 
+import pytest
 import yaml
 
 from ansible_collections.aks.flexnode.plugins.module_utils.controller.inventory.secrets import SECRETS
@@ -14,6 +15,7 @@ from ansible_collections.aks.flexnode.plugins.module_utils.controller.inventory.
     VARIABLES,
     VPN_OPTIONS,
     unknown_variables,
+    wrong_values,
 )
 
 ROOT = Path(__file__).parents[4]
@@ -74,3 +76,22 @@ def test_internals_of_roles_have_their_prefix() -> None:
     for path in ROOT.glob("roles/*/tasks/*.yml"):
         for name in re.findall(r"register: (\w+)", path.read_text()):
             assert name.startswith(f"__{path.parents[1].name}"), f"{path}: {name}"
+
+
+SWITCHES = sorted(name for name, variable in VARIABLES.items() if variable.type == "bool")
+
+
+@pytest.mark.parametrize("value", [True, False, "on", "off", "Yes", "no", "1", 0, "y", " true ", "", None])
+def test_a_switch_may_be_spelled_as_in_options_of_modules(value: Any) -> None:
+    assert list(wrong_values(dict.fromkeys(SWITCHES, value))) == []
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [("ture", "'ture'"), ("maybe", "'maybe'"), (2, "2"), (["x"], "a list"), ({}, "a mapping")],
+)
+def test_a_switch_that_is_neither_on_nor_off_is_an_error(value: Any, shown: str) -> None:
+    """A typo in flexnode_vpn_renew renewed nothing, and nobody was told."""
+    found = list(wrong_values(dict.fromkeys(SWITCHES, value)))
+    assert [name for name, _why, _fix in found] == [name for name in VARIABLES if name in SWITCHES]
+    assert {why for _name, why, _fix in found} == {f"{shown} is neither true nor false"}

@@ -102,6 +102,15 @@ def test_what_else_is_wrong_in_these_documents_is_in_the_same_table() -> None:
     assert not any("mill" in row for row in rows)
 
 
+def test_what_the_cluster_fills_in_is_not_missing() -> None:
+    document = {
+        "runc": {"version": "1.9.9"},
+        "azure": {"arc": {"enabled": True}},
+    }  # its place is the cluster's
+    with pytest.raises(NotInCatalogue, match="1 error:"):
+        require_versions([Machine("a", "cluster", document=document)], [])
+
+
 def test_machines_with_the_same_software_are_checked_once(monkeypatch: pytest.MonkeyPatch) -> None:
     checked = []
     monkeypatch.setattr(versions, "refused", lambda *args: checked.append(args) or [])

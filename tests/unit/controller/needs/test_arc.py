@@ -13,7 +13,7 @@ from ansible_collections.aks.flexnode.plugins.module_utils.controller.needs.arc 
     role_nodes,
     roles_of_others,
 )
-from ansible_collections.aks.flexnode.plugins.module_utils.node.config.document import redact
+from ansible_collections.aks.flexnode.plugins.module_utils.node.config.document import merge, redact
 from ansible_collections.aks.flexnode.plugins.module_utils.node.procedures.arc.errors import ArcElsewhere
 from ansible_collections.aks.flexnode.plugins.module_utils.on_machine.arc_request import (
     arc_proxy,
@@ -84,6 +84,35 @@ def test_what_the_document_says_goes_first() -> None:
         "roles": ["reader", "rbac-cluster-admin", "cluster-admin"],
     }
     assert request["cluster_id"].lower() == PLANT.lower()
+
+
+@pytest.mark.parametrize(
+    ("spelled", "plain"),
+    [
+        ({"kubernetesAuth": {"profile": "Token"}}, {"kubernetesAuth": {"profile": "token"}}),
+        ({"kubernetesAuth": {"method": "Arc"}}, {"kubernetesAuth": {"method": "arc"}}),
+        ({"continuousMonitoring": "false"}, {"continuousMonitoring": False}),
+        ({"continuousMonitoring": "True"}, {"continuousMonitoring": True}),
+        ({"azure": {"cloud": "azurechinacloud"}}, {"azure": {"cloud": "AzureChinaCloud"}}),
+        (
+            {"azure": {"arc": {"autoRoleAssignment": "false"}}},
+            {"azure": {"arc": {"autoRoleAssignment": False}}},
+        ),
+    ],
+    ids=str,
+)
+def test_a_request_does_not_depend_on_the_spelling(spelled: dict[str, Any], plain: dict[str, Any]) -> None:
+    """The node needs what the parsed document says: with fewer roles it can't join."""
+    base = {"azure": {"arc": {"enabled": True, "autoRoleAssignment": True}}}
+    assert arc_request(merge(base, spelled), PLANT) == arc_request(merge(base, plain), PLANT)
+
+
+def test_what_is_not_valid_is_left_to_the_checks_of_the_document() -> None:
+    document = {
+        "azure": {"targetCluster": {"resourceId": 5}, "arc": {"enabled": True}},
+        "proxy": {"https": 5},
+    }
+    assert (arc_request(document)["cluster_id"], arc_proxy(document)) == ("", "5")
 
 
 def test_the_early_form_is_read_too() -> None:

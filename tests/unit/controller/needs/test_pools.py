@@ -11,6 +11,7 @@ import pytest
 
 from ansible_collections.aks.flexnode.plugins.module_utils.controller.azure.errors import PoolUnusable
 from ansible_collections.aks.flexnode.plugins.module_utils.controller.handover.documents import handovers
+from ansible_collections.aks.flexnode.plugins.module_utils.controller.inventory.errors import InventoryInvalid
 from ansible_collections.aks.flexnode.plugins.module_utils.controller.inventory.machines import (
     Machine,
     machine_of,
@@ -26,6 +27,7 @@ from ansible_collections.aks.flexnode.plugins.module_utils.controller.needs.pool
     is_fresh,
     options_of,
     pool_findings,
+    require_documents,
     require_pools,
     wanted,
 )
@@ -177,6 +179,45 @@ def test_what_is_known_before_anything_was_created() -> None:
     assert whole["announced"] is True
     assert whole["document"]["azure"]["bootstrapToken"]["token"] == "<minted at apply>"
     assert "stage" not in whole
+
+
+def test_documents_of_pools_are_checked_whole_and_together() -> None:
+    """YAML types that a user did not mean, and whatever else the machines would refuse after the write."""
+    typed = {"kubernetes": {"version": 1.30}, "node": {"labels": {"gpu": True, "rev": 1.10}}}
+    wrong = [
+        a_machine("a", flexnode_config=typed),
+        a_machine("b", flexnode_config=typed),
+        a_machine("c", flexnode_config={"nodes": {}, "runc": {"version": "1.9.9"}}),
+    ]
+    others = [Machine("other", "rp", document={"nodes": {}})]  # checked by the module that writes it
+    with pytest.raises(InventoryInvalid) as caught:
+        require_documents([*wrong, a_machine("d"), *others], [])
+    text = str(caught.value)
+    assert text.startswith("FLEX-1106: the configuration of 3 machines is not valid: 5 errors:\n"), text
+    for line in (
+        'a, b: node.labels["gpu"] is true, but it must be in quotes',
+        'a, b: node.labels["rev"] is 1.1, but it must be in quotes',
+        "a, b: kubernetes.version is 1.3, but it must be in quotes",
+        "c: runc 1.9.9 for amd64 is not in",
+        "c: nodes: unknown key, did you mean node?",
+    ):
+        assert f"\n  {line}" in text, text
+    assert "\nThis run changed nothing.\n" in text
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        {},
+        {"azure": {"arc": {"enabled": True}}},  # its place is the cluster's
+        {"azure": {"vpn": {"enabled": True, "autoProvision": True}}},  # its profile does not exist yet
+        {"continuousMonitoring": True, "azure": {"managedIdentity": {}}},
+        {"mirror": {"catalogue": {"containerd": {"2.0.99": {"amd64": "a" * 64}}}}},
+    ],
+    ids=str,
+)
+def test_what_only_azure_knows_is_not_missing(document: dict[str, Any]) -> None:
+    require_documents([a_machine(flexnode_config=document)], [])
 
 
 def findings(info: dict[str, Any], *machines: Machine) -> list[tuple[str, str]]:

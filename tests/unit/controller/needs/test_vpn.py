@@ -53,7 +53,9 @@ def found(*machines: Machine, ephemeral: bool = False) -> list[str]:
         ({"enabled": True}, False),
         ({"autoProvision": True}, False),
         (VPN, True),
-        ({"enabled": "yes", "autoProvision": True}, False),
+        ({"enabled": "true", "autoProvision": "True"}, True),
+        ({"enabled": "true", "autoProvision": "false"}, False),
+        ({"enabled": "yes", "autoProvision": True}, False),  # refused by the document's own checks
     ],
 )
 def test_only_both_switches_ask_for_a_gateway(vpn: Mapping[str, Any], expected: bool) -> None:
@@ -135,6 +137,11 @@ def test_contradictions_between_machines_of_one_gateway() -> None:
         "machines of one VPN gateway have different flexnode_vpn_zones: ['1'], ['2']",
         "machines of one VPN gateway have different flexnode_vpn_new_root: the default, true",
     ]
+
+
+def test_two_spellings_of_one_switch_are_no_contradiction() -> None:
+    spelled = [machine(str(value), flexnode_vpn_new_root=value) for value in (True, "on", "yes", "1")]
+    assert found(*spelled) == []
 
 
 @pytest.mark.parametrize("variable", ["passphrase", "ca_key", "ca_certificate"])

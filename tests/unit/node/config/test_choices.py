@@ -74,3 +74,12 @@ def test_a_plain_document_is_understood_as_the_checked_one(brought: tuple[str, .
 def test_what_is_no_choice_counts_as_none(plain: dict[str, Any]) -> None:
     choices = choices_of(plain)
     assert (choices.kubelet_method, choices.wants_token) == (None, True)
+
+
+@pytest.mark.parametrize("kubelet", KUBELET_METHODS)
+def test_a_method_in_other_letters_is_the_same_choice(kubelet: str) -> None:
+    """The controller created no token for `BootstrapToken`, and no binding for `Arc`."""
+    other = f"{kubelet[0].upper()}{kubelet[1:]}"
+    plain, spelled = (document(tuple(SOME), None, name, None) for name in (kubelet, other))
+    assert choices_of(spelled) == choices_of(plain)
+    assert choices_of({"azureAuth": {"method": "ARC"}}) == choices_of({"azureAuth": {"method": "arc"}})

@@ -15,19 +15,23 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ansible_collections.aks.flexnode.plugins.module_utils.node.config.document import (
+    as_read,
     beyond,
     canonical,
     carry_secrets,
     config_version,
     loads,
     merge,
+    misshapen,
     redact,
     restore_secrets,
     secrets_of,
     unwrap,
 )
 from ansible_collections.aks.flexnode.plugins.module_utils.node.config.early import early_form
+from ansible_collections.aks.flexnode.plugins.module_utils.node.config.model import NodeConfig
 from ansible_collections.aks.flexnode.plugins.module_utils.node.config.parse import parse
+from ansible_collections.aks.flexnode.plugins.module_utils.node.config.types.setting import table
 from ansible_collections.aks.flexnode.plugins.module_utils.node.errors import ConfigInvalid, NotJson
 from ansible_collections.aks.flexnode.plugins.module_utils.node.secret import REDACTED
 from tests.unit.node.config.test_samples import (
@@ -349,3 +353,71 @@ def test_what_an_override_adds_to_a_document(
     over: dict[str, Any], document: dict[str, Any], left: dict[str, Any]
 ) -> None:
     assert beyond(over, document) == left
+
+
+# -- values that may be spelled in several ways -------------------------------------------------------------
+
+SPELLED = [
+    (f"{row.path.rpartition('.')[0]}.{key}".strip("."), row.setting.kind, word)
+    for row in table(NodeConfig)
+    if row.setting.kind.accepts == "true or false" or " | " in row.setting.kind.accepts
+    for key in row.setting.keys
+    for word in row.setting.kind.accepts.replace(" or ", " | ").split(" | ")
+]
+
+
+def test_the_table_of_spellings_has_choices_booleans_and_other_names() -> None:
+    paths = {path for path, _kind, _word in SPELLED}
+    assert {"cni.mode", "kubernetesAuth.method", "azure.arc.autoRegister", "azure.vpn.enabled"} <= paths
+
+
+@pytest.mark.parametrize(
+    ("path", "kind", "word"), SPELLED, ids=lambda value: value if isinstance(value, str) else ""
+)
+def test_a_document_has_the_values_that_a_node_reads(path: str, kind: Any, word: str) -> None:
+    """The controller decides by them before any node has parsed the document."""
+    assert as_read(at(path, word.upper())) == as_read(at(path, word)) == at(path, kind.read(word))
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        {"cni": {"mode": "bridged"}},
+        {"azure": {"vpn": {"enabled": "yes"}}},
+        {"continuousMonitoring": None, "cni": None},
+        {"cni": ["bridge"], "azure": "x", "node": {"labels": {"gpu": "TRUE"}}},
+        {"unknown": {"enabled": "TRUE"}, "kubernetes": {"version": "v1.34.4"}},
+        {"azure": {"bootstrapToken": {"token": REDACTED}}},
+    ],
+    ids=str,
+)
+def test_all_other_values_stay_as_they_are(document: dict[str, Any]) -> None:
+    assert as_read(deepcopy(document)) == document
+
+
+def test_a_word_that_yaml_makes_a_boolean_of() -> None:
+    assert as_read({"drift": {"mode": False}}) == {"drift": {"mode": "off"}}
+
+
+@given(documents)
+def test_reading_values_twice_changes_nothing_more(document: dict[str, Any]) -> None:
+    assert as_read(as_read(document)) == as_read(document)
+
+
+@pytest.mark.parametrize(
+    ("document", "paths"),
+    [
+        ({}, []),
+        (TOKEN_JOIN, []),
+        ({"node": None, "kubernetes": {}}, []),
+        ({"node": ["x"], "azure": "x"}, ["node", "azure"]),
+        (
+            {"azure": {"arc": True, "targetCluster": {"resourceId": 5}}, "paths": {"kubernetes": 1}},
+            ["azure.arc", "paths.kubernetes"],
+        ),
+        ({"unknown": 1, "node": {"labels": ["no section"]}}, []),
+    ],
+    ids=str,
+)
+def test_sections_that_are_no_mappings(document: dict[str, Any], paths: list[str]) -> None:
+    assert [path for path, _value in misshapen(document)] == paths

@@ -55,6 +55,14 @@ def test_a_document_is_checked_stored_and_shown_without_its_secrets(site: Site) 
     assert not store_config(site.machine.host, Inline(bundle), {"node": {"maxPods": 50}}).changed
 
 
+def test_a_document_is_stored_as_it_is_read(site: Site) -> None:
+    """A poll looks into the stored document without parsing it: `Token` would be a certificate there."""
+    spelled = {"kubernetesAuth": {"profile": "Certificate"}, "azure": {"vpn": {"enabled": "false"}}}
+    store_config(site.machine.host, Inline(site.document), spelled)
+    stored = site.machine.store.current_config() or {}
+    assert (stored["kubernetesAuth"]["profile"], stored["azure"]["vpn"]["enabled"]) == ("certificate", False)
+
+
 def test_check_mode_stores_nothing(site: Site) -> None:
     before = site.machine.snapshot("/")
     assert store_config(site.machine.host, Inline(site.document), {}, check=True).changed

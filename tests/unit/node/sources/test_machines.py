@@ -176,7 +176,14 @@ def test_an_empty_list_of_taints_is_not_sent() -> None:
 
 
 def test_a_label_without_a_value_is_no_label() -> None:
-    assert own_labels({"site": None, "rack": "", "row": 7}) == {"rack": "", "row": "7"}
+    assert own_labels({"site": None, "rack": "", "row": "7"}) == {"rack": "", "row": "7"}
+
+
+def test_a_label_that_yaml_made_something_else_of_is_never_turned_into_text() -> None:
+    """`gpu: yes` would be the label True in Azure, `rev: 1.10` the label 1.1."""
+    labels = {"gpu": True, "rev": 1.10}
+    assert own_labels(labels) == labels
+    assert goal_of_document({"node": {"labels": labels}}).labels == labels
 
 
 def test_a_taint_that_is_none_names_its_field() -> None:

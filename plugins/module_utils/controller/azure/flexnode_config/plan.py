@@ -10,9 +10,8 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from ....node.config.choices import choices_of
-from ....node.config.document import merge
+from ....node.config.document import as_read, merge
 from ....node.config.parse import parse
-from ....node.config.types.kinds import boolean
 from ....node.config.types.labels import taints
 from ....node.config.types.setting import Refused
 from ....node.errors import ConfigInvalid, Problem
@@ -40,10 +39,10 @@ GONE = ("NodeNotFound", "NotJoined")
 
 def properties_of(document: Mapping[str, Any]) -> Json:
     """What is PUT for a document. The rest of it (mirrors, proxy, paths, ...) is not part of the resource."""
-    plain = merge({}, document)  # one spelling, no nulls
+    plain = as_read(merge({}, document))  # one spelling, no nulls
     azure, auth = _part(plain, "azure"), _part(plain, "kubernetesAuth")
     there = {name: _part(azure, name) for name in IDENTITIES if name in azure}
-    if not _yes(there.get("arc", {}).get("enabled")):
+    if there.get("arc", {}).get("enabled") is not True:
         there.pop("arc", None)
     chosen = _part(plain, "azureAuth").get("method")
     if auth.get("method") in IDENTITIES:
@@ -51,7 +50,7 @@ def properties_of(document: Mapping[str, Any]) -> Json:
     # With Arc, a principal only registers the machine; afterwards the Arc identity is used.
     method = chosen or next((name for name in ("arc", *IDENTITIES) if name in there), None)
     parts: Json = {
-        "continuousMonitoring": _yes(plain.get("continuousMonitoring")),
+        "continuousMonitoring": plain.get("continuousMonitoring") is True,
         "azureAuth": {"method": method, **there} if method else {},
         "kubernetesAuth": {name: auth[name] for name in KUBERNETES_AUTH if name in auth},
         "versions": {
@@ -242,10 +241,3 @@ def shown(properties: Mapping[str, Any]) -> Json:
 def _part(document: Mapping[str, Any], name: str) -> Mapping[str, Any]:
     found = document.get(name)
     return found if isinstance(found, Mapping) else {}
-
-
-def _yes(raw: Any) -> bool:
-    try:
-        return bool(boolean.read(raw)) if raw is not None else False
-    except Refused:
-        return False

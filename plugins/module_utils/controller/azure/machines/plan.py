@@ -9,6 +9,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from ....node.config.types.labels import labels as label_kind
+from ....node.config.types.setting import Refused
 from ....node.errors import ConfigInvalid, Problem
 from ....node.sources.errors import MaxPodsFixed
 from ....node.sources.machines import (
@@ -23,6 +25,7 @@ from ....node.sources.machines import (
 Json = dict[str, Any]
 Kind = Literal["created", "updated", "unchanged", "deleted", "absent"]
 FAILED = "failed"
+CORRECT = "correct these options, then run this again"
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +68,14 @@ def wanted_of(document: Mapping[str, Any], name: str) -> Json:
     return {"name": name, **{key: value for key, value in settings.items() if value is not None}}
 
 
+def users_labels(raw: Mapping[str, Any]) -> Mapping[str, str]:
+    """Labels of a module's options, by the rules of documents: YAML makes booleans and numbers of some."""
+    try:
+        return label_kind.read(own_labels(raw))
+    except Refused as refused:
+        raise ConfigInvalid(refused.under("labels"), fix=CORRECT) from None
+
+
 def wanted_machines(options: Iterable[Mapping[str, Any]]) -> list[Wanted]:
     """Read the `machines` of a module; all problems are reported at once."""
     found: list[Wanted] = []
@@ -78,7 +89,7 @@ def wanted_machines(options: Iterable[Mapping[str, Any]]) -> list[Wanted]:
                 name,
                 str(one["version"]).removeprefix("v") if one.get("version") else None,
                 one.get("max_pods"),
-                None if labels is None else own_labels(labels),
+                None if labels is None else users_labels(labels),
                 None if taints is None else own_taints(taints),
             )
         except ConfigInvalid as invalid:
@@ -88,7 +99,7 @@ def wanted_machines(options: Iterable[Mapping[str, Any]]) -> list[Wanted]:
             problems.append(Problem(f"{at}.name", name, "each machine once", "another one has this name"))
         found.append(wanted)
     if problems:
-        raise ConfigInvalid(problems, fix="correct these options, then run this again")
+        raise ConfigInvalid(problems, fix=CORRECT)
     return found
 
 

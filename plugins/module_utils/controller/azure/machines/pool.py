@@ -14,6 +14,7 @@ from ....node.config.types.values import Version
 from ....node.errors import ConfigInvalid, Problem
 from ....node.sources.machines import POOL_PATTERN, own_labels, own_taints, pool_id
 from ..errors import PoolUnusable
+from .plan import users_labels
 
 Json = dict[str, Any]
 TYPE, MODE = "FlexNodes", "User"
@@ -45,7 +46,7 @@ class WantedPool:
         return cls(
             str(options["version"]).removeprefix("v") if options["version"] else None,
             options["max_pods"],
-            None if labels is None else own_labels(labels),
+            None if labels is None else users_labels(labels),
             None if taints is None else own_taints(taints),
             str(options["max_unavailable"]) if options["max_unavailable"] else None,
         )

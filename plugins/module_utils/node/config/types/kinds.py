@@ -77,7 +77,7 @@ def _read_boolean(raw: object) -> bool | None:
     return raw if isinstance(raw, bool) else words.get(raw.strip().lower()) if isinstance(raw, str) else None
 
 
-boolean = kind("true or false", _read_boolean)
+boolean = replace(kind("true or false", _read_boolean), fixed=True)
 text = kind("text", lambda raw: raw if isinstance(raw, str) and raw.strip() else None)
 line = matching("one line of text", r"[^\x00-\x1f\x7f]+")
 
@@ -102,7 +102,7 @@ def choice(*options: str, false: str = "") -> Kind[str]:
         folded = {option.lower(): option for option in options}
         return folded.get(raw.lower()) if isinstance(raw, str) else None
 
-    return kind(" | ".join(options), read)
+    return replace(kind(" | ".join(options), read), fixed=True)
 
 
 def _read_path(raw: object) -> str | None:

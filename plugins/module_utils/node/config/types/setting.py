@@ -43,6 +43,7 @@ class Kind(Generic[T]):
     read: Callable[[object], T]
     secrets: Callable[[object], tuple[str, ...]] = _no_secrets
     sensitive: bool = False  # may contain a secret: never quoted, and the placeholder is accepted
+    fixed: bool = False  # one of a few values, each of which may be spelled in several ways
 
     def refuse(self, raw: object, hint: str = "") -> Refused:
         """Return the refusal of a raw value, masked where it may be secret."""

@@ -246,3 +246,11 @@ def test_what_the_provider_fills_in_is_not_missing(azure: dict[str, Any]) -> Non
     document = {"continuousMonitoring": True, "azure": {"tenantId": TENANT, **azure}}
     assert checked("edge-1", {**document, "kubernetesAuth": {"method": "bootstrapToken"}}) == []
     assert checked("edge-1", {**document, "kubernetesAuth": {"useAzureAuth": True}}) == []
+
+
+def test_other_spellings_are_the_same_properties() -> None:
+    document = {"azure": {"arc": {"enabled": True}}, "kubernetesAuth": {"method": "arc"}}
+    spelled = {"azure": {"arc": {"enabled": "True"}}, "kubernetesAuth": {"method": "Arc"}}
+    assert properties_of(spelled) == properties_of(document)
+    assert properties_of({"azureAuth": {"method": "ARC"}}) == properties_of({"azureAuth": {"method": "arc"}})
+    assert properties_of({"continuousMonitoring": "true"})["continuousMonitoring"] is True

@@ -129,6 +129,20 @@ def test_options_are_read_and_all_problems_told() -> None:
     ]
 
 
+def test_labels_that_are_no_texts_are_refused_and_not_rewritten() -> None:
+    options = [{"name": "a", "labels": {"gpu": True, "rev": 1.10}}, {"name": "b", "labels": {"site": "lab"}}]
+    with pytest.raises(ConfigInvalid) as caught:
+        wanted_machines([*options, {"name": "c", "labels": {"row": 7}}])
+    assert [problem.path for problem in caught.value.problems] == [
+        'machines[0].labels["gpu"]',
+        'machines[0].labels["rev"]',
+        'machines[2].labels["row"]',
+    ]
+    assert "it must be in quotes" in str(caught.value)
+    with pytest.raises(ConfigInvalid, match=r'labels\["gpu"\] is true, but it must be in quotes'):
+        WantedPool.of({**OPTIONS, "labels": {"gpu": True}})
+
+
 def test_settings_of_a_document_that_belong_to_the_machine() -> None:
     document = {"kubernetes": {"version": "1.36.2"}, "node": {"labels": {}, "kubelet": {"verbosity": 2}}}
     assert wanted_of(document, "edge-1") == {"name": "edge-1", "version": "1.36.2", "labels": {}}
