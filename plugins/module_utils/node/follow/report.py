@@ -116,7 +116,7 @@ def heal_state(host: Host, store: Store, say: Say) -> None:
     Not in the sandbox of the timer, whose facts are not those of the machine.
     """
     from ..config.parse import parse
-    from ..machine.facts import gather
+    from ..machine.facts import LOST, gather
     from ..net.tunnel import with_tunnel
     from ..operations.update import versions
 
@@ -128,7 +128,7 @@ def heal_state(host: Host, store: Store, say: Say) -> None:
         details: dict[str, Any] = {
             "appliedVersion": store.config_version() if same else None,
             "drift": {"mode": config.drift.mode, "interval": config.drift.interval},
-            "facts": with_tunnel(gather(host), host, config).stored,
+            "facts": with_tunnel(gather(host, stored=LOST), host, config).stored,
             "labels": sorted(config.node.labels) or None,
             "versions": {name: str(version) for name, version in versions(config).items()},
         }

@@ -23,6 +23,7 @@ UNIT_DIRS = ("/etc/systemd/system", "/run/systemd/system", "/usr/lib/systemd/sys
 # Facts that differ by who looks (a sandbox, a container) or by the moment (early at boot, after an update of
 # the kernel, a new host name): stored at the join, and read from there until the machine leaves.
 STORED = ("cpus", "memory", "may_lower_oom_score", "resolv_conf", "tunnel_address", "hostname")
+LOST: Mapping[str, Any] = {"lost": True}  # the stored facts of a node whose state is damaged: there were some
 # Services that create swap without a .swap unit.
 SWAP_SERVICES = frozenset(
     (

@@ -828,6 +828,7 @@ def test_a_lost_state_is_that_of_the_applied_document(
         machine.path(f"{DATA_DIR}/state.json").unlink()
     else:
         machine.put(f"{DATA_DIR}/state.json", content)
+    machine.put("/proc/sys/kernel/hostname", "renamed-since\n")
     machine.commands(["systemctl", "stop", KUBELET], None, 1)
     assert joined.poll("--hand-over") == 0
     assert machine.commands.calls[-1][-1] == "aks-flex-node-apply.service"

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from ...errors import FlexNodeError
-from ...machine.facts import joined_hostname
+from ...machine.facts import LOST, joined_hostname
 from ...machine.host import Host
 from .state import store_of
 
@@ -19,5 +19,5 @@ def own_name(host: Host, directory: str | None = None) -> str:
     try:
         stored = store_of(host, directory).state().get("facts")
     except FlexNodeError:
-        stored = None
+        stored = LOST
     return joined_hostname(host, stored)
