@@ -18,7 +18,7 @@ from ..components.every import AFTERWARDS, COMPONENTS, wanted
 from ..components.kubelet import cluster_ca
 from ..components.labels import node_labels
 from ..components.newest_program import ALTERED, altered_program, without_older_program
-from ..components.services import SERVICES
+from ..components.services import SERVICES, unit_key
 from ..components.vpn.client import PROFILE
 from ..config.model import NodeConfig
 from ..config.parse import parse
@@ -27,7 +27,7 @@ from ..engine.orphans import Orphan
 from ..engine.plan import Plan, Step, make_plan, step_key
 from ..engine.records.state import Store
 from ..errors import FlexNodeError, NotInCatalogue
-from ..machine.facts import gather
+from ..machine.facts import LOST, gather
 from ..machine.host import Host
 from ..machine.layout import NPD
 from ..machine.running import confirm, main_process
@@ -84,13 +84,21 @@ def check_drift(host: Host, store: Store, now: float) -> Drift:
         failed = Finding("check:all", REPORT, f"{error.code}: {error.what}: {error.why}")
         return Drift(known.updated((failed,), now, repair=mode == "repair", unseen=EVERY_KIND))
     record = known.updated(seen.findings, now, repair=mode == "repair", unseen=seen.unseen)
-    return Drift(record, record.to_repair(now), ring=seen.ring)
+    return Drift(record, repairable(record, now), ring=seen.ring)
+
+
+def repairable(record: DriftRecord, now: float) -> frozenset[str]:
+    """Keys of what a repair can reach: not the Node, as long as one of its services is contended."""
+    found = record.to_repair(now)
+    if not {unit_key(unit) for unit in SERVICES} & record.left_alone:
+        return found
+    return frozenset(key for key in found if not key.startswith(OF_THE_NODE))
 
 
 def look(host: Host, store: Store, document: Mapping[str, Any], now: float) -> Seen:
     """All differences between the machine, its Node and a document. Also for the status."""
     config = parse(document, purpose="join", pollable=True)
-    facts = with_tunnel(gather(host, stored=store.state().get("facts")), host, config)
+    facts = with_tunnel(gather(host, stored=store.state().get("facts") or LOST), host, config)
     unknown: tuple[Finding, ...] = ()
     try:
         resources, ownership = wanted((*COMPONENTS, *AFTERWARDS), config, facts)

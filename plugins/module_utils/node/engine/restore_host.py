@@ -43,6 +43,9 @@ TAKES_UP = (
 )
 
 
+GONE = ("", "masked", "masked-runtime")  # states of the file of a unit that its owner does not want any more
+
+
 @dataclass(frozen=True)
 class Restored:
     """The result for one item of the journal."""
@@ -127,14 +130,14 @@ def _not_started(host: Host, ran: Sequence[str]) -> Iterator[Restored]:
     for unit, state in unit_states(host, tuple(ran)).items():
         if state["ActiveState"] in RUNNING:
             continue
-        if state["UnitFileState"]:
+        if state["UnitFileState"] not in GONE:
             yield Restored(
                 f"unit:{unit}",
                 "failed",
                 f"it ran before the join and does not start: see journalctl -u {unit}",
             )
         else:
-            yield Restored(f"unit:{unit}", "left", "it ran before the join, and has been removed since")
+            yield Restored(f"unit:{unit}", "left", "it ran before the join; removed or masked since")
 
 
 def _is_all(host: Host, entry: Entry, now: str) -> bool:

@@ -29,6 +29,7 @@ from ..errors import (
     shown,
 )
 from ..identity.choice import kubernetes_token
+from ..machine.facts import LOST
 from ..machine.host import Host
 from ..machine.layout import KUBELET, UNIT_DIR
 from ..machine.program import COMMAND
@@ -109,6 +110,8 @@ def check_token(node: ThisNode, store: Store, *, rejected_certificate: bool = Fa
 
 def check_name(node: ThisNode, store: Store, stored: Mapping[str, Any] | None) -> None:
     """Refuse to rename a Node: the kubelet's certificate and its pods are bound to the name."""
+    if store.state()["phase"] == Phase.RESETTING.value and not node.has_credential:
+        return  # it has left the cluster, and only some files of it remain
     document: Mapping[str, Any] | None = store.applied_if_intact()
     if document is None and stored and has_joined(node.host, stored):
         document = stored
@@ -220,6 +223,8 @@ def stored_facts(host: Host, store: Store, *, asked: bool) -> dict[str, Any] | N
     is missing for a moment, which a check must not take for a change.
     """
     stored: dict[str, Any] | None = store.state().get("facts")
+    if not stored and store.applied_if_intact() is not None:
+        return dict(LOST)
     if asked and stored and not host.exists(stored.get("resolv_conf", "")):
         return {name: value for name, value in stored.items() if name != "resolv_conf"}
     return stored

@@ -176,6 +176,8 @@ def leave_with(
         sync_restored(host, changed)  # on the disk, before the record of what is to be restored goes
         report.remains += store.forget()
         sync_restored(host, changed)
+    elif not (node and node.has_credential):
+        store.note(facts=None)  # it is no Node any more: it may join under another name
     return report
 
 

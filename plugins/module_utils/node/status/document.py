@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping
 from typing import Any
 
@@ -14,7 +15,7 @@ from ..dataclass import dataclass, replace
 from ..drift.record import DriftRecord
 from ..engine.records.left import left_behind
 from ..engine.records.state import Phase, Store, store_of
-from ..errors import FlexNodeError
+from ..errors import CommandFailed, FlexNodeError
 from ..machine.certificates import validity
 from ..machine.clock import iso, stamp
 from ..machine.host import Host
@@ -150,8 +151,9 @@ def _look_around(host: Host, store: Store, config: NodeConfig, observed: Observe
         status["vpn"] = vpn_of(host)
     if status["node"]["joined"] and is_node(status):
         status["node"]["cluster"] = config.cluster_id.name
-        states = unit_states(host, (CONTAINERD, KUBELET))
-        status["node"]["units"] = {unit: states[unit]["ActiveState"] in RUNNING for unit in states}
+        with contextlib.suppress(CommandFailed):  # systemd is busy: of units nothing is known then
+            states = unit_states(host, (CONTAINERD, KUBELET))
+            status["node"]["units"] = {unit: states[unit]["ActiveState"] in RUNNING for unit in states}
 
 
 def _look_at_node(host: Host, this_node: ThisNode, observed: Observed, attempts: int) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 from ..drift.check import look
 from ..drift.record import FOUND, REPAIRED, REPORT, REPORTED, DriftRecord
 from ..engine.records.state import Store
+from ..errors import CommandFailed
 from ..machine.host import Host
 from ..resources.kinds import KINDS
 
@@ -22,8 +23,8 @@ def drift_now(host: Host, store: Store, document: Mapping[str, Any]) -> list[Ite
     record = DriftRecord.of(store)
     try:
         seen = look(host, store, store.applied_if_intact() or document, host.clock.now())
-    except PermissionError:  # in the sandbox of a poll, which can't read all: the last check could
-        return recorded(record)
+    except (PermissionError, CommandFailed):  # the sandbox of a poll can't read all, or systemd is busy
+        return recorded(record)  # of the last check, which could
     known = {item.item: item.state for item in record.items if item.state != REPAIRED}
     items = [
         _item(one.item, one.what, known.get(one.item, REPORTED if one.class_ == REPORT else FOUND))

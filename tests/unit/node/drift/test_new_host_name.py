@@ -14,7 +14,7 @@ from ansible_collections.aks.flexnode.plugins.module_utils.node.engine.records.n
 from ansible_collections.aks.flexnode.plugins.module_utils.node.engine.records.state import DATA_DIR, Phase
 from ansible_collections.aks.flexnode.plugins.module_utils.node.node_object.this_node import ThisNode
 from ansible_collections.aks.flexnode.plugins.module_utils.node.operations.leave import leave
-from ansible_collections.aks.flexnode.plugins.module_utils.node.operations.obtain import store_config
+from ansible_collections.aks.flexnode.plugins.module_utils.node.operations.obtain import obtain, store_config
 from ansible_collections.aks.flexnode.plugins.module_utils.node.sources.source import Inline
 from ansible_collections.aks.flexnode.plugins.module_utils.node.status.document import status_of
 from tests.unit.node.drift.conftest import Drifting
@@ -95,3 +95,31 @@ def test_after_it_has_left_a_machine_has_its_host_name_again(drifting: Drifting)
 def test_a_damaged_state_is_not_reported_by_the_name(drifting: Drifting) -> None:
     drifting.machine.put(f"{DATA_DIR}/state.json", "{")
     assert own_name(drifting.machine.host) == "edge-1"
+
+
+def test_who_has_left_joins_under_the_new_name(drifting: Drifting) -> None:
+    """Also if something could not be restored, and the next unbootstrap tries that again."""
+    machine = drifting.machine
+    count = machine.path("/sys/module/overlay/refcnt")
+    count.unlink()
+    count.mkdir()  # its state can't be read
+    assert leave(machine.host, drain_seconds=0).remains
+    machine.put(HOSTNAME, "plant-7\n")
+    document = drifting.site.document
+    assert obtain(machine.host, Inline(document), {}).node.name == "plant-7"
+    named = {"agent": {"nodeName": "plant-8"}}
+    assert obtain(machine.host, Inline(document), named).node.name == "plant-8"
+
+
+@pytest.mark.parametrize("content", ["{", None])
+def test_a_lost_state_does_not_hide_the_name(drifting: Drifting, content: str | None) -> None:
+    machine = drifting.machine
+    machine.put(HOSTNAME, "plant-7\n")
+    if content is None:
+        machine.path(f"{DATA_DIR}/state.json").unlink()
+        assert drifting.plan() == "nothing to do\n"
+    else:
+        machine.put(f"{DATA_DIR}/state.json", content)
+    left = leave(machine.host, drain_seconds=0)
+    assert (left.node, left.node_remains) == ("edge-1", "")
+    assert drifting.site.api.nodes == {}

@@ -83,7 +83,11 @@ def test_a_service_that_does_not_stop_is_stopped_by_the_next_run(site: Site) -> 
 
 @pytest.mark.parametrize(
     ("unit_file", "said"),
-    [("enabled", "it ran before the join and does not start"), ("", "has been removed since")],
+    [
+        ("enabled", "it ran before the join and does not start"),
+        ("", "removed or masked since"),
+        ("masked", "removed or masked since"),
+    ],
 )
 def test_a_service_from_before_the_join_that_does_not_start_again_is_reported(
     site: Site, unit_file: str, said: str

@@ -103,6 +103,14 @@ def test_the_status_says_what_is_wrong(site: Site, happens: Any, reason: str, no
     assert site.machine.snapshot("/") == before
 
 
+def test_a_systemd_that_does_not_answer_makes_no_node_unready(site: Site) -> None:
+    site.join()
+    site.machine.commands.busy = 10**6
+    status = status_of(site.machine.host)
+    assert status["node"]["status"] == "Ready"
+    assert "units" not in status["node"]
+
+
 def test_the_status_after_a_failed_join(site: Site) -> None:
     site.api.refuse["GET /version"] = 503
     with pytest.raises(ApiUnreachable):

@@ -17,7 +17,8 @@ def own_name(host: Host, directory: str | None = None) -> str:
     A state that can't be read is not reported here: whoever acts on it reads it, too.
     """
     try:
-        stored = store_of(host, directory).state().get("facts")
+        store = store_of(host, directory)
+        stored = store.state().get("facts") or (LOST if store.applied_if_intact() else None)
     except FlexNodeError:
         stored = LOST
     return joined_hostname(host, stored)
