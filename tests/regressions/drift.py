@@ -37,7 +37,7 @@ CASES = (
             Edit(f"{NODE}/drift/check.py", "return Seen((*findings, *_lost(node)))", "return Seen(findings)"),
             Edit(
                 f"{NODE}/operations/reconcile.py",
-                "register := register or is_lost(obtained, components, applied, leave)",
+                "register := register or is_lost(obtained.node, components, applied, leave)",
                 "register",
             ),
         ),

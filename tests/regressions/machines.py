@@ -6,7 +6,7 @@ from __future__ import annotations
 from tests.regressions.case import ASSERTION, DID_NOT_RAISE, NODE, UNIT, Case, Edit
 
 DOWNLOAD, DOWNLOAD_TESTS = f"{NODE}/net/download.py", f"{UNIT}/net/test_download.py"
-RECONCILE, UPDATE_TESTS = f"{NODE}/operations/reconcile.py", f"{UNIT}/operations/test_update.py"
+UPDATE_TESTS = f"{UNIT}/operations/test_update.py"
 LEAVE, USERS_TESTS = f"{NODE}/operations/leave.py", f"{UNIT}/operations/test_runtime_users.py"
 OBTAIN, MODULE_TESTS = f"{NODE}/operations/obtain.py", "tests/unit/modules/test_reconcile.py"
 MODULE, TICK_TESTS = "plugins/module_utils/on_machine/flexnode_reconcile.py", f"{UNIT}/follow/test_tick.py"
@@ -109,7 +109,7 @@ CASES = (
         "old trees are never pruned",
         (
             Edit(
-                RECONCILE,
+                f"{NODE}/engine/prune.py",
                 "        prune(host, store, versions_before(done.before), plan.components)\n",
                 "        clear_staging(host)\n",
             ),
@@ -258,8 +258,7 @@ CASES = (
         (
             Edit(
                 "plugins/action/flexnode_source.py",
-                "        require_versions([one for one in wanted if one.source != POOLS], clusters)"
-                "  # everything below writes\n",
+                "        require_documents(wanted, clusters)  # everything below writes\n",
             ),
         ),
         (f"{WRITTEN}[rp-bootstrap]", f"{WRITTEN}[blob-config_put]"),

@@ -283,7 +283,7 @@ CASES = (
         f"{DID_NOT_RAISE} CommandFailed",
     ),
     Case(
-        "18a",
+        "19a",
         "the controller compares raw values, where the node ignores the case of words",
         (Edit(f"{INVENTORY}/machines.py", "document=as_read(document),", "document=document,"),),
         (
@@ -293,7 +293,7 @@ CASES = (
         f"{DID_NOT_RAISE}|{ASSERTION}",
     ),
     Case(
-        "18b",
+        "19b",
         "documents of pools are written to Azure unchecked",
         (
             Edit(
@@ -308,7 +308,7 @@ CASES = (
         ),
     ),
     Case(
-        "18c",
+        "19c",
         "a switch that is no boolean is silently off",
         (
             Edit(

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..catalogue.artifacts import skew
 from ..components.kubelet import cluster_ca
@@ -39,9 +39,6 @@ from ..node_object.certificate import is_expired
 from ..node_object.gates import not_the_server
 from ..node_object.kubelet_log import DEAD, rejected
 from ..node_object.this_node import ThisNode
-
-if TYPE_CHECKING:
-    from .obtain import Obtained
 
 STOPPED = "the kubelet is stopped"  # of a token that was refused
 
@@ -153,7 +150,7 @@ def certificate_in_doubt(node: ThisNode, store: Store) -> bool:
 
 
 def is_lost(
-    obtained: Obtained,
+    node: ThisNode,
     components: Sequence[str],
     applied: Mapping[str, Any] | None,
     leave: frozenset[str] | None,
@@ -163,7 +160,6 @@ def is_lost(
     leave: of a repair. It leaves a Node alone that another process deletes again and again, and one of a
     pool: AKS may be deleting the machine, and the poll asks for that first.
     """
-    node = obtained.node
     if "services" not in components or applied is None or not node.has_credential or node.is_cut_off:
         return False
     if leave is not None and (

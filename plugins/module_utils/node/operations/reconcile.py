@@ -141,7 +141,7 @@ def converge(
     try:
         with timings.of("plan"):
             work = plan_node(obtained, components, facts, leave=leave)
-            if register := register or is_lost(obtained, components, applied, leave):
+            if register := register or is_lost(obtained.node, components, applied, leave):
                 again = at_the_node(obtained.node.config)
                 work = replace(work, plan=work.plan.also_restarting(*again, why="its Node was deleted"))
         done = [*tunnel.actions, *work.plan.sentences]

@@ -7,20 +7,22 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from ....node.config.types.values import ArmId
 from ....node.machine.clock import Clock, SystemClock
 from ...progress import Tell, silent
-from ..arm import OPERATION_SECONDS, Arm
 from ..errors import AzureRefuses, AzureUnavailable, PermissionMissing
+
+if TYPE_CHECKING:  # it imports the Azure SDK, which whoever only plans does not need
+    from ..arm import Arm
 
 T = TypeVar("T")
 # Of the cluster and its pools: states in which no operation runs.
 SETTLED = ("succeeded", "failed", "canceled")
 # What Azure answers while another operation runs on the cluster.
 BUSY = ("AnotherOperationInProgress", "OperationNotAllowed", "OperationPreempted", "Conflict")
-PAUSE = 5.0
+PAUSE, SECONDS = 5.0, 1200.0
 TELL = 60.0  # seconds between two lines about the same operation
 
 
@@ -36,7 +38,7 @@ class Patience:
         clock: Clock | None = None,
         *,
         pause: float = PAUSE,
-        seconds: float = OPERATION_SECONDS,
+        seconds: float = SECONDS,
         tell: Tell = silent,
     ) -> None:
         self._where, self._clock, self._tell = where, clock or SystemClock(), tell
