@@ -84,7 +84,7 @@ def nothing_new(host: Host, store: Store, seen: Watched, news: News | None) -> N
 
 
 def ignore_older(host: Host, store: Store, seen: Watched, older: str, say: Say) -> None:
-    """An outdated copy, of a cache for example, is nothing new. Said once for each version that was seen."""
+    """Ignore an outdated copy, of a cache for example; said once for each version that was seen."""
     if not store.remembered()[1]:
         with held(host, new_operation(), f"{COMMAND} poll", patience=0):
             heal(store)
