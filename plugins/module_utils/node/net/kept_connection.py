@@ -15,7 +15,7 @@ from typing import Any
 from ..machine.clock import Clock
 from .answer import AGENT, ERROR_BODY, HttpFailure, retry_after
 from .retries import Retries
-from .tls import advice_for, distrusts, in_words, is_out_of_time
+from .tls import no_answer
 
 
 class KeptConnection(Retries):
@@ -52,13 +52,7 @@ class KeptConnection(Retries):
             self._close()
             if kept:  # the server closed it meanwhile: that says nothing about this request
                 return self._once(method, url, body, headers)
-            raise HttpFailure(
-                url,
-                in_words(error),
-                tls=distrusts(error),
-                advice=advice_for(error),
-                out_of_time=is_out_of_time(error),
-            ) from None
+            raise no_answer(url, error) from None
         if answer.status < 400:
             return answer
         content = answer.read(ERROR_BODY)

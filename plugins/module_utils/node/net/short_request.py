@@ -16,7 +16,7 @@ from typing import IO, Any
 
 from ..machine.clock import SystemClock
 from .answer import AGENT, ERROR_BODY, MOST, HttpFailure, Response, retry_after
-from .tls import advice_for, distrusts, in_words, is_out_of_time
+from .tls import no_answer
 
 LINE = 64 << 10  # bytes of one header
 LINES = 100
@@ -53,13 +53,7 @@ def short_get(
                 status, reason, found = head_of(stream)
                 body = body_of(stream, status, found)
     except (OSError, BrokenAnswer) as error:
-        raise HttpFailure(
-            url,
-            in_words(error),
-            tls=distrusts(error),
-            advice=advice_for(error),
-            out_of_time=is_out_of_time(error),
-        ) from None
+        raise no_answer(url, error) from None
     if status >= 400:
         raise HttpFailure(
             url,

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import ssl
 
+from .answer import HttpFailure
+
 OUT_OF_TIME = (9, 10)  # OpenSSL: X509_V_ERR_CERT_NOT_YET_VALID, X509_V_ERR_CERT_HAS_EXPIRED
 
 
@@ -53,6 +55,17 @@ def in_words(reason: object) -> str:
 def is_out_of_time(reason: object) -> bool:
     """Whether a certificate is not valid now. All else of it is not judged yet: OpenSSL stops there."""
     return isinstance(reason, ssl.SSLCertVerificationError) and reason.verify_code in OUT_OF_TIME
+
+
+def no_answer(url: str, reason: object) -> HttpFailure:
+    """The failure of a request that no server answered, with all that its reason says."""
+    return HttpFailure(
+        url,
+        in_words(reason),
+        tls=distrusts(reason),
+        advice=advice_for(reason),
+        out_of_time=is_out_of_time(reason),
+    )
 
 
 def advice_for(reason: object) -> str:
