@@ -8,7 +8,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: flexnode_arc_rights
-short_description: Assign and remove the rights of the Azure Arc machines of a play
+short_description: Assign and remove the rights of the Azure Arc machines of a play, and their registrations
 version_added: 0.1.0
 description:
   - Role assignments in Azure (M(aks.flexnode.flexnode_role_assignment)) and the right to request a kubelet
@@ -22,8 +22,9 @@ options:
     description:
       - V(present) assigns what C(azure.arc.autoRoleAssignment) asks for.
       - V(surplus) removes what a machine no longer needs after its join.
-      - V(absent) removes everything that this collection assigned. It never fails; RV(remains) says what
-        could not be removed.
+      - V(absent) removes everything that this collection assigned, and then the registrations that it
+        created (M(aks.flexnode.flexnode_arc_machine)). It never fails; RV(remains) says what could not be
+        removed.
     type: str
     choices: [present, surplus, absent]
     default: present
@@ -62,10 +63,16 @@ refused:
   type: dict
   sample: {}
 remains:
-  description: By host, why rights of the machine may still exist.
+  description: By host, why rights or the registration of the machine may still exist.
   returned: success
   type: dict
   sample: {edge-1: []}
+deleted:
+  description: The hosts whose registration no longer exists in Azure. Only with O(state=absent).
+  returned: success
+  type: list
+  elements: str
+  sample: [edge-1]
 actions:
   description: What was done, as sentences.
   returned: success

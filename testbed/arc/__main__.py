@@ -18,12 +18,10 @@ from testbed.document import SITE
 
 def variables(bed: Testbed) -> dict[str, Any]:
     """Variables that an inventory for real Azure would not have."""
-    url, digest = arc.publish(bed.mirror)
     document = bed.node_document()
     return {
         "flexnode_cluster_id": bed.azure.cluster_id,
-        "flexnode_arc_package_url": url,
-        "flexnode_arc_package_sha256": digest,
+        **arc.variables(bed),
         "flexnode_config": {
             **{part: document[part] for part in SITE},
             "azure": {

@@ -163,7 +163,6 @@ class Follower:
         """The machine, with what is the site's own; a source comes with the variables."""
         document = self.bed.node_document()
         config = {**{part: document[part] for part in SITE}, **variables.pop("flexnode_config", {})}
-        package, digest = arc.publish(self.bed.mirror)
         return write_inventory(
             self.bed,
             [self.machine],
@@ -172,8 +171,7 @@ class Follower:
             flexnode_cluster_id=self.bed.azure.cluster_id,
             flexnode_config_url_ca_cert=self.bed.ca_pem,
             flexnode_kubeconfig=str(self.bed.cluster.kubeconfig),
-            flexnode_arc_package_url=package,
-            flexnode_arc_package_sha256=digest,
+            **arc.variables(self.bed),
             **variables,
         )
 

@@ -128,14 +128,12 @@ class Member:
 
     def inventory(self, path: Path, document: Mapping[str, Any] | None = None, **variables: Any) -> Path:
         """This machine, and its document or another one."""
-        url, digest = arc.publish(self.bed.mirror)
         return write_inventory(
             self.bed,
             [self.machine],
             path,
             flexnode_config=document or self.document(),
-            flexnode_arc_package_url=url,
-            flexnode_arc_package_sha256=digest,
+            **arc.variables(self.bed),
             **variables,
         )
 
@@ -166,7 +164,6 @@ class Member:
 def inventory_of(members: Sequence[Member], path: Path, **variables: Any) -> Path:
     """Several machines in one inventory, each as somebody else."""
     bed = members[0].bed
-    url, digest = arc.publish(bed.mirror)
     documents = {member.machine.name: member.document() for member in members}
     return write_inventory(
         bed,
@@ -177,7 +174,6 @@ def inventory_of(members: Sequence[Member], path: Path, **variables: Any) -> Pat
             for name, document in documents.items()
         },
         flexnode_config=bed.node_document(),
-        flexnode_arc_package_url=url,
-        flexnode_arc_package_sha256=digest,
+        **arc.variables(bed),
         **variables,
     )

@@ -93,7 +93,6 @@ class Site:
 
     def inventory(self, name: str, members: Sequence[PoolMember], **variables: Any) -> Path:
         """Source machines: the machines with who they are, the cluster, the pool."""
-        package, digest = arc.publish(self.bed.mirror)
         return write_inventory(
             self.bed,
             [member.machine for member in members],
@@ -104,8 +103,7 @@ class Site:
             flexnode_cluster_id=self.bed.azure.cluster_id,
             flexnode_pool=self.pool,
             flexnode_kubeconfig=str(self.bed.cluster.kubeconfig),
-            flexnode_arc_package_url=package,
-            flexnode_arc_package_sha256=digest,
+            **arc.variables(self.bed),
             **variables,
         )
 

@@ -45,7 +45,6 @@ class Provisioned:
     def play(self, name: str, playbook: str, *options: str, **config: Any) -> Play:
         """A playbook at its most talkative, with five lines of inventory and this site's own."""
         bed, machine = self.site.bed, self.site.machine
-        url, digest = arc.publish(bed.mirror)
         document = bed.node_document()
         azure = {
             "tenantId": bed.azure.tenant_id,
@@ -60,8 +59,7 @@ class Provisioned:
             self.directory / "hosts.yml",
             flexnode_config_source="cluster",
             flexnode_cluster_id=bed.azure.cluster_id,
-            flexnode_arc_package_url=url,
-            flexnode_arc_package_sha256=digest,
+            **arc.variables(bed),
             flexnode_vpn_passphrase=PASSPHRASE,
             flexnode_config={
                 **{part: document[part] for part in SITE},

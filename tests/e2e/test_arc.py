@@ -19,6 +19,7 @@ import pytest
 import requests
 import yaml
 
+from ansible_collections.aks.flexnode.plugins.module_utils.controller.azure.login import claims_of
 from ansible_collections.aks.flexnode.plugins.module_utils.node.procedures.assignments import name_of
 from testbed import Testbed, arc
 from testbed.azure.sign_in.directory import Principal
@@ -108,14 +109,10 @@ class Site:
         self, name: str, hosts: Mapping[str, Mapping[str, Any]] | None = None, **of_arc: Any
     ) -> Path:
         """All machines, each with its own document; `hosts` has variables of single ones."""
-        url, digest = arc.publish(self.bed.mirror)
         path = write_inventory(
-            self.bed,
-            self.machines,
-            self.directory / f"{name}.yml",
-            flexnode_arc_package_url=url,
-            flexnode_arc_package_sha256=digest,
+            self.bed, self.machines, self.directory / f"{name}.yml", **arc.variables(self.bed)
         )
+        path.chmod(0o600)
         written = yaml.safe_load(path.read_text(encoding="utf-8"))
         for machine in self.machines:
             variables = written["all"]["hosts"][machine.name]
@@ -550,9 +547,15 @@ class Life:
         return Searcher(self.secrets).hits(places)
 
     def learn_handed(self) -> None:
-        """The operator's tokens, seen on their way to the agent."""
-        for number, text in enumerate(self.watcher.handed):
-            self.secrets[f"operator's token {number}"] = json.loads(text)["access-token"]
+        """The tokens to register with, seen on their way to the agent; nothing else needs one."""
+        options = [json.loads(text) for text in self.watcher.handed]
+        for number, given in enumerate(one for one in options if one != {"force-local-only": True}):
+            self.secrets[f"onboarding token {number}"] = given["access-token"]
+
+    @property
+    def onboarding_tokens(self) -> list[str]:
+        """Those that were handed over."""
+        return [text for name, text in self.secrets.items() if name.startswith("onboarding token")]
 
     def learn(self) -> None:
         """The tokens that machines keep, and what the cluster has of them."""
@@ -582,7 +585,7 @@ def life(bed: Testbed, machines: MachineMaker, tmp_path_factory: pytest.TempPath
     roots = tuple(map(root, made))
     watcher = Watcher((directory, *(one / place for one in roots for place in PASSING)), roots=roots)
     lived = Life(site, ours, cut, theirs, {one.name: photograph(one) for one in made}, watcher)
-    lived.secrets = {"Azure secret": operator.secret}
+    lived.secrets = {"Azure secret": operator.secret, "onboarding secret": onboarding(bed).secret}
     bed.azure.settings(rbac_delay=3600)
     bed.azure.forget_requests()
     try:
@@ -624,10 +627,15 @@ def live(life: Life) -> None:
     life.learn()
     life.play("again", "bootstrap", inventory)
     life.play("gone", "unbootstrap", inventory)
-    life.learn_handed()  # what it took to remove the registrations
+    life.learn_handed()
     life.left = {name: site.assignments(who) for name, who in life.identities.items()}
     for machine in (ours, cut):
         arc.heal(machine)
+
+
+def onboarding(bed: Testbed) -> Principal:
+    """Who may register machines, and nothing else."""
+    return bed.azure.app_registration("arc-onboarding")
 
 
 def connecting(machine: Machine) -> int:
@@ -707,9 +715,15 @@ class TestLife:
 
 
 class TestSecrets:
-    """The operator's token reaches the agent and nobody else, a machine's own tokens are root's."""
+    """An onboarding token reaches the agent and nobody else, a machine's own tokens are root's."""
 
-    def test_the_operators_token_is_handed_over_in_memory(self, life: Life) -> None:
+    def test_machines_get_tokens_of_who_can_only_register(self, life: Life) -> None:
+        """Whoever runs the playbooks may give roles: no machine gets to be that."""
+        given = {claims_of(token)["oid"] for token in life.onboarding_tokens}
+        assert given == {onboarding(life.site.bed).object_id}
+        assert given != {life.site.operator.object_id}
+
+    def test_an_onboarding_token_is_handed_over_in_memory(self, life: Life) -> None:
         """In a file of root's on a tmpfs, for as long as the agent reads it, however that ends."""
         handed = life.watcher.handed
         assert {(mode, owner) for mode, owner, _path in handed.values()} == {(0o600, 0)}
@@ -720,7 +734,7 @@ class TestSecrets:
             if one in path.parents
         }
         assert told == set(map(root, (life.ours, life.cut))), "a machine that is registered is told nothing"
-        assert len([name for name in life.secrets if name.startswith("operator's token")]) >= 3
+        assert len(life.onboarding_tokens) >= 4, "two machines, twice"
         assert set(life.handovers) == {
             f"{run}: {machine.name}" for run in life.runs for machine in life.site.machines
         }
@@ -743,8 +757,8 @@ class TestSecrets:
         assert any("programs.azcmagent disconnect --config" in one for one in watcher.processes)
         print(f"{watcher.rounds} rounds, {len(watcher.processes)} command lines, {len(watcher.files)} files")
         assert life.hits({one[:200]: one for one in watcher.processes}) == []
-        operators = {name: text for name, text in life.secrets.items() if name != "Azure secret"}
-        assert Searcher(operators).hits({one[:200]: one for one in watcher.environments}) == []
+        others = {name: text for name, text in life.secrets.items() if name != "Azure secret"}
+        assert Searcher(others).hits({one[:200]: one for one in watcher.environments}) == []
 
     def test_output_and_results(self, life: Life) -> None:
         """On the screen at -vvv, and as callbacks see them."""
@@ -752,10 +766,10 @@ class TestSecrets:
         assert life.hits({name: json.dumps(run.events) for name, run in life.runs.items()}) == []
 
     def test_files(self, life: Life) -> None:
-        """Those that others may read, during and after; for the operator's tokens, all of a machine's."""
+        """Those that others may read, during and after; for onboarding, all of a machine's."""
         assert life.hits(life.watcher.files) == []
         assert life.hits(life.files) == []
-        tokens = [text for name, text in life.secrets.items() if name.startswith("operator's")]
+        tokens = [*life.onboarding_tokens, life.secrets["onboarding secret"]]
         for machine in life.site.machines:
             machine.run(["tee", "/etc/planted"], input="PLANTED")
             found = machine.run([*SEARCH, "/"], input="\n".join([*tokens, "PLANTED"]), check=False).stdout
@@ -791,7 +805,6 @@ class Certified:
     def play(self, name: str, playbook: str, *options: str, **of_retried: Any) -> None:
         """Five lines of inventory and this site's own; then what the cluster lets whom do."""
         bed, directory = self.site.bed, self.site.directory
-        url, digest = arc.publish(bed.mirror)
         inventory = cloud.Operator(bed, self.site.environment).inventory(
             directory / f"{name}.yml",
             "cluster",
@@ -804,8 +817,8 @@ class Certified:
                 "arc": {"enabled": True, "autoRoleAssignment": True},
             },
         )
-        package = {"flexnode_arc_package_url": url, "flexnode_arc_package_sha256": digest}
-        self.runs[name] = self.site.play(playbook, inventory, "-e", json.dumps(package), *options)
+        with_arc = json.dumps(arc.variables(bed))
+        self.runs[name] = self.site.play(playbook, inventory, "-e", with_arc, *options)
         self.bound[name] = identities_bound(bed)
         self.seen_tokens |= cloud.token_names(bed)
 

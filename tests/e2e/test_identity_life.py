@@ -150,7 +150,6 @@ def crew(bed: Testbed, machines: MachineMaker, tmp_path_factory: pytest.TempPath
             member.may()
     everyone = bed.node_document()
     everyone["azure"]["arc"] = {"autoRoleAssignment": True}  # for the one that has no identity before
-    url, digest = arc.publish(bed.mirror)
     inventory = write_inventory(
         bed,
         made,
@@ -160,8 +159,7 @@ def crew(bed: Testbed, machines: MachineMaker, tmp_path_factory: pytest.TempPath
             for member in members
         },
         flexnode_config=everyone,
-        flexnode_arc_package_url=url,
-        flexnode_arc_package_sha256=digest,
+        **arc.variables(bed),
     )
     fleet.succeeded(play("bootstrap", inventory, environment=bed.azure.environment(operator)))
     return Crew(bed, {one.name: one for one in made}, {one.name: Pod(bed, one.name).start() for one in made})

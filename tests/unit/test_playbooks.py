@@ -217,6 +217,7 @@ IN_ARC = {
     "resource_id": f"{GROUP}/providers/Microsoft.HybridCompute/machines/edge",
     "principal_id": "",
     "registered_by_us": True,
+    "vm_id": "v1",
     "missing_roles": [{"kind": "kubernetes", "role": "system:node-bootstrapper", "command": "kubectl ..."}],
 }
 AKS = f"{GROUP}/providers/Microsoft.ContainerService/managedClusters/plant"
@@ -238,13 +239,12 @@ def arc_hosts(*names: str, source: str = "inline", **of_arc: Any) -> dict[str, d
 REFUSED = {"failed": True, "msg": "FLEX-1701: nobody is signed in", "error": {"code": "FLEX-1701"}}
 
 
-@pytest.mark.parametrize("module", ["flexnode_role_assignment", "flexnode_access_token"])
+@pytest.mark.parametrize("module", ["flexnode_role_assignment", "flexnode_arc_machine"])
 def test_what_is_refused_once_is_told_of_each_machine_and_stops_none(stage: Stage, module: str) -> None:
     stage.answer(
         flexnode_reconcile={"changed": True, "remains": [], "node_name": "gone", "node_remains": "refused"},
         arc_register=IN_ARC,
         flexnode_role_assignment={"assignments": []},
-        flexnode_access_token={"access_token": "t"},
         flexnode_config_blob={"nodes": []},
         flexnode_node={"changed": True},
     )
@@ -258,7 +258,7 @@ def test_what_is_refused_once_is_told_of_each_machine_and_stops_none(stage: Stag
     assert stage.status != 0
 
 
-@pytest.mark.parametrize("module", ["flexnode_role_assignment", "flexnode_access_token"])
+@pytest.mark.parametrize("module", ["flexnode_role_assignment", "flexnode_arc_machine"])
 def test_role_arc_alone_fails_with_the_reason(stage: Stage, module: str) -> None:
     stage.answer(**{"arc_register": IN_ARC, "flexnode_role_assignment": {"assignments": []}, module: REFUSED})
     book = stage.directory / "book.yml"
@@ -609,12 +609,127 @@ def test_a_url_that_asks_for_arc_gets_no_token_of_the_controller(stage: Stage) -
     assert not {"flexnode_access_token", "arc_register"} & {name for name, _params in stage.calls}
 
 
-def test_a_leaving_machine_gets_no_token_by_its_own_word(stage: Stage) -> None:
-    stage.answer(
-        flexnode_reconcile=LEFT, arc_info=IN_ARC, flexnode_access_token={"access_token": "controllers-own"}
-    )
+UNREGISTERED = {**IN_ARC, "resource_id": "", "registered_by_us": False}
+ONBOARDING = {
+    "flexnode_arc_onboarding_client_id": "0nb0arding",
+    "flexnode_arc_onboarding_client_secret": "s3cret-of-onboarding",
+}
+
+
+def registers(stage: Stage, fleet: dict[str, dict[str, Any]], *options: str, **variables: Any) -> None:
+    stage.answer(arc_register=IN_ARC, flexnode_config_fetch={"config": {}})
+    stage.answer(arc_info=UNREGISTERED, flexnode_access_token={"access_token": "an-access-token"})
+    stage.play("aks.flexnode.bootstrap", fleet, *options, flexnode_arc_wait_seconds=0, **variables)
+
+
+def logins(stage: Stage) -> list[tuple[str, str]]:
+    asked = [given for name, given in stage.calls if name == "flexnode_access_token"]
+    return [(given.get("auth_source", ""), given.get("client_id", "")) for given in asked]
+
+
+def given_tokens(stage: Stage) -> list[str]:
+    found = [given for name, given in stage.calls if name == "arc_register"]
+    return [given.get("access_token", "") for given in found]
+
+
+def test_a_machine_registers_with_a_service_principal_that_can_do_only_that(stage: Stage) -> None:
+    stage.verbosity = 3
+    registers(stage, arc_hosts("a", "b"), **ONBOARDING)
+    assert stage.status == 0, stage.output
+    assert logins(stage) == [("module", "0nb0arding")] * 2
+    assert given_tokens(stage) == ["an-access-token"] * 2
+    for secret in ("s3cret-of-onboarding", "an-access-token"):
+        assert secret not in stage.output
+
+
+def test_the_controllers_own_token_is_lent_only_if_the_user_says_so(stage: Stage) -> None:
+    registers(stage, arc_hosts("a"))
+    assert stage.status != 0
+    assert "flexnode_arc_onboarding_client_id" in stage.output
+    assert "flexnode_arc_lend_token" in stage.output
+    assert (logins(stage), given_tokens(stage)) == ([], [])
+
+
+def test_it_is_lent_where_the_user_says_so(stage: Stage) -> None:
+    """Obtained once; a machine of the same run with a service principal of its own gets that one's."""
+    fleet = arc_hosts("a", "b", "c")
+    fleet["a"].update(ONBOARDING)
+    fleet["b"]["flexnode_arc_lend_token"] = fleet["c"]["flexnode_arc_lend_token"] = True
+    registers(stage, fleet)
+    assert stage.status == 0, stage.output
+    assert logins(stage) == [("module", "0nb0arding"), ("", "")]
+
+
+def test_it_is_lent_to_nobody_else(stage: Stage) -> None:
+    fleet = arc_hosts("a", "b")
+    fleet["a"]["flexnode_arc_lend_token"] = True
+    registers(stage, fleet)
+    assert re.search(r"fatal: \[b\].*flexnode_arc_lend_token", stage.output)
+    assert given_tokens(stage) == ["an-access-token"]
+
+
+@pytest.mark.parametrize(
+    ("variables", "what"),
+    [
+        ({"flexnode_arc_onboarding_client_id": "c"}, "secret or certificate is missing"),
+        ({"flexnode_arc_onboarding_client_secret": "s3cret"}, "client_id is missing"),
+        ({**ONBOARDING, "flexnode_arc_onboarding_certificate": "/c.pem"}, "is set too"),
+        ({**ONBOARDING, "flexnode_arc_lend_token": "yes"}, "is set too"),
+    ],
+)
+def test_what_does_not_fit_together_is_refused_before_anything_is_asked(
+    stage: Stage, variables: dict[str, Any], what: str
+) -> None:
+    registers(stage, arc_hosts("a"), **variables)
+    assert stage.status != 0
+    assert what in stage.output
+    assert "s3cret" not in stage.output
+    assert stage.calls == []
+
+
+def test_check_mode_signs_in_nowhere(stage: Stage) -> None:
+    registers(stage, arc_hosts("a"), "--check", **ONBOARDING)
+    assert (stage.status, logins(stage)) == (0, []), stage.output
+
+
+def test_a_registered_machine_needs_no_login(stage: Stage) -> None:
+    stage.answer(arc_register=IN_ARC, flexnode_config_fetch={"config": {}})
+    joins(stage, arc_hosts("a"))
+    assert (logins(stage), given_tokens(stage)) == ([], [""])
+
+
+def deleted(*hosts_: str, action: str = "deleted") -> dict[str, Any]:
+    return {
+        "machines": [{"name": host, "machine_id": "/m", "action": action, "reason": "r"} for host in hosts_]
+    }
+
+
+def test_the_controller_deletes_a_registration_and_the_machine_gets_no_token(stage: Stage) -> None:
+    stage.answer(flexnode_reconcile=LEFT, arc_register={**IN_ARC, "remains": ["/m: delete it in Azure"]})
+    stage.answer(flexnode_arc_machine=deleted("a", "b"))
+    stage.play("aks.flexnode.unbootstrap", arc_hosts("a", "b"), *NAMED)
+    assert stage.status == 0, stage.output
+    (asked,) = [given["machines"] for name, given in stage.calls if name == "flexnode_arc_machine"]
+    assert asked == [{"name": host, "machine_id": IN_ARC["resource_id"], "vm_id": "v1"} for host in "ab"]
+    gone = [given for name, given in stage.calls if name == "arc_register"]
+    assert [(given["local_only"], given.get("access_token")) for given in gone] == [(True, None)] * 2
+    assert "delete it in Azure" not in stage.output
+
+
+@pytest.mark.parametrize("action", ["kept", "failed"])
+def test_a_registration_that_stays_is_told_of_its_machine_alone(stage: Stage, action: str) -> None:
+    stage.answer(flexnode_reconcile=LEFT, arc_register=IN_ARC)
+    answers = [*deleted("a")["machines"], *deleted("b", action=action)["machines"]]
+    stage.answer(flexnode_arc_machine={"failed": action == "failed", "msg": "all", "machines": answers})
+    stage.play("aks.flexnode.unbootstrap", arc_hosts("a", "b"), *NAMED)
+    assert re.search(r"fatal: \[b\].*registration /m was not deleted: r", stage.output), stage.output
+    assert not re.search(r"fatal: \[a\]", stage.output)
+
+
+def test_a_leaving_machine_deletes_nothing_by_its_own_word(stage: Stage) -> None:
+    stage.answer(flexnode_reconcile=LEFT, arc_info=IN_ARC)
     stage.play("aks.flexnode.unbootstrap", {"a": {}}, *NAMED)
-    assert "controllers-own" not in json.dumps(stage.calls)
+    assert not [params for name, params in stage.calls if name == "flexnode_arc_machine"]
     (left,) = [params for name, params in stage.calls if name == "arc_register"]
     assert left["local_only"] is True
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: (c) 2026, aks.flexnode contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-"""Role arc: who gets to see the installer's token, and how a wait ends."""
+"""Role arc: who gets to see which token, and how a wait ends."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import jinja2
+import jinja2.nativetypes
 import pytest
 import yaml
 
@@ -17,7 +18,9 @@ from ansible_collections.aks.flexnode.plugins.module_utils.controller.needs.arc 
 from ansible_collections.aks.flexnode.plugins.module_utils.on_machine.arc_request import arc_request
 
 ROLE = Path(__file__).parents[2] / "roles/arc"
-TOKEN = {"access_token": "t0ken"}
+OWN, LENT = {"access_token": "0nboarding"}, {"access_token": "c0ntroller"}
+PRINCIPAL = {"flexnode_arc_onboarding_client_id": "c"}
+LENDS = {"flexnode_arc_lend_token": "true"}
 REGISTERED: dict[str, Any] = {"resource_id": "/subscriptions/1", "registered_by_us": False}
 NEW: dict[str, Any] = {"resource_id": "", "registered_by_us": False}
 OURS: dict[str, Any] = {"resource_id": "/subscriptions/1", "registered_by_us": True}
@@ -37,25 +40,43 @@ def said(expression: str, **variables: Any) -> str:
 
 
 @pytest.mark.parametrize(
-    ("file", "name", "seen", "expected"),
+    ("name", "seen", "variables", "expected"),
     [
-        ("main", "Register", NEW, "t0ken"),
-        ("main", "Register", REGISTERED, "OMIT"),
-        ("main", "Register", OURS, "OMIT"),
-        ("main", "Wait", NEW, "OMIT"),
-        ("unregister", "Remove the registration", OURS, "t0ken"),
-        ("unregister", "Remove the registration", REGISTERED, "OMIT"),
-        ("unregister", "Remove the registration", NEW, "OMIT"),
+        ("Register", NEW, PRINCIPAL, "0nboarding"),
+        ("Register", NEW, LENDS, "c0ntroller"),
+        ("Register", NEW, {**PRINCIPAL, **LENDS}, "0nboarding"),
+        ("Register", NEW, {}, "OMIT"),
+        ("Register", NEW, {"flexnode_arc_lend_token": "", "flexnode_arc_onboarding_client_id": ""}, "OMIT"),
+        ("Register", REGISTERED, PRINCIPAL, "OMIT"),
+        ("Register", OURS, LENDS, "OMIT"),
+        ("Wait", NEW, PRINCIPAL, "OMIT"),
+        ("Wait", NEW, LENDS, "OMIT"),
     ],
 )
-def test_the_installers_token_goes_where_it_is_needed(
-    file: str, name: str, seen: dict[str, Any], expected: str
+def test_a_token_goes_where_it_is_needed(
+    name: str, seen: dict[str, Any], variables: dict[str, Any], expected: str
 ) -> None:
-    found = task(file, name)
+    found = task("main", name)
     given, own = found["aks.flexnode.arc_register"]["access_token"], found.get("vars", {})
-    named = {"__arc_handover": {"arc": {"enabled": True}}}
-    assert said(given, __arc_seen=seen, __arc_token=TOKEN, **named, **own) == expected
-    assert said(given, __arc_seen=seen, **named, **own) == "OMIT"
+    token = chosen(variables, __arc_onboarding=OWN, __arc_lent=LENT)
+    assert said(given, __arc_seen=seen, __arc_token=token, **own) == expected
+
+
+def chosen(variables: dict[str, Any], **tokens: Any) -> Any:
+    """The token of a machine, as the role's variables choose it."""
+    role = yaml.safe_load((ROLE / "vars/main.yml").read_text())
+    environment = jinja2.nativetypes.NativeEnvironment()
+    environment.filters["bool"] = lambda value: str(value).lower() == "true"
+    onboards = environment.from_string(role["__arc_onboards"]).render(**variables)
+    lends = environment.from_string(role["__arc_lends"]).render(__arc_onboards=onboards, **variables)
+    found = environment.from_string(role["__arc_token"])
+    return found.render(__arc_onboards=onboards, __arc_lends=lends, **tokens)
+
+
+def test_a_machine_that_leaves_gets_no_token() -> None:
+    text = (ROLE / "tasks/unregister.yml").read_text()
+    assert "access_token" not in text
+    assert task("unregister", "Remove the registration")["aks.flexnode.arc_register"]["local_only"] is True
 
 
 @pytest.mark.parametrize(

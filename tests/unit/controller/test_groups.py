@@ -137,8 +137,10 @@ def _compare(where: str, told: dict[str, Any], option: dict[str, Any]) -> None:
 
 # -- as Ansible does it ------------------------------------------------------------------------------------
 
+ARC_MACHINE = f"{CLUSTER.partition('/providers/')[0]}/providers/Microsoft.HybridCompute/machines/edge-1"
 CALLS: dict[str, dict[str, Any]] = {
     "flexnode_access_token": {},
+    "flexnode_arc_machine": {"machines": [{"name": "edge-1", "machine_id": ARC_MACHINE, "vm_id": "v"}]},
     "flexnode_bootstrap_data": {"cluster_id": CLUSTER, "pool": "edge"},
     "flexnode_bootstrap_token": {"cluster_id": CLUSTER, "nodes": [{"name": "edge-2"}]},
     "flexnode_cluster_info": {"cluster_ids": [CLUSTER]},

@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 from ...node.errors import ConfigInvalid
 from ...node.sources.machines import POOL_PATTERN, machine_name
 from .machines import POOLS, Machine, section
-from .variables import unknown_variables, wrong_values
+from .variables import incomplete_onboarding, unknown_variables, wrong_values
 
 Network: TypeAlias = "ipaddress.IPv4Network | ipaddress.IPv6Network"
 
@@ -52,7 +52,7 @@ def check_variables(of_hosts: Mapping[str, Mapping[str, Any]]) -> Iterator[Findi
     for host, variables in of_hosts.items():
         for name, near in unknown_variables(variables).items():
             mistyped.setdefault((name, near), []).append(host)
-        for found in wrong_values(variables):
+        for found in (*wrong_values(variables), *incomplete_onboarding(variables)):
             wrong.setdefault(found, []).append(host)
     for (name, why, fix), hosts in wrong.items():
         yield Finding(tuple(hosts), f"{name}: {why}", fix)

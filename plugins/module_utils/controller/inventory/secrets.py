@@ -24,6 +24,7 @@ SECRETS: Mapping[str, str] = {
 }
 # Secrets that are no fields of the document.
 OTHER_SECRETS = (
+    "flexnode_arc_onboarding_client_secret",
     "flexnode_blob_account_key",
     "flexnode_blob_connection_string",
     "flexnode_config_url",

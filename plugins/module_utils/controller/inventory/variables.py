@@ -31,6 +31,11 @@ class Variable:
 # Those of the roles (their argument specs say the same, which a test checks), then those of the playbooks.
 VARIABLES: Mapping[str, Variable] = {
     "flexnode_arc_kubeconfig": Variable("path"),
+    "flexnode_arc_lend_token": Variable("bool"),
+    "flexnode_arc_onboarding_certificate": Variable("path"),
+    "flexnode_arc_onboarding_client_id": Variable(),
+    "flexnode_arc_onboarding_client_secret": Variable(),
+    "flexnode_arc_onboarding_tenant_id": Variable(),
     "flexnode_arc_package_sha256": Variable(),
     "flexnode_arc_package_url": Variable(),
     "flexnode_arc_roles": Variable("list"),
@@ -162,6 +167,30 @@ def wrong_values(variables: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]
         elif variable.type == "bool" and is_true(value) is None:
             what = repr(value) if isinstance(value, (str, int, float)) else kind_of(value)
             yield name, f"{what} is neither true nor false", f"set {name} to true or false"
+
+
+def incomplete_onboarding(variables: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
+    """The parts of the onboarding service principal of one host that do not fit together."""
+    client, secret, file, tenant, lend = (
+        f"flexnode_arc_{name}"
+        for name in (
+            "onboarding_client_id",
+            "onboarding_client_secret",
+            "onboarding_certificate",
+            "onboarding_tenant_id",
+            "lend_token",
+        )
+    )
+    given = {name for name in (client, secret, file, tenant) if variables.get(name)}
+    if given and client not in given:
+        yield min(given), f"{client} is missing", f"set {client} beside it"
+    elif given and not given & {secret, file}:
+        yield client, "its secret or certificate is missing", f"set {secret} or {file} beside it"
+    elif {secret, file} <= given:
+        yield file, f"{secret} is set too", "remove one of them"
+    elif given and is_true(variables.get(lend)):
+        what = f"{client} is set too: machines get a token of that service principal"
+        yield lend, what, f"remove {lend} or the service principal"
 
 
 def is_true(value: object) -> bool | None:

@@ -137,6 +137,31 @@ def binding_nodes(machines: Iterable[ArcMachine], state: str = "present") -> lis
     return found
 
 
+def registered(machines: Iterable[ArcMachine]) -> tuple[list[Json], dict[str, str]]:
+    """The registrations that end with the leave, as flexnode_arc_machine takes them; and who is refused, why.
+
+    Only those that this collection created for machines that the inventory names as Arc machines. A machine
+    could report any registration: one of another machine must stay.
+    """
+    leaving = [
+        machine
+        for machine in machines
+        if machine.request.get("enabled") and machine.reported.get("registered_by_us") and machine.resource_id
+    ]
+    nodes: list[Json] = []
+    refused: dict[str, str] = {}
+    for machine in leaving:
+        if machine.is_requested:
+            vm_id = str(machine.reported.get("vm_id") or "")
+            nodes.append({"name": machine.host, "machine_id": machine.resource_id, "vm_id": vm_id})
+        else:
+            refused[machine.host] = (
+                f"registration {machine.resource_id} was not deleted: azure.arc in the inventory names "
+                f"another one. If it is this machine's: az resource delete --ids {machine.resource_id}"
+            )
+    return nodes, refused
+
+
 def roles_of_others(machine: ArcMachine) -> list[Json]:
     """What a machine lacks and this run does not grant: an administrator has to."""
     request = machine.request

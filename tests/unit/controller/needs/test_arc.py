@@ -10,6 +10,7 @@ import pytest
 from ansible_collections.aks.flexnode.plugins.module_utils.controller.needs.arc import (
     ArcMachine,
     binding_nodes,
+    registered,
     role_nodes,
     roles_of_others,
 )
@@ -409,3 +410,38 @@ def test_a_machine_of_a_pool_gets_the_role_of_the_pool_and_nothing_in_the_cluste
     (surplus,) = role_nodes([one], "surplus")
     assert "pool" not in surplus
     assert surplus["roles"] == ["reader", "rbac-cluster-admin", "cluster-admin"], "of an earlier source"
+
+
+# -- registrations end with the leave ------------------------------------------------------------------------
+
+REPORTED = {"resource_id": MACHINE, "registered_by_us": True, "vm_id": "v1"}
+
+
+def leaving(reported: dict[str, Any], **request: Any) -> ArcMachine:
+    variables = host(__arc_registered=None, __arc_seen=reported)
+    variables["request"].update(request)
+    return machine(variables)
+
+
+def test_a_registration_of_ours_ends_with_the_leave() -> None:
+    node = {"name": "a", "machine_id": MACHINE, "vm_id": "v1"}
+    assert registered([leaving(REPORTED)]) == ([node], {})
+
+
+@pytest.mark.parametrize(
+    ("reported", "request_"),
+    [
+        pytest.param({**REPORTED, "registered_by_us": False}, {}, id="of-another-owner"),
+        pytest.param({**REPORTED, "resource_id": ""}, {}, id="none"),
+        pytest.param(REPORTED, {"enabled": False}, id="not-in-the-inventory"),
+    ],
+)
+def test_which_registrations_stay(reported: dict[str, Any], request_: dict[str, Any]) -> None:
+    assert registered([leaving(reported, **request_)]) == ([], {})
+
+
+def test_a_machine_that_reports_another_ones_registration_deletes_nothing() -> None:
+    nodes, refused = registered([leaving(REPORTED, machine_name="edge-7")])
+    assert nodes == []
+    assert list(refused) == ["a"]
+    assert f"az resource delete --ids {MACHINE}" in refused["a"]
