@@ -98,6 +98,13 @@ class Plugged:
         assert (planned.returncode, planned.stdout) == (0, "nothing to do\n"), planned.stdout + planned.stderr
         self.machine.run(["sync"])
 
+    def is_cordoned(self) -> bool:
+        """Whether it takes no new pods."""
+        said = self.bed.cluster.kubectl(
+            "get", "node", self.machine.name, "--output=jsonpath={.spec.unschedulable}"
+        )
+        return said == "true"
+
     def is_clean(self) -> None:
         """As before the join."""
         left = differences(self.before, photographed(self.machine))
@@ -133,6 +140,7 @@ class Plugged:
             if self.machine.is_running() and self.is_joined_with(version):
                 with contextlib.suppress(AssertionError):
                     self.is_node(version)
+                    assert not self.is_cordoned(), "it was about to leave"
                     return version
         self.restore()
         self.new_token()
@@ -256,7 +264,7 @@ def test_uninstall(plugged: Plugged, seen: Seen, moment: Moment) -> None:
     pod_works(plugged.bed, plugged.machine, "before-the-cut")
     as_a_node = texts(plugged.machine)
     with seen.act(plugged.machine, now, moment.name, cut_of("uninstall")):
-        cut(plugged.machine, moment, plugged.uninstall)
+        cut(plugged.machine, moment, plugged.uninstall, stops_pods=True)
         assert half_written(whole(plugged.machine), as_a_node) == []
         if moment.ended:
             plugged.is_clean()
