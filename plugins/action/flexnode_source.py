@@ -16,6 +16,7 @@ from ansible_collections.aks.flexnode.plugins.module_utils.controller.azure.argu
 from ansible_collections.aks.flexnode.plugins.module_utils.controller.handover import url_files
 from ansible_collections.aks.flexnode.plugins.module_utils.controller.handover.documents import (
     handovers,
+    on_their_own,
     with_clusters,
 )
 from ansible_collections.aks.flexnode.plugins.module_utils.controller.inventory.checks import (
@@ -43,6 +44,7 @@ from ansible_collections.aks.flexnode.plugins.plugin_utils.document_file import 
 from ansible_collections.aks.flexnode.plugins.plugin_utils.findings import (
     excluded_in_vain,
     missing_hooks,
+    unprovable,
     unseen,
 )
 from ansible_collections.aks.flexnode.plugins.plugin_utils.on_controller import (
@@ -58,7 +60,7 @@ from ansible_collections.aks.flexnode.plugins.plugin_utils.play import (
 from ansible_collections.aks.flexnode.plugins.plugin_utils.source_modules import ModuleFailed, row, summary
 from ansible_collections.aks.flexnode.plugins.plugin_utils.vpn_modules import VpnModules
 
-PURPOSES_OF_JOIN = ("join", "check", "preflight")
+PURPOSES_OF_JOIN = ("join", "check", "preflight", "host")
 STATES = ("present", "joined", "left", "absent", "renewed", "gateway", "no_gateway", "revoked")
 ARGUMENTS: dict[str, dict[str, Any]] = {
     **undefaulted(AZURE),
@@ -66,7 +68,7 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
     "state": {"type": "str", "choices": list(STATES), "default": "present"},
     "purpose": {
         "type": "str",
-        "choices": ["join", "check", "prepare", "preflight", "leave"],
+        "choices": ["join", "check", "prepare", "preflight", "host", "leave"],
         "default": "join",
     },
     "hosts": {"type": "list", "elements": "str"},
@@ -128,13 +130,15 @@ class ActionModule(VpnModules):
         typed = self._play.typed(self._vars.get("ansible_limit"))
         inventory.findings += [*unseen(self._play, inventory), *excluded_in_vain(self._play, typed)]
         inventory.findings += missing_hooks(inventory, self._places)
+        if joins:
+            inventory.findings += unprovable(self._play, inventory)
         if joins or self._options["state"] == "gateway":
             inventory.findings += self._vpn_findings(inventory.machines)
         inventory.require()
         for warning in inventory.warnings:
             Display().warning(warning)
-        asks = joins and self._options["purpose"] == "join" and of_sources(inventory.machines, *RESOLVED)
-        if asks and self._play.strategy not in ("linear", "debug"):
+        asks = self._options["purpose"] in ("join", "host") and of_sources(inventory.machines, *RESOLVED)
+        if joins and asks and self._play.strategy not in ("linear", "debug"):
             raise InventoryInvalid(
                 f"strategy {self._play.strategy} would ask the sources again for every machine",
                 fix="run role aks.flexnode.source in an earlier play without `strategy`, as bootstrap does",
@@ -173,6 +177,8 @@ class ActionModule(VpnModules):
             return self._preview(wanted)
         if self._options["purpose"] == "check":
             return self._check(wanted)
+        if self._options["purpose"] == "host":
+            return summary(on_their_own(wanted), wanted, "host")
         if self._options["purpose"] != "join":  # what the inventory says is enough
             return summary(
                 # A machine of a pool leaves with the help of the login that knows its cluster.
@@ -258,7 +264,12 @@ class ActionModule(VpnModules):
         """
         results = {one.host: self._vars["hostvars"][one.host].get("__node_left") or {} for one in machines}
         stayed = ("failed", "unreachable")
-        left = [one for one in machines if not any(results[one.host].get(word) for word in stayed)]
+        # Of a machine without a result nobody knows: it did not leave in this run.
+        left = [
+            one
+            for one in machines
+            if results[one.host] and not any(results[one.host].get(word) for word in stayed)
+        ]
         if self._options["only"] == "vpn":
             self._revoke_profiles(left)
             return {}

@@ -43,10 +43,11 @@ options:
     description:
       - With O(state=present), what the configuration is for. V(join) asks the sources. V(preflight) reads
         what a join would use and creates nothing. V(check) does all checks of V(join) and creates nothing.
-        V(prepare) and V(leave) use the inventory alone.
+        V(prepare), V(host) and V(leave) use the inventory alone; V(host) is for checks of a machine that come
+        before its source is asked.
       - V(join) and V(check) refuse versions that the machines would refuse, before anything is written.
     type: str
-    choices: [join, check, prepare, preflight, leave]
+    choices: [join, check, prepare, preflight, host, leave]
     default: join
   hosts:
     description:
@@ -117,6 +118,11 @@ machines:
   returned: with state present
   type: dict
   sample: {edge-1: {source: url, url: https://..., durable: false, document: {}, vpn: false}}
+names:
+  description: By host, the name of its Node as far as the inventory knows it, else the name of the host.
+  returned: with state present
+  type: dict
+  sample: {edge-1: edge-1}
 purpose:
   description: The purpose that the machines were resolved for.
   returned: with state present

@@ -72,6 +72,11 @@ downloaded:
   type: list
   elements: str
   sample: [ansible_core-2.19.14-py3-none-any.whl]
+path:
+  description: The directory, as an absolute path.
+  returned: success
+  type: str
+  sample: /srv/wheels
 targets:
   description: Names of all files that each combination of Python and processor needs.
   returned: success

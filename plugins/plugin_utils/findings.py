@@ -14,6 +14,7 @@ from ansible_collections.aks.flexnode.plugins.module_utils.controller.inventory.
     find_file,
 )
 from ansible_collections.aks.flexnode.plugins.module_utils.controller.inventory.variables import (
+    is_true,
     paths_only_in,
 )
 from ansible_collections.aks.flexnode.plugins.plugin_utils.play import PlayVariables
@@ -47,6 +48,13 @@ def unseen(play: PlayVariables, inventory: Inventory) -> Iterator[Finding]:
             what += f", so these settings are ignored in this run: {settings}" if settings else ""
             fix = "To change individual settings, edit the inventory"
             yield Finding(tuple(hosts), what, fix, "warning")
+
+
+def unprovable(play: PlayVariables, inventory: Inventory) -> Iterator[Finding]:
+    """A test pod is asked for, and there is no kubeconfig to place it with: known before machines join."""
+    if is_true(play.visible.get("flexnode_proof")) and "flexnode_kubeconfig" not in inventory.filled:
+        fix = "set flexnode_kubeconfig to a kubeconfig that may create pods, or leave out flexnode_proof"
+        yield Finding(("all",), "flexnode_proof needs flexnode_kubeconfig", fix)
 
 
 def missing_hooks(inventory: Inventory, places: Callable[[str], list[str | None]]) -> Iterator[Finding]:

@@ -117,6 +117,7 @@ def summary(found: Mapping[str, Mapping[str, Any]], machines: Iterable[Machine],
     """What the plays that follow need: per host its handover; which sources, Arc and VPN are used."""
     return {
         "machines": found,
+        "names": {one.host: one.node or one.host for one in machines},  # of Nodes, as the inventory has them
         "purpose": purpose,
         "sources": sorted({one.source for one in machines}),
         "arc": any(one["arc"]["enabled"] for one in found.values()),

@@ -111,7 +111,7 @@ def stage(tmp_path: Path) -> Stage:
     ):
         (made.collection / part).symlink_to(ROOT / part)
     made.answer(**{module.stem: {} for module in (ROOT / "plugins/modules").glob("*.py")})
-    made.answer(arc_register={"installed": False})
+    made.answer(arc_register={"installed": False}, flexnode_preflight_info={"ok": True, "table": []})
     return made
 
 

@@ -116,7 +116,7 @@ def test_who_only_registers_need_not_see_roles(result: dict[str, Any], assigns: 
 
 
 def test_what_is_no_longer_needed_is_removed_by_an_entry_point_of_its_own() -> None:
-    (rights,) = yaml.safe_load((ROLE / "tasks/joined.yml").read_text())
+    rights, _failure = yaml.safe_load((ROLE / "tasks/joined.yml").read_text())
     assert rights["aks.flexnode.flexnode_arc_rights"]["state"] == "surplus"
 
 

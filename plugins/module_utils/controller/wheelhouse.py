@@ -33,6 +33,7 @@ def build(params: dict[str, Any], *, check: bool) -> dict[str, Any]:
             download(host, client, directory, params["index"], wheel)
     return {
         "changed": bool(missing),
+        "path": directory,
         "downloaded": sorted(wheel.file for wheel in missing),
         "targets": {name: sorted(wheel.file for wheel in needed) for name, needed in targets.items()},
     }

@@ -6,8 +6,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
+from ...node.catalogue.artifacts import Catalogue
 from ...node.config.document import merge, unwrap
 from ...node.secret import REDACTED
 from ...on_machine.arc_request import arc_proxy, arc_request
@@ -87,6 +89,20 @@ def handovers(
             "vpn": uses_vpn(document),
         }
     return found
+
+
+def on_their_own(machines: Iterable[Machine]) -> dict[str, dict[str, Any]]:
+    """By host: what a machine can be checked with before its source is asked, as far as the inventory says.
+
+    The version is the source's to say. The oldest one stands for it, which most machines can run and a mirror
+    need not have; the join checks again, with the right one.
+    """
+    oldest = {"kubernetes": {"version": Catalogue().versions("kubelet")[0]}}
+    alone = [replace(one, source="inline", document=merge(oldest, one.document)) for one in machines]
+    return {
+        host: {**one, "purpose": "prepare", "placeholders": ["secrets-missing", "artifact-unknown"]}
+        for host, one in handovers(alone, documents={}).items()
+    }
 
 
 def uses_vpn(document: Document) -> bool:

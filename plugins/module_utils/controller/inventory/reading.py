@@ -28,6 +28,7 @@ class Inventory:
     findings: list[Finding] = field(default_factory=list)
 
     names: set[str] = field(default_factory=set)  # of all variables with our prefix
+    filled: set[str] = field(default_factory=set)  # of those, the ones that are not blank
 
     @property
     def warnings(self) -> list[str]:
@@ -62,6 +63,7 @@ def read_inventory(
         except InventoryInvalid as error:
             inventory.findings.append(Finding((host,), f"{error.what}: {error.why}", error.fix))
     inventory.names = {name for variables in of_hosts.values() for name in variables}
+    inventory.filled = {name for variables in of_hosts.values() for name, value in variables.items() if value}
     inventory.findings += check_variables(of_hosts)
     if any(found.severity == "error" for found in inventory.findings):
         return inventory
