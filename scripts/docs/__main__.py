@@ -17,6 +17,7 @@ from scripts.docs.awx import secrets
 from scripts.docs.document import fields
 from scripts.docs.errors import errors
 from scripts.docs.machine import files
+from scripts.docs.preflight import checks
 from scripts.docs.roles import role_readme, roles, variables
 from scripts.docs.tables import Stale
 from scripts.docs.tried import tried, tried_cases, tried_cuts
@@ -29,6 +30,7 @@ BLOCKS: Mapping[str, Callable[[], str]] = {
     "tried-cases": tried_cases,
     "fields": fields,
     "errors": errors,
+    "checks": checks,
     "files": files,
     "variables": variables,
     "secrets": secrets,

@@ -12,11 +12,20 @@ from ansible_collections.aks.flexnode.plugins.module_utils.node.config.types.set
     Setting,
     table,
 )
+from ansible_collections.aks.flexnode.plugins.module_utils.node.preflight.checks.owner import (
+    LABEL as LONGEST_NODE_NAME,
+)
 from scripts.docs.tables import Stale, code, rows
 
 # Fields that are not refused where something else is there.
 ONLY_WITH: Mapping[str, str] = {
-    "continuousMonitoring": "With source `rp` (and an Azure identity), `blob`, or a durable `url`."
+    "continuousMonitoring": "With source `rp` or `machines` (and an Azure identity of the node), `blob`, or "
+    "a durable `url`.",
+}
+# What is checked elsewhere, and narrower than the field itself.
+NARROWER: Mapping[str, str] = {
+    "agent.nodeName": f"Preflight refuses more than {LONGEST_NODE_NAME} characters. With the sources "
+    "`cluster`, `rp`, `blob` and `machines` the default is the name in the inventory.",
 }
 
 
@@ -33,7 +42,9 @@ def default_of(setting: Setting) -> str:
         return code(json.dumps(value))
     if isinstance(value, Mapping):
         return code(json.dumps(dict(value)))
-    return code("[]" if value == () else value)
+    if isinstance(value, tuple):
+        return code(json.dumps(list(value)))
+    return code(value)
 
 
 def is_listed(path: str, prefixes: tuple[str, ...]) -> bool:
@@ -48,15 +59,14 @@ def about_field(path: str, setting: Setting) -> str:
         parts.append(f"Also read: {', '.join(code(name) for name in others)}.")
     if is_listed(path, UNSUPPORTED):
         parts.append("**Refused in this version.**")
-    if path in ONLY_WITH:
-        parts.append(ONLY_WITH[path])
+    parts += [more[path] for more in (ONLY_WITH, NARROWER) if path in more]
     return " ".join(parts)
 
 
 def fields() -> str:
     """Every field of the configuration document, one table per top-level section."""
     found = list(table(NodeConfig))
-    for prefix in (*UNSUPPORTED, *ONLY_WITH):
+    for prefix in (*UNSUPPORTED, *ONLY_WITH, *NARROWER):
         if not any(is_listed(row.path, (prefix,)) for row in found):
             raise Stale(f"scripts/docs names {prefix}, which is no field")
     sections: dict[str, list[tuple[str, ...]]] = {}

@@ -113,7 +113,7 @@ WHY: Mapping[str, str] = {
     "/etc/containerd/certs.d/*/ca.crt": "CA of a registry mirror; `registryMirrors`",
     "/etc/containerd/certs.d/*/hosts.toml": "a registry mirror; `registryMirrors`",
     "/etc/containerd/config.toml": "systemd cgroups, CNI directories, pause image; schema 2 for 1.7, else 3",
-    "/etc/systemd/system/containerd.service.d/10-proxy.conf": "`proxy`, which may hold a password",
+    "/etc/systemd/system/containerd.service.d/10-proxy.conf": "names `proxy.env`; `proxy` only",
     "/etc/systemd/system/containerd.service": "the unit of containerd",
     "/usr/local/bin/kubelet": "the kubelet in use",
     "/usr/local/bin/kubectl": "the kubectl in use",
