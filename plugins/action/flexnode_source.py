@@ -178,7 +178,7 @@ class ActionModule(VpnModules):
         if self._options["purpose"] == "check":
             return self._check(wanted)
         if self._options["purpose"] == "host":
-            return summary(on_their_own(wanted), wanted, "host")
+            return {"machines": on_their_own(wanted), "purpose": "host"}
         if self._options["purpose"] != "join":  # what the inventory says is enough
             return summary(
                 # A machine of a pool leaves with the help of the login that knows its cluster.

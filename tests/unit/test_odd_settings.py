@@ -206,7 +206,9 @@ def test_what_can_not_be_removed_after_a_join_keeps_the_rest_from_nothing(stage:
     assert {"flexnode_identity_binding", "flexnode_bootstrap_token"} <= set(absent), stage.output
     pulled = [params for name, params in stage.calls if params.get("components") == ["pull"]]
     assert len(pulled) == 2, stage.output
-    assert re.search(r"fatal: \[a\].*The machines have joined, but this was not removed:.*FLEX-1702", stage.output)
+    assert re.search(
+        r"fatal: \[a\].*The machines have joined, but this was not removed:.*FLEX-1702", stage.output
+    )
     assert stage.status != 0
 
 

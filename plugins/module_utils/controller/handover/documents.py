@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 from ...node.catalogue.artifacts import Catalogue
@@ -19,6 +18,7 @@ from ..needs.vpn import vpn_of
 Document = Mapping[str, Any]
 Answers = Iterable[Mapping[str, Any]]  # of a module: one per node, with its name
 NOTHING: Sequence[Mapping[str, Any]] = ()
+WITH_SOURCE = ("azure", "azureAuth", "continuousMonitoring", "kubernetesAuth")
 
 
 def with_clusters(machines: Iterable[Machine], clusters: Answers, tokens: Answers) -> dict[str, Document]:
@@ -94,15 +94,22 @@ def handovers(
 def on_their_own(machines: Iterable[Machine]) -> dict[str, dict[str, Any]]:
     """By host: what a machine can be checked with before its source is asked, as far as the inventory says.
 
-    The version is the source's to say. The oldest one stands for it, which most machines can run and a mirror
-    need not have; the join checks again, with the right one.
+    What concerns Azure is complete only with the source's part. So is the version: the oldest one stands for
+    it, which most machines can run and a mirror need not have. The join checks again, with all of it.
     """
     oldest = {"kubernetes": {"version": Catalogue().versions("kubelet")[0]}}
-    alone = [replace(one, source="inline", document=merge(oldest, one.document)) for one in machines]
-    return {
-        host: {**one, "purpose": "prepare", "placeholders": ["secrets-missing", "artifact-unknown"]}
-        for host, one in handovers(alone, documents={}).items()
-    }
+    found = {}
+    for one in machines:
+        own = {part: value for part, value in one.document.items() if part not in WITH_SOURCE}
+        found[one.host] = {
+            "source": "inline",
+            "url": "",
+            "durable": False,
+            "document": merge(oldest, own),
+            "purpose": "prepare",
+            "placeholders": ["secrets-missing", "artifact-unknown"],
+        }
+    return found
 
 
 def uses_vpn(document: Document) -> bool:

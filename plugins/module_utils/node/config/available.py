@@ -37,8 +37,9 @@ def check_available(config: NodeConfig, *, pollable: bool = False) -> None:
         raise NotAvailable(
             "this machine has nothing to poll for its configuration",
             where="continuousMonitoring",
-            why="this document is neither a bundle of a flexNodeConfig resource nor from a durable URL",
-            fix="use source rp or blob; or a URL that stays valid, and say so (durable: true, or "
+            why="this document is neither a bundle of a flexNodeConfig resource, nor that of a machine of a "
+            "FlexNodes pool with an Azure identity, nor from a durable URL",
+            fix="use source rp, blob or machines; or a URL that stays valid, and say so (durable: true, or "
             "`aks-flex-node join --config-url URL --durable`); or remove continuousMonitoring",
         )
 

@@ -116,9 +116,10 @@ def obtain(
     try:
         if not check:  # in check mode secrets have not been created yet
             check_secrets(document, known)
-        config = parse(document, purpose=purpose, pollable=watched is not None)
+        pollable = watched is not None or purpose == "prepare"  # which polls nothing yet
+        config = parse(document, purpose=purpose, pollable=pollable)
         watched = with_resource(watched, Watched.of(known.source()), source, fetched, config, host, overrides)
-        check_available(config, pollable=watched is not None)
+        check_available(config, pollable=watched is not None or purpose == "prepare")
         if not check and purpose == "join":
             check_profile(config)
         if known.directory != config.paths.data_dir and (known.journal.entries() or stored):
@@ -131,7 +132,7 @@ def obtain(
             machine_name(node.name)
         if is_unneeded(node, store):
             document = without_token(document)
-            node = ThisNode.of(host, parse(document, purpose=purpose, pollable=watched is not None))
+            node = ThisNode.of(host, parse(document, purpose=purpose, pollable=pollable))
         if purpose != "prepare":
             check_token(node, store)
             check_name(node, store, stored)
@@ -189,7 +190,8 @@ def stored_config(
     pollable: accept continuousMonitoring even if no durable URL is stored.
     """
     store, document = stored_document(host, document)
-    config = parse(document, purpose=purpose, pollable=pollable or store.source() is not None)
+    polled = pollable or purpose == "prepare" or store.source() is not None
+    config = parse(document, purpose=purpose, pollable=polled)
     return Obtained(ThisNode.of(host, config), store, document)
 
 

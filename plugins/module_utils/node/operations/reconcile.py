@@ -237,8 +237,9 @@ def admit(
     node, store, host = obtained.node, obtained.store, obtained.node.host
     facts = gather(host, machine, stored_facts(host, store, asked=leave is None))
     check_platform(facts, host)
-    # In check mode nothing was stored: a durable source is not known here.
-    check_available(node.config, pollable=check or obtained.is_polled)
+    # In check mode nothing was stored: a durable source is not known here. What is prepared polls nothing.
+    prepares = "services" not in components
+    check_available(node.config, pollable=check or prepares or obtained.is_polled)
     check_foreign(host, store, node.config)
     if not check:
         check_secrets(obtained.document, store)

@@ -69,8 +69,9 @@ def read(
 ) -> Read:
     """Check a document; placeholders stand for the secrets that are stored on this machine.
 
-    bundle: it may come from a flexNodeConfig resource, which can be polled.
+    bundle: it may come from a flexNodeConfig resource, which can be polled. What is prepared polls nothing.
     """
+    pollable = pollable or purpose == "prepare"
     try:
         stored = store_of(host).current_config() if REDACTED in canonical(document) else None
     except (FlexNodeError, OSError):  # reported by its own check

@@ -9,6 +9,7 @@ import pytest
 
 from ansible_collections.aks.flexnode.plugins.module_utils.controller.handover.documents import (
     handovers,
+    on_their_own,
     with_clusters,
 )
 from ansible_collections.aks.flexnode.plugins.module_utils.controller.inventory.machines import (
@@ -16,6 +17,8 @@ from ansible_collections.aks.flexnode.plugins.module_utils.controller.inventory.
     machine_of,
 )
 from ansible_collections.aks.flexnode.plugins.module_utils.controller.report.table import table
+from ansible_collections.aks.flexnode.plugins.module_utils.node.machine.host import Host
+from ansible_collections.aks.flexnode.plugins.module_utils.node.preflight.document import read
 from ansible_collections.aks.flexnode.plugins.module_utils.node.secret import REDACTED
 
 PLANT = "/subscriptions/s/resourceGroups/rg/providers/Microsoft.ContainerService/managedClusters/plant"
@@ -30,6 +33,20 @@ def test_settings_of_a_node_go_over_those_of_its_cluster_whatever_the_case_of_th
     cluster = {"id": PLANT.upper(), "document": of_cluster}
     found = with_clusters([machine("a", node={"maxPods": 50})], [cluster], [])
     assert found["a"] == {"kubernetes": {"version": "1.34.4"}, "node": {"maxPods": 50}}
+
+
+@pytest.mark.parametrize("source", ["rp", "cluster", "blob"])
+def test_a_machine_can_be_checked_before_its_source_is_asked(source: str) -> None:
+    """Whatever the inventory says; what only the source knows is left out."""
+    follows = {"continuousMonitoring": True, "azure": {"arc": {"enabled": True}}, "cni": {"mode": "none"}}
+    found = on_their_own([machine("a", source, **follows), machine("b", source)])
+    for host in ("a", "b"):
+        assert (found[host]["source"], found[host]["purpose"]) == ("inline", "prepare")
+        read_ = read(Host(), found[host]["document"], pollable=False, purpose="prepare")
+        assert read_.config is not None
+        assert read_.findings == ()
+    pinned = on_their_own([machine("c", source, kubernetes={"version": "1.34.4"})])
+    assert pinned["c"]["document"]["kubernetes"]["version"] == "1.34.4"
 
 
 @pytest.mark.parametrize(

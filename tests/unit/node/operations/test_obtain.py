@@ -63,6 +63,14 @@ def test_a_document_is_stored_as_it_is_read(site: Site) -> None:
     assert (stored["kubernetesAuth"]["profile"], stored["azure"]["vpn"]["enabled"]) == ("certificate", False)
 
 
+def test_what_is_prepared_has_nothing_to_poll_yet(site: Site) -> None:
+    follows = {"continuousMonitoring": True}
+    assert store_config(site.machine.host, Inline(site.document), follows, purpose="prepare").changed
+    assert stored_config(site.machine.host, purpose="prepare").node.config.continuous_monitoring
+    with pytest.raises(ConfigInvalid, match="continuousMonitoring"):
+        store_config(site.machine.host, Inline(site.document), follows)
+
+
 def test_check_mode_stores_nothing(site: Site) -> None:
     before = site.machine.snapshot("/")
     assert store_config(site.machine.host, Inline(site.document), {}, check=True).changed
