@@ -160,8 +160,9 @@ def wrong_values(variables: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]
             for path, part in misshapen(value):
                 what = f"a mapping is expected, not {kind_of(part)}"
                 yield f"{name}.{path}", what, "correct it; docs/configuration.md lists every setting"
-        elif variable.type == "list" and not isinstance(value, (list, tuple)):
-            yield name, f"a list is expected, not {kind_of(value)}", f"set {name} to a list"
+        elif variable.type == "list" and (what := _no_list(value)):
+            fix = f"set {name} to a list, or to a text with commas: -e {name}=ONE,TWO"
+            yield name, f"a list is expected, not {what}", fix
         elif variable.type == "int" and not str(value).strip().isdigit():
             yield name, f"{value!r} is not a number", f"set {name} to a whole number"
         elif variable.type == "bool" and is_true(value) is None:
@@ -191,6 +192,21 @@ def incomplete_onboarding(variables: Mapping[str, Any]) -> Iterator[tuple[str, s
     elif given and is_true(variables.get(lend)):
         what = f"{client} is set too: machines get a token of that service principal"
         yield lend, what, f"remove {lend} or the service principal"
+
+
+def listed(value: object) -> list[Any]:
+    """A list as Ansible reads it, because -e and surveys make texts with commas of them."""
+    if isinstance(value, (list, tuple)):
+        return list(value)
+    text = "" if value is None else str(value)
+    return [part.strip() for part in text.split(",") if part.strip()]
+
+
+def _no_list(value: object) -> str:
+    """What a value is that makes no list; empty: it makes one."""
+    if isinstance(value, str):  # only commas separate: brackets would be parts of names
+        return "a text with brackets" if value.strip().startswith("[") else ""
+    return "" if isinstance(value, (list, tuple)) else kind_of(value)
 
 
 def is_true(value: object) -> bool | None:
