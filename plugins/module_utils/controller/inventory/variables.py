@@ -13,6 +13,7 @@ from typing import Any
 from ansible.module_utils.parsing.convert_bool import boolean
 
 from ...node.config.document import misshapen
+from .batches import FIX, NO_BATCHES, batches_of
 from .secrets import SECRETS
 
 PREFIX = "flexnode_"
@@ -22,7 +23,7 @@ SOURCES = ("inline", "url", "rp", "cluster", "blob", "machines")
 
 @dataclass(frozen=True, slots=True)
 class Variable:
-    """The type of a variable, as in an argument spec."""
+    """The type of a variable, as in an argument spec. `batches`: what a play takes in its keyword serial."""
 
     type: str = "str"
     choices: tuple[str, ...] = ()
@@ -93,7 +94,7 @@ VARIABLES: Mapping[str, Variable] = {
     "flexnode_max_fail_percentage": Variable("int"),
     "flexnode_proof": Variable("bool"),
     "flexnode_report": Variable("path"),
-    "flexnode_serial": Variable(),
+    "flexnode_serial": Variable("batches"),
 }
 
 # Variable -> option of flexnode_vpn_gateway. They are the same for all machines of one gateway.
@@ -163,6 +164,8 @@ def wrong_values(variables: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]
         elif variable.type == "list" and (what := _no_list(value)):
             fix = f"set {name} to a list, or to a text with commas: -e {name}=ONE,TWO"
             yield name, f"a list is expected, not {what}", fix
+        elif variable.type == "batches" and not batches_of(value):
+            yield name, f"{value!r} {NO_BATCHES}", FIX.format(name=name)
         elif variable.type == "int" and not str(value).strip().isdigit():
             yield name, f"{value!r} is not a number", f"set {name} to a whole number"
         elif variable.type == "bool" and is_true(value) is None:
