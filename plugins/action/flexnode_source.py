@@ -120,11 +120,13 @@ class ActionModule(VpnModules):
         """The machines of this run; contradictions in the inventory stop the run here."""
         self._require_named()
         joins = self._options["state"] == "present" and self._options["purpose"] in PURPOSES_OF_JOIN
+        # Of a batch of an update: purpose check has compared all machines with all others.
+        is_batch = bool(self._options["hosts"]) and self._options["purpose"] == "join"
         inventory = read_inventory(
             self._options["hosts"] or self._vars["ansible_play_batch"],
             self._play,
             self._read,
-            others=self._vars["groups"]["all"],
+            others=() if is_batch else self._vars["groups"]["all"],
             joins=joins,
         )
         typed = self._play.typed(self._vars.get("ansible_limit"))

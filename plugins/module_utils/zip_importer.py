@@ -6,8 +6,6 @@
 Used by modules, for the archive of the node's code, and copied into aks-flex-node.pyz.
 """
 
-from __future__ import annotations
-
 import sys
 from zipimport import zipimporter
 

@@ -142,7 +142,8 @@ def main() -> None:
         supports_check_mode=True,
     )
     params, clock = module.params, SystemClock()
-    names = list(dict.fromkeys(params["names"]))
+    # Ansible splits a text at its commas and leaves the blanks.
+    names = list(dict.fromkeys(name.strip() for name in params["names"]))
     actions = [f"test pods on Node {name}: {', '.join(ORDER)}" for name in names]
     if module.check_mode or not names:
         module.exit_json(changed=False, actions=actions)

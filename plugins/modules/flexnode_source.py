@@ -52,6 +52,8 @@ options:
   hosts:
     description:
       - Act on these hosts of the play only. Without it, on all hosts of the batch.
+      - With O(purpose=join) their names and pod ranges are not compared with those of other machines, which
+        O(purpose=check) did for all machines of the play.
     type: list
     elements: str
   sources:

@@ -72,8 +72,7 @@ class PlayVariables(Mapping[str, Mapping[str, Any]]):
         found = self._manager.get_vars(
             play=self._play, host=self._manager._inventory.get_host(host), task=self._task
         )
-        templar = self._templar.copy_with_new_env(available_variables=found)
-        return {name: self._value(templar, name, found[name]) for name in found if name.startswith(PREFIX)}
+        return HostVariables(found, self._templar.copy_with_new_env(available_variables=found))
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._hosts)
@@ -81,9 +80,27 @@ class PlayVariables(Mapping[str, Mapping[str, Any]]):
     def __len__(self) -> int:
         return len(self._hosts)
 
-    def _value(self, templar: Any, name: str, value: Any) -> Any:
+
+class HostVariables(Mapping[str, Any]):
+    """The flexnode_* variables of one host. Each is evaluated when it is read: it may look up a secret."""
+
+    def __init__(self, variables: Mapping[str, Any], templar: Any) -> None:
+        self._raw = {name: value for name, value in variables.items() if name.startswith(PREFIX)}
+        self._templar = templar
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._raw  # Mapping's own way is to read it
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._raw)
+
+    def __len__(self) -> int:
+        return len(self._raw)
+
+    def __getitem__(self, name: str) -> Any:
+        value = self._raw[name]
         try:
-            return templar.template(value)
+            return self._templar.template(value)
         except AnsibleError as error:
             # Only what is missing: the rest of the message may quote a secret.
             missing = UNDEFINED.search(str(error))

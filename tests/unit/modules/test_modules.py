@@ -167,6 +167,14 @@ def test_wrong_arguments_are_refused(
     assert complaint in answer["msg"]
 
 
+def test_names_of_nodes_may_be_a_text_with_commas(tmp_path: Path) -> None:
+    answer = run("flexnode_proof", tmp_path, names="edge-1, edge-2,edge-1")
+    assert [sentence.partition(":")[0] for sentence in answer["actions"]] == [
+        "test pods on Node edge-1",
+        "test pods on Node edge-2",
+    ]
+
+
 # -- flexnode_reconcile, flexnode_status_info --------------------------------------------------------------
 
 

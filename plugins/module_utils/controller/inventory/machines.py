@@ -13,7 +13,7 @@ from ...node.config.choices import choices_of
 from ...node.config.document import as_read, merge, unwrap
 from ...node.config.types.values import ArmId
 from .secrets import secrets_document
-from .variables import DOCUMENTS, VARIABLES, VPN_OPTIONS, is_true
+from .variables import DOCUMENTS, VARIABLES, VPN_OPTIONS, is_true, listed
 
 Document = Mapping[str, Any]
 # Sources that the controller asks for all machines at once. The others are read by the machine itself.
@@ -105,14 +105,20 @@ def machine_of(host: str, variables: Mapping[str, Any], read_file: Callable[[str
         pool=pool,
         pool_api=pool_api,
         vpn={
-            # One spelling, as machines of one gateway are compared.
-            option: is_true(value) if VARIABLES[name].type == "bool" else value
+            option: _one_spelling(VARIABLES[name].type, value)
             for name, option in VPN_OPTIONS.items()
             if (value := variables.get(name)) not in (None, "")
         },
         vpn_renew=is_true(variables.get("flexnode_vpn_renew")) is True,
         vpn_force=is_true(variables.get("flexnode_vpn_force")) is True,
     )
+
+
+def _one_spelling(kind: str, value: Any) -> Any:
+    """A value of a variable of this type in one spelling, as machines of one gateway are compared."""
+    if kind == "list":
+        return [str(part) for part in listed(value)]
+    return is_true(value) if kind == "bool" else value
 
 
 def _pool_settings(pool: str, api: str) -> dict[str, Any]:

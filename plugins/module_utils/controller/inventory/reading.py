@@ -15,9 +15,12 @@ from ...node.errors import FlexNodeError, counted
 from .checks import Finding, check_fleet, check_source, check_variables, lines_of
 from .errors import InventoryInvalid
 from .machines import Document, Machine, machine_of
-from .variables import PREFIX, kind_of
+from .variables import DOCUMENTS, PREFIX, kind_of
 
 Hostvars = Mapping[str, Mapping[str, Any]]
+# What names and pod ranges follow from. No secrets: who runs this for some machines may not be able to read
+# those of the others, and a lookup of each would take its time.
+COMPARED = (*DOCUMENTS, "flexnode_config_source", "flexnode_cluster_id", "flexnode_pool")
 
 
 @dataclass(slots=True)
@@ -90,9 +93,14 @@ def ours(variables: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def outside_run(host: str, hostvars: Hostvars) -> Machine | None:
-    """A machine outside this run; one that can't be read is no reason to stop this run."""
+    """A machine outside this run, with nothing but its name and pod range.
+
+    One that can't be read is no reason to stop this run.
+    """
     try:
-        return machine_of(host, {**ours(hostvars[host]), "flexnode_config_file": ""}, lambda _path: {})
+        variables = hostvars[host]
+        read = {name: variables[name] for name in COMPARED if name in variables}
+        return machine_of(host, read, lambda _path: {})
     except Exception:  # noqa: BLE001 - for example a template that needs facts of that host
         return None
 

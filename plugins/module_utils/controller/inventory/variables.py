@@ -13,6 +13,7 @@ from typing import Any
 from ansible.module_utils.parsing.convert_bool import boolean
 
 from ...node.config.document import misshapen
+from .batches import FIX, NO_BATCHES, batches_of
 from .secrets import SECRETS
 
 PREFIX = "flexnode_"
@@ -22,7 +23,7 @@ SOURCES = ("inline", "url", "rp", "cluster", "blob", "machines")
 
 @dataclass(frozen=True, slots=True)
 class Variable:
-    """The type of a variable, as in an argument spec."""
+    """The type of a variable, as in an argument spec. `batches`: what a play takes in its keyword serial."""
 
     type: str = "str"
     choices: tuple[str, ...] = ()
@@ -93,7 +94,7 @@ VARIABLES: Mapping[str, Variable] = {
     "flexnode_max_fail_percentage": Variable("int"),
     "flexnode_proof": Variable("bool"),
     "flexnode_report": Variable("path"),
-    "flexnode_serial": Variable(),
+    "flexnode_serial": Variable("batches"),
 }
 
 # Variable -> option of flexnode_vpn_gateway. They are the same for all machines of one gateway.
@@ -160,8 +161,11 @@ def wrong_values(variables: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]
             for path, part in misshapen(value):
                 what = f"a mapping is expected, not {kind_of(part)}"
                 yield f"{name}.{path}", what, "correct it; docs/configuration.md lists every setting"
-        elif variable.type == "list" and not isinstance(value, (list, tuple)):
-            yield name, f"a list is expected, not {kind_of(value)}", f"set {name} to a list"
+        elif variable.type == "list" and (what := _no_list(value)):
+            fix = f"set {name} to a list, or to a text with commas: -e {name}=ONE,TWO"
+            yield name, f"a list is expected, not {what}", fix
+        elif variable.type == "batches" and not batches_of(value):
+            yield name, f"{value!r} {NO_BATCHES}", FIX.format(name=name)
         elif variable.type == "int" and not str(value).strip().isdigit():
             yield name, f"{value!r} is not a number", f"set {name} to a whole number"
         elif variable.type == "bool" and is_true(value) is None:
@@ -191,6 +195,21 @@ def incomplete_onboarding(variables: Mapping[str, Any]) -> Iterator[tuple[str, s
     elif given and is_true(variables.get(lend)):
         what = f"{client} is set too: machines get a token of that service principal"
         yield lend, what, f"remove {lend} or the service principal"
+
+
+def listed(value: object) -> list[Any]:
+    """A list as Ansible reads it, because -e and surveys make texts with commas of them."""
+    if isinstance(value, (list, tuple)):
+        return list(value)
+    text = "" if value is None else str(value)
+    return [part.strip() for part in text.split(",") if part.strip()]
+
+
+def _no_list(value: object) -> str:
+    """What a value is that makes no list; empty: it makes one."""
+    if isinstance(value, str):  # only commas separate: brackets would be parts of names
+        return "a text with brackets" if value.strip().startswith("[") else ""
+    return "" if isinstance(value, (list, tuple)) else kind_of(value)
 
 
 def is_true(value: object) -> bool | None:

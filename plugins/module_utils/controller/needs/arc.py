@@ -17,6 +17,7 @@ from ...node.procedures.arc.agent import Registration
 from ...node.procedures.arc.errors import ArcElsewhere
 from ...node.procedures.arc.roles import OF_POOL, ROLES
 from ..azure.roles.assignments import known_role
+from ..inventory.variables import listed
 
 Json = Mapping[str, Any]
 
@@ -36,11 +37,12 @@ class ArcMachine:
         """From what roles arc and node registered for a host; a skipped task reported nothing."""
         results = (variables.get(name) or {} for name in ("__arc_registered", "__arc_seen"))
         joined = variables.get("__node_joined") or {}
+        roles = variables.get("flexnode_arc_roles")
         return cls(
             host,
             request,
             next((result for result in results if "resource_id" in result), {}),
-            variables.get("flexnode_arc_roles"),
+            None if roles is None else listed(roles),
             bool(joined.get("changed")),
         )
 

@@ -15,7 +15,7 @@ from ...node.secret import REDACTED
 from ..inventory.checks import Finding
 from ..inventory.machines import Machine, section
 from ..inventory.secrets import OTHER_SECRETS
-from ..inventory.variables import VPN_OPTIONS
+from ..inventory.variables import VPN_OPTIONS, listed
 
 Json = Mapping[str, Any]
 OF_PLACE = ("vnet_id", "gateway_id", "name", "resource_group")
@@ -75,8 +75,7 @@ def named_nodes(value: Any) -> list[str]:
     """The names in flexnode_vpn_revoke, a list or a text with commas; none for true: the hosts of the run."""
     if value is True or str(value).lower() in ("true", "yes"):
         return []
-    parts = value if isinstance(value, (list, tuple)) else str(value).split(",")
-    return list(dict.fromkeys(name for part in parts if (name := str(part).strip())))
+    return list(dict.fromkeys(name for part in listed(value) if (name := str(part).strip())))
 
 
 def has_place(machine: Machine) -> bool:

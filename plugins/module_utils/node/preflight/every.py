@@ -81,7 +81,7 @@ def checks_of(stage: Stage, skip: Iterable[str] = ()) -> tuple[Check, ...]:
 
 def known(skip: Iterable[str]) -> frozenset[str]:
     """The ids to skip; an unknown id is an error that names the nearest one."""
-    wanted = tuple(skip)
+    wanted = tuple(id_.strip() for id_ in skip)  # Ansible splits a text at its commas and leaves the blanks
     if problems := [_unknown(number, id_) for number, id_ in enumerate(wanted) if id_ not in IDS]:
         raise ConfigInvalid(problems, fix="correct these ids (flexnode_preflight_skip, --skip)")
     return frozenset(wanted)

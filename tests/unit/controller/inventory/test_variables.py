@@ -14,6 +14,7 @@ from ansible_collections.aks.flexnode.plugins.module_utils.controller.inventory.
 from ansible_collections.aks.flexnode.plugins.module_utils.controller.inventory.variables import (
     VARIABLES,
     VPN_OPTIONS,
+    listed,
     unknown_variables,
     wrong_values,
 )
@@ -95,3 +96,45 @@ def test_a_switch_that_is_neither_on_nor_off_is_an_error(value: Any, shown: str)
     found = list(wrong_values(dict.fromkeys(SWITCHES, value)))
     assert [name for name, _why, _fix in found] == [name for name in VARIABLES if name in SWITCHES]
     assert {why for _name, why, _fix in found} == {f"{shown} is neither true nor false"}
+
+
+LISTS = sorted(name for name, variable in VARIABLES.items() if variable.type == "list")
+
+
+@pytest.mark.parametrize("value", ["swap", "swap,mtu", "swap, mtu", ["swap"], [], ("swap",), "", None])
+def test_a_list_may_be_a_text_with_commas(value: Any) -> None:
+    """The remedy of FLEX-1310 says -e flexnode_preflight_skip=ID, which makes a text."""
+    assert list(wrong_values(dict.fromkeys(LISTS, value))) == []
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        (1, "a number"),
+        (True, "a boolean"),
+        ({"swap": True}, "a mapping"),
+        ('["swap"]', "a text with brackets"),
+        (" [swap, mtu]", "a text with brackets"),
+    ],
+)
+def test_what_is_neither_a_list_nor_a_text_with_commas_is_an_error(value: Any, shown: str) -> None:
+    """Modules split every text at its commas: of a list in a text they would make ["swap" and "mtu"]."""
+    found = list(wrong_values(dict.fromkeys(LISTS, value)))
+    assert [name for name, _why, _fix in found] == [name for name in VARIABLES if name in LISTS]
+    assert {why for _name, why, _fix in found} == {f"a list is expected, not {shown}"}
+    assert all("commas" in fix for _name, _why, fix in found)
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        ("a", ["a"]),
+        ("a, b,,c ", ["a", "b", "c"]),
+        (["a", " b "], ["a", " b "]),
+        ((1, 2), [1, 2]),
+        ("", []),
+        (None, []),
+    ],
+)
+def test_a_text_with_commas_becomes_a_list(value: Any, expected: list[Any]) -> None:
+    assert listed(value) == expected

@@ -195,3 +195,11 @@ def test_a_renamed_machine_has_several_names_and_never_another_s() -> None:
 @pytest.mark.parametrize(("value", "expected"), [(True, True), ("true", True), ("false", False), ("", False)])
 def test_switches_of_surveys(value: Any, expected: bool) -> None:
     assert machine("a", flexnode_vpn_renew=value).vpn_renew is expected
+
+
+def test_lists_may_be_texts_with_commas() -> None:
+    """One spelling: a list and a text that say the same are no contradiction."""
+    of_list = machine("a", flexnode_vpn_zones=[1, 2], flexnode_vpn_other_cidrs=["10.9.0.0/16"])
+    of_text = machine("b", flexnode_vpn_zones="1, 2", flexnode_vpn_other_cidrs="10.9.0.0/16,10.8.0.0/16")
+    assert of_list.vpn["zones"] == of_text.vpn["zones"] == ["1", "2"]
+    assert of_text.vpn["other_cidrs"] == ["10.9.0.0/16", "10.8.0.0/16"]

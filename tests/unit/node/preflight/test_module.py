@@ -57,10 +57,16 @@ def test_a_document_that_is_not_valid_is_a_finding(tmp_path: Path) -> None:
     assert "configuration" in {finding["id"] for finding in answer["findings"]}
 
 
+def test_checks_to_leave_out_may_be_a_text_with_commas(tmp_path: Path) -> None:
+    answer = run(tmp_path, document=DOCUMENT, stage="host", skip="swap, mtu")
+    assert answer["skipped_checks"] == ["mtu", "swap"]
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
         ({"skip": ["swpa"]}, "did you mean swap?"),
+        ({"skip": "swap, swpa"}, "did you mean swap?"),
         ({"document": "{"}, "not JSON"),
         ({"token_expires": "tomorrow"}, "2026-11-15T08:00:00Z"),
     ],

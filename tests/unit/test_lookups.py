@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Variables that are lookups, for example of a vault: which are evaluated, for which machines, how often."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.unit.test_playbooks import Stage
+from tests.unit.test_playbooks import stage as stage
+from tests.unit.test_update import READY, done
+
+MACHINES = tuple(f"e{number}" for number in range(10))
+OUTSIDE = MACHINES[2:]
+
+
+def lookup(log: Path, value: str) -> str:
+    """A template that writes down for which machine it is evaluated."""
+    command = f"echo ' ~ inventory_hostname ~ ' >> {log}; echo {value}"
+    return "{{ lookup('ansible.builtin.pipe', '" + command + "') }}"
+
+
+@pytest.fixture
+def vault(stage: Stage) -> dict[str, Any]:
+    """Variables of all machines: a secret and a setting that come from lookups."""
+    stage.answer(
+        flexnode_status_info={"status": {"phase": "NodeJoined", "node": READY}},
+        flexnode_reconcile=done(),
+    )
+    return {
+        "flexnode_client_secret": lookup(stage.directory / "secrets", "s3cret"),
+        "flexnode_host_config": {"node": {"maxPods": lookup(stage.directory / "settings", "40")}},
+    }
+
+
+def evaluated(log: Path) -> Counter[str]:
+    return Counter(log.read_text().split()) if log.exists() else Counter()
+
+
+@pytest.mark.parametrize("playbook", ["update", "bootstrap"])
+def test_secrets_of_machines_outside_the_run_are_not_read(
+    stage: Stage, vault: dict[str, Any], playbook: str
+) -> None:
+    """Each batch of an update read the secrets of the whole inventory: a call of the vault for each."""
+    options = ("--limit", ",".join(MACHINES[:2]), "-e", "flexnode_serial=1")
+    stage.play(f"aks.flexnode.{playbook}", {name: {} for name in MACHINES}, *options, **vault)
+    assert stage.status == 0, stage.output
+    secrets, settings = (evaluated(stage.directory / log) for log in ("secrets", "settings"))
+    assert set(secrets) == set(MACHINES) - set(OUTSIDE)
+    # Names and pod ranges are compared with those of all machines, once.
+    assert {name: settings[name] for name in OUTSIDE} == dict.fromkeys(OUTSIDE, 1)
+
+
+def test_a_name_outside_the_run_is_found_before_the_first_batch(stage: Stage, vault: dict[str, Any]) -> None:
+    same = {"flexnode_config": {"agent": {"nodeName": "plant"}}}
+    fleet = {"e0": {}, "e1": same, "e2": {**same, "flexnode_client_secret": "{{ no_such_vault }}"}}
+    stage.play("aks.flexnode.update", fleet, "--limit", "e0,e1", "-e", "flexnode_serial=1", **vault)
+    assert stage.status != 0
+    assert "e1, e2: all of these would be Node plant" in stage.output
+    assert [name for name, _given in stage.calls if name == "flexnode_reconcile"] == []
