@@ -10,7 +10,7 @@ In a test:
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from testbed.arc.agent_package import NAME, package, sha256
 from testbed.arc.machine import fail, heal, know_azure, preinstall
@@ -38,7 +38,7 @@ def publish(mirror: Mirror) -> tuple[str, str]:
     return mirror.publish(NAME, package()), sha256()
 
 
-def variables(bed: Testbed) -> dict[str, str]:
+def variables(bed: Testbed) -> dict[str, Any]:
     """What an inventory needs to register machines: the package, and who may do that and nothing else."""
     url, digest = publish(bed.mirror)
     onboarding = bed.azure.app_registration("arc-onboarding")
