@@ -69,7 +69,7 @@ def sizes(stage: Stage, *arguments: str) -> list[int]:
     """How many of 12 machines each batch of a play has."""
     task = {
         "name": "Note",
-        "aks.flexnode.flexnode_proof": {"names": "{{ ansible_play_batch }}"},
+        "aks.flexnode.flexnode_status_info": {"names": "{{ ansible_play_batch }}"},
         "run_once": True,
     }
     serial = "{{ flexnode_serial | default('') | aks.flexnode.batches('25%') }}"
@@ -77,7 +77,7 @@ def sizes(stage: Stage, *arguments: str) -> list[int]:
     book = stage.directory / "book.yml"
     book.write_text(yaml.safe_dump([play]))
     stage.play(str(book), {f"m{number}": {} for number in range(12)}, *arguments)
-    return [len(names) for names in stage.asked("flexnode_proof")]
+    return [len(names) for names in stage.asked("flexnode_status_info")]
 
 
 @pytest.mark.parametrize(

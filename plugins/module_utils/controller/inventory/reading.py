@@ -79,7 +79,7 @@ def read_inventory(
             continue
         inventory.machines.append(machine)
         if joins:
-            chosen = "flexnode_config_source" in variables
+            chosen = bool(variables.get("flexnode_config_source"))
             inventory.findings += check_source(machine, chosen=chosen)
     if joins:
         outside = (outside_run(host, hostvars) for host in others if host not in of_hosts)

@@ -42,7 +42,7 @@ class ArcMachine:
             host,
             request,
             next((result for result in results if "resource_id" in result), {}),
-            None if roles is None else listed(roles),
+            None if roles in (None, "") else listed(roles),  # an empty list means none at all
             bool(joined.get("changed")),
         )
 

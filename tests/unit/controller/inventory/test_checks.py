@@ -189,3 +189,10 @@ def test_parts_of_the_wrong_shape_are_named_once_for_all_hosts() -> None:
 def test_the_check_of_a_source_survives_any_shape(document: dict[str, Any]) -> None:
     (found,) = check_source(Machine("a", cluster_id=PLANT, document=document), chosen=False)
     assert "the document names no API server" in found.what
+
+
+@pytest.mark.parametrize("variables", [{}, {"flexnode_config_source": ""}, {"flexnode_config_source": None}])
+def test_a_blank_source_is_no_choice(variables: dict[str, Any]) -> None:
+    hostvars = {"a": {"flexnode_cluster_id": PLANT, **variables}}
+    (found,) = read_inventory(["a"], hostvars, lambda path, host: {}).findings
+    assert "no source is" in found.what

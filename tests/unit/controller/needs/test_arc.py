@@ -445,3 +445,11 @@ def test_a_machine_that_reports_another_ones_registration_deletes_nothing() -> N
     assert nodes == []
     assert list(refused) == ["a"]
     assert f"az resource delete --ids {MACHINE}" in refused["a"]
+
+
+@pytest.mark.parametrize(
+    ("value", "roles"),
+    [(None, None), ("", None), ([], []), ("reader, Flex", ["reader", "Flex"]), (["a,b"], ["a,b"])],
+)
+def test_roles_of_the_inventory_are_a_list_none_at_all_or_not_said(value: Any, roles: Any) -> None:
+    assert ArcMachine.of_host("a", {}, {"flexnode_arc_roles": value}).roles == roles
