@@ -53,7 +53,8 @@ class ControllerAction(ActionBase):  # type: ignore[misc]
     def run(self, tmp: None = None, task_vars: dict[str, Any] | None = None) -> Result:
         """Run the module; what it returns is hidden where it holds secrets and did not fail."""
         super().run(tmp, task_vars)
-        module = self._task.resolved_action or self._task.action  # a task may use the short name
+        # A task may use the short name. Its resolved name is the action plugin's in ansible-core 2.17.
+        module = f"aks.flexnode.{self._task.action.rpartition('.')[2]}"
         on_a_node = module == "aks.flexnode.flexnode_node" and not any(
             map(self._task.args.get, REMOTE_CLUSTER)
         )
