@@ -923,6 +923,7 @@ print(json.dumps({"ok": True, "summary": "ok", "table": [given["name"] + "  ok"]
 def test_preflight_tells_nodes_apart_by_name_and_cluster(
     stage: Stage, clusters: dict[str, str], failing: list[str]
 ) -> None:
+    stage.answer(flexnode_preflight_info={})
     stub = stage.collection / "plugins/modules/flexnode_preflight_info.py"
     stub.write_text(stub.read_text().replace("print('''{}''')", HOST_NAME))
     targets = {host: {"resourceId": CLUSTER.replace("plant", name)} for host, name in clusters.items()}

@@ -331,7 +331,7 @@ def test_a_machine_that_was_not_ours_stays_in_azure_and_is_named(pools: Stage) -
     said = " ".join(pools.output.split())
     assert "machine a of pool edge stays in Azure" in said
     assert "config_delete -l a" in said
-    assert "machine b" not in said
+    assert "machine b of pool" not in said
 
 
 def test_a_machine_that_can_not_be_deleted_in_azure_is_named(pools: Stage) -> None:

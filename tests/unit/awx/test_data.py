@@ -43,6 +43,7 @@ QUESTIONS = {
     "bool": {"multiplechoice"},
     "list": {"multiselect"},
     "raw": {"text"},  # what reads it takes a text too
+    "batches": {"text"},
 }
 
 
