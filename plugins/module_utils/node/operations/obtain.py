@@ -116,9 +116,9 @@ def obtain(
     try:
         if not check:  # in check mode secrets have not been created yet
             check_secrets(document, known)
-        pollable = watched is not None or purpose == "prepare"  # which polls nothing yet
-        config = parse(document, purpose=purpose, pollable=pollable)
+        config = parse(document, purpose=purpose, pollable=watched is not None)
         watched = with_resource(watched, Watched.of(known.source()), source, fetched, config, host, overrides)
+        # What is prepared polls nothing yet.
         check_available(config, pollable=watched is not None or purpose == "prepare")
         if not check and purpose == "join":
             check_profile(config)
@@ -132,7 +132,7 @@ def obtain(
             machine_name(node.name)
         if is_unneeded(node, store):
             document = without_token(document)
-            node = ThisNode.of(host, parse(document, purpose=purpose, pollable=pollable))
+            node = ThisNode.of(host, parse(document, purpose=purpose, pollable=watched is not None))
         if purpose != "prepare":
             check_token(node, store)
             check_name(node, store, stored)
@@ -190,8 +190,7 @@ def stored_config(
     pollable: accept continuousMonitoring even if no durable URL is stored.
     """
     store, document = stored_document(host, document)
-    polled = pollable or purpose == "prepare" or store.source() is not None
-    config = parse(document, purpose=purpose, pollable=polled)
+    config = parse(document, purpose=purpose, pollable=pollable or store.source() is not None)
     return Obtained(ThisNode.of(host, config), store, document)
 
 
