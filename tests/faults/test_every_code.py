@@ -30,8 +30,8 @@ PROVOKED = {
     "FLEX-1104": "unit/node/operations/test_obtain.py::test_no_document_anywhere",
     "FLEX-1105": "unit/node/operations/test_obtain.py::test_a_bad_document_is_refused_and_the_old_one_stays",
     "FLEX-1106": "unit/controller/inventory/test_checks.py::test_all_findings_are_shown_in_one_list",
-    "FLEX-1107": "unit/test_playbooks.py::test_a_run_without_a_usable_source_is_an_error",
-    "FLEX-1108": "unit/test_playbooks.py::"
+    "FLEX-1107": "unit/playbooks/test_sources.py::test_a_run_without_a_usable_source_is_an_error",
+    "FLEX-1108": "unit/playbooks/test_targets.py::"
     "test_what_destroys_stops_without_named_machines_and_shows_the_line_to_type",
     "FLEX-1109": "unit/node/follow/test_resource.py::test_a_resource_that_never_was_removes_nothing",
     "FLEX-1110": "unit/node/follow/test_resource.py::"

@@ -12,8 +12,8 @@ OBTAIN, MODULE_TESTS = f"{NODE}/operations/obtain.py", "tests/unit/modules/test_
 MODULE, TICK_TESTS = "plugins/module_utils/on_machine/flexnode_reconcile.py", f"{UNIT}/follow/test_tick.py"
 REFUSED = f"{UPDATE_TESTS}::test_a_refused_document_does_not_replace_the_working_one"
 LEFT = "roles/node/tasks/left.yml"
-LEAVING = "tests/unit/test_playbooks.py::test_the_result_of_leaving_says_only_what_is_true"
-WRITTEN = "tests/unit/test_update.py::test_a_version_that_machines_would_refuse_is_not_written"
+LEAVING = "tests/unit/playbooks/test_leaving.py::test_the_result_of_leaving_says_only_what_is_true"
+WRITTEN = "tests/unit/playbooks/test_update.py::test_a_version_that_machines_would_refuse_is_not_written"
 ONE_CONNECTION = f"{UNIT}/node_object/test_gates.py::test_a_gate_asks_over_one_connection_and_ever_less_often"
 
 RECURSIVE = """    device = os.fstat(directory).st_dev

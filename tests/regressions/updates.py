@@ -225,7 +225,7 @@ CASES = (
         "6c",
         "a changed taint is silently not applied: the controller does not change it",
         (Edit("roles/node/tasks/join.yml", "include_tasks: taints.yml", "meta: noop"),),
-        ("tests/unit/test_update.py::test_taints_are_changed_by_the_controller",),
+        ("tests/unit/playbooks/test_update.py::test_taints_are_changed_by_the_controller",),
     ),
     Case(
         "7a",

@@ -3,108 +3,19 @@
 
 from __future__ import annotations
 
-import json
 import re
 from pathlib import Path
-from typing import Any
 
 import pytest
-import yaml
 
-from tests.unit.test_playbooks import CLUSTER, NO_TAINTS, Stage, hosts
-from tests.unit.test_playbooks import stage as stage
+from tests.unit.playbooks.stage import BAD, CLUSTER, READY, Fleet, Stage, done, hook, hosts
 
-# Answers by host: the name of its temporary directory is that of the host.
-BY_HOST = """#!/usr/bin/python
-# WANT_JSON
-import json, os, sys
-params = json.load(open(sys.argv[1]))
-params.pop("node_code", None)
-host = params["_ansible_remote_tmp"].rpartition("/")[2]
-with open(os.environ["CALLS"], "a") as file:
-    file.write(json.dumps(["{name}", {"host": host, **params}]) + "\\n")
-answers = json.loads('''{answers}''')
-print(json.dumps(answers.get(host, answers["*"])))
-"""
-READY = {
-    "name": "",
-    "status": "Ready",
-    "ready": True,
-    "kubeletVersion": "1.34.4",
-    "containerRuntime": "containerd 2.3.4",
-}
 BARE = {"phase": "NotStarted", "node": {"status": "NotConfigured", "ready": False}}
-
-
-def done(summary: str = "unchanged", version: str = "1.34.5", **more: Any) -> dict[str, Any]:
-    """What flexnode_reconcile returns."""
-    return {
-        "changed": summary != "unchanged",
-        "summary": summary,
-        "drains": False,
-        "actions": [],
-        "timings": {"fetch": 1.2, "apply": 1.0, "gate": 2.0},
-        "node": {**READY, "kubeletVersion": version},
-        **NO_TAINTS,
-        **more,
-    }
-
-
-class Fleet:
-    """Machines of a play, with an answer of each module per machine."""
-
-    def __init__(self, stage: Stage, *names: str, **variables: Any) -> None:
-        self.stage = stage
-        self.hosts: dict[str, dict[str, Any]] = {
-            name: {"ansible_remote_tmp": str(stage.directory / "tmp" / name), **variables} for name in names
-        }
-        self.answer(
-            "flexnode_status_info",
-            **{name: {"status": {"phase": "NodeJoined", "node": {**READY, "name": name}}} for name in names},
-        )
-
-    def answer(self, module: str, default: dict[str, Any] | None = None, **by_host: dict[str, Any]) -> None:
-        """What a module returns: `default`, or what stands for a host."""
-        text = json.dumps({"*": default or {}, **by_host}).replace("\\", "\\\\")
-        file = self.stage.collection / f"plugins/modules/{module}.py"
-        file.write_text(BY_HOST.replace("{name}", module).replace("{answers}", text))
-
-    def update(self, *arguments: str, serial: int | str = "100%", **variables: Any) -> str:
-        """Run the playbook; returns its output with single spaces."""
-        options = ("-e", f"flexnode_serial={serial}", *arguments)
-        self.stage.play("aks.flexnode.update", self.hosts, *options, **variables)
-        return " ".join(self.stage.output.replace("\\n", " ").split())
-
-    @property
-    def updated(self) -> list[str]:
-        return sorted(params["host"] for name, params in self.stage.calls if name == "flexnode_reconcile")
-
-    @property
-    def table(self) -> dict[str, list[str]]:
-        """The cells of the table's rows, by host."""
-        lines = re.findall(r'^\s+"?((?:HOST|[a-z][\w-]*)  .*?)"?,?$', self.stage.output, re.MULTILINE)
-        assert sum(line.startswith("HOST") for line in lines) == 1, self.stage.output
-        rows = lines[next(i for i, line in enumerate(lines) if line.startswith("HOST")) :]
-        return {row.split()[0]: re.split(r"\s{2,}", row)[1:] for row in rows}
-
-
-@pytest.fixture
-def fleet(stage: Stage) -> Fleet:
-    return Fleet(stage, "a", "b", "c", "d", "e")
-
-
-BAD = {
-    "failed": True,
-    "changed": True,
-    "rolled_back": True,
-    "msg": "FLEX-1501: kubelet does not run",
-    "error": {"code": "FLEX-1501"},
-}
 
 
 def test_five_machines_in_batches_of_two_and_one_is_bad(fleet: Fleet) -> None:
     """The batch stops, the others are untouched, the table says who is where."""
-    fleet.answer("flexnode_reconcile", done("updated (maxPods)"), d=BAD)
+    fleet.stage.answer_by_host("flexnode_reconcile", done("updated (maxPods)"), d=BAD)
     output = fleet.update(serial=2)
     assert fleet.updated == ["a", "b", "c", "d"], fleet.stage.output
     assert fleet.table == {
@@ -121,7 +32,7 @@ def test_five_machines_in_batches_of_two_and_one_is_bad(fleet: Fleet) -> None:
 
 
 def test_a_bad_machine_of_the_first_batch_keeps_its_neighbour_and_no_other(fleet: Fleet) -> None:
-    fleet.answer("flexnode_reconcile", done(), a=BAD)
+    fleet.stage.answer_by_host("flexnode_reconcile", done(), a=BAD)
     fleet.update(serial=2)
     assert fleet.updated == ["a", "b"]
     assert [cells[1] for cells in fleet.table.values()][1:] == [
@@ -133,7 +44,7 @@ def test_a_bad_machine_of_the_first_batch_keeps_its_neighbour_and_no_other(fleet
 
 
 def test_a_whole_batch_that_fails_is_in_the_table_too(fleet: Fleet) -> None:
-    fleet.answer("flexnode_reconcile", BAD)
+    fleet.stage.answer_by_host("flexnode_reconcile", BAD)
     fleet.update(serial=2)
     assert fleet.updated == ["a", "b"]
     assert fleet.table["b"][1] == "ROLLED BACK FLEX-1501"
@@ -142,7 +53,7 @@ def test_a_whole_batch_that_fails_is_in_the_table_too(fleet: Fleet) -> None:
 
 
 def test_some_may_fail(fleet: Fleet) -> None:
-    fleet.answer("flexnode_reconcile", done(), a=BAD)
+    fleet.stage.answer_by_host("flexnode_reconcile", done(), a=BAD)
     fleet.update("-e", "flexnode_max_fail_percentage=50", serial=2)
     assert fleet.updated == ["a", "b", "c", "d", "e"]
     assert "not attempted" not in fleet.stage.output
@@ -150,7 +61,7 @@ def test_some_may_fail(fleet: Fleet) -> None:
 
 
 def test_a_fleet_that_is_fine(fleet: Fleet) -> None:
-    fleet.answer("flexnode_reconcile", done(), b=done("updated (maxPods, labels)"))
+    fleet.stage.answer_by_host("flexnode_reconcile", done(), b=done("updated (maxPods, labels)"))
     output = fleet.update(serial=3)
     assert fleet.stage.status == 0, fleet.stage.output
     assert (
@@ -161,8 +72,8 @@ def test_a_fleet_that_is_fine(fleet: Fleet) -> None:
 
 
 def test_a_machine_that_is_no_node_is_named_and_left(fleet: Fleet) -> None:
-    fleet.answer("flexnode_reconcile", done())
-    fleet.answer(
+    fleet.stage.answer_by_host("flexnode_reconcile", done())
+    fleet.stage.answer_by_host(
         "flexnode_status_info", {"status": BARE}, b={"status": {"phase": "NodeJoined", "node": READY}}
     )
     fleet.update()
@@ -172,7 +83,7 @@ def test_a_machine_that_is_no_node_is_named_and_left(fleet: Fleet) -> None:
 
 
 def test_a_machine_that_does_not_answer_counts_as_failed(fleet: Fleet) -> None:
-    fleet.answer("flexnode_reconcile", done())
+    fleet.stage.answer_by_host("flexnode_reconcile", done())
     fleet.hosts["a"] |= {"ansible_connection": "ssh", "ansible_host": "127.0.0.1", "ansible_port": 9}
     fleet.update(serial=2)
     assert fleet.updated == ["b"], fleet.stage.output
@@ -184,13 +95,13 @@ def test_a_machine_that_does_not_answer_counts_as_failed(fleet: Fleet) -> None:
 def test_configurations_are_written_batch_by_batch_and_for_nodes_only(stage: Stage) -> None:
     """A machine that follows its configuration would otherwise not wait for its batch."""
     fleet = Fleet(stage, "a", "b", "c", flexnode_config_source="rp", flexnode_cluster_id=CLUSTER)
-    fleet.answer(
+    fleet.stage.answer_by_host(
         "flexnode_status_info",
         {"status": {"phase": "NodeJoined", "node": READY}},
         a={"status": BARE},
     )
     stage.answer(flexnode_config={"nodes": []})
-    fleet.answer("flexnode_reconcile", done(), b=BAD)
+    fleet.stage.answer_by_host("flexnode_reconcile", done(), b=BAD)
     fleet.update(serial=2)
     assert stage.asked("flexnode_config") == [["b"]], stage.output
 
@@ -208,7 +119,7 @@ def test_a_token_for_a_node_that_was_not_ready_is_deleted_after_its_batch(stage:
     fleet = Fleet(stage, "a", "b", flexnode_config_source="cluster", flexnode_cluster_id=CLUSTER)
     created = {"name": "a", "cluster_id": CLUSTER, "joined": False, "token": "abcdef.0123456789abcdef"}
     stage.answer(flexnode_cluster_info={"clusters": []}, flexnode_bootstrap_token={"nodes": [created]})
-    fleet.answer("flexnode_reconcile", done())
+    fleet.stage.answer_by_host("flexnode_reconcile", done())
     fleet.update()
     calls = [params for name, params in stage.calls if name == "flexnode_bootstrap_token"]
     assert [params.get("state", "present") for params in calls] == ["present", "absent"], stage.output
@@ -218,14 +129,8 @@ def test_a_token_for_a_node_that_was_not_ready_is_deleted_after_its_batch(stage:
 # --- hooks -------------------------------------------------------------------------------------------------
 
 
-def hook(stage: Stage, name: str, **task: Any) -> str:
-    file = stage.directory / name
-    file.write_text(yaml.safe_dump([{"name": f"Task of {name}", **task}]))
-    return name
-
-
 def test_hooks_run_around_each_update(fleet: Fleet) -> None:
-    fleet.answer("flexnode_reconcile", done())
+    fleet.stage.answer_by_host("flexnode_reconcile", done())
     before = hook(fleet.stage, "before.yml", **{"ansible.builtin.debug": {"msg": "{{ inventory_hostname }}"}})
     after = hook(fleet.stage, "after.yml", **{"ansible.builtin.debug": {"msg": "{{ inventory_hostname }}"}})
     fleet.update(serial=2, flexnode_update_before=before, flexnode_update_after=after)
@@ -243,7 +148,7 @@ def test_hooks_run_around_each_update(fleet: Fleet) -> None:
 
 
 def test_a_failing_before_hook_leaves_the_machine_untouched(fleet: Fleet) -> None:
-    fleet.answer("flexnode_reconcile", done())
+    fleet.stage.answer_by_host("flexnode_reconcile", done())
     refuses = {"ansible.builtin.fail": {"msg": "the site is busy"}, "when": "inventory_hostname == 'a'"}
     fleet.update(serial=2, flexnode_update_before=hook(fleet.stage, "before.yml", **refuses))
     assert fleet.updated == ["b"], fleet.stage.output
@@ -253,7 +158,7 @@ def test_a_failing_before_hook_leaves_the_machine_untouched(fleet: Fleet) -> Non
 
 
 def test_a_failing_after_hook_says_that_the_machine_was_updated(fleet: Fleet) -> None:
-    fleet.answer("flexnode_reconcile", done("updated (labels)"))
+    fleet.stage.answer_by_host("flexnode_reconcile", done("updated (labels)"))
     after = hook(fleet.stage, "after.yml", **{"ansible.builtin.fail": {"msg": "still silent"}})
     fleet.update(serial=2, flexnode_update_after=after)
     assert fleet.table["a"][1] == "failed after it was updated (labels)"
@@ -271,7 +176,7 @@ def test_a_hook_that_does_not_exist_is_found_before_anything_is_touched(fleet: F
 
 def test_check_mode_tells_per_machine_what_would_happen_and_whether_it_drains(fleet: Fleet) -> None:
     would = done("updated (kubernetes)", actions=["install kubelet 1.35.4", "restart kubelet"], drains=True)
-    fleet.answer("flexnode_reconcile", done(), b=would)
+    fleet.stage.answer_by_host("flexnode_reconcile", done(), b=would)
     output = fleet.update("--check")
     assert fleet.stage.status == 0, fleet.stage.output
     assert fleet.table["b"][1] == "would be updated (kubernetes), drained first"
@@ -281,7 +186,7 @@ def test_check_mode_tells_per_machine_what_would_happen_and_whether_it_drains(fl
 
 @pytest.mark.parametrize("playbook", ["update", "bootstrap"])
 def test_a_rolled_back_configuration_is_tried_again_on_request(fleet: Fleet, playbook: str) -> None:
-    fleet.answer("flexnode_reconcile", done())
+    fleet.stage.answer_by_host("flexnode_reconcile", done())
     for retry in (False, True):
         options = ("-e", "flexnode_retry=true") if retry else ()
         fleet.stage.play(f"aks.flexnode.{playbook}", {"a": fleet.hosts["a"]}, *options)
@@ -318,7 +223,9 @@ def test_taints_are_changed_by_the_controller(
 ) -> None:
     fleet = Fleet(stage, "a", **variables)
     stage.answer(flexnode_config={"nodes": []}, flexnode_node={"changed": True})
-    fleet.answer("flexnode_reconcile", done("updated (taints)", **TAINTED, node={**READY, "name": "edge-1"}))
+    fleet.stage.answer_by_host(
+        "flexnode_reconcile", done("updated (taints)", **TAINTED, node={**READY, "name": "edge-1"})
+    )
     stage.play(f"aks.flexnode.{playbook}", fleet.hosts)
     assert stage.status == 0, stage.output
     assert [name for name, _params in stage.calls].count("flexnode_node") == 1
@@ -338,7 +245,9 @@ def test_taints_that_were_not_changed_are_named_with_the_commands(
 ) -> None:
     fleet = Fleet(stage, "a", **({"flexnode_kubeconfig": "/k"} if refused else {}))
     stage.answer(flexnode_node={"failed": True, "msg": "FLEX-1505: not allowed"})
-    fleet.answer("flexnode_reconcile", done("updated (taints)", **TAINTED, node={**READY, "name": "edge-1"}))
+    fleet.stage.answer_by_host(
+        "flexnode_reconcile", done("updated (taints)", **TAINTED, node={**READY, "name": "edge-1"})
+    )
     stage.play(f"aks.flexnode.{playbook}", fleet.hosts)
     assert stage.status != 0
     output = " ".join(stage.output.replace("\\n", " ").split())
@@ -348,7 +257,7 @@ def test_taints_that_were_not_changed_are_named_with_the_commands(
 
 
 def test_a_run_without_changes_of_taints_needs_no_credential(fleet: Fleet) -> None:
-    fleet.answer("flexnode_reconcile", done())
+    fleet.stage.answer_by_host("flexnode_reconcile", done())
     fleet.update()
     assert not [name for name, _params in fleet.stage.calls if name == "flexnode_node"]
 

@@ -9,9 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.test_playbooks import Stage
-from tests.unit.test_playbooks import stage as stage
-from tests.unit.test_update import READY, done
+from tests.unit.playbooks.stage import READY, Stage, done
 
 MACHINES = tuple(f"e{number}" for number in range(10))
 OUTSIDE = MACHINES[2:]

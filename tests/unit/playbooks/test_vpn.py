@@ -8,11 +8,10 @@ from typing import Any
 
 import pytest
 
-from tests.unit.test_playbooks import CLUSTER, FAILS_ON_B, NAMED, Stage, stage
+from tests.unit.playbooks.stage import CLUSTER, LEFT, NAMED, Stage
 
-__all__ = ["stage"]
 PASSPHRASE = "Pl4nted-vpn-passphrase"
-PROFILE = "client <key>Pl4nted-vpn-key</key>"  # in one line: the stubs print their answer as it is
+PROFILE = "client <key>Pl4nted-vpn-key</key>"
 JOINED = {"changed": True, "summary": "joined", "timings": {}, "drains": False, "actions": []}
 NODE = {
     "node": {"kubeletVersion": "1.34.4", "containerRuntime": "containerd 2.2.9"},
@@ -195,16 +194,12 @@ def test_leaving_revokes_in_one_call_and_keeps_the_gateway(vpn: Stage) -> None:
 
 
 BATCHES = ("-e", "flexnode_hosts=all", "-e", "flexnode_serial=1")
-LEAVES_BUT = FAILS_ON_B.replace('host == "b"', 'host == "c"').replace('"refused"', '""')
 
 
 def leaving(stage: Stage, *names: str) -> dict[str, dict[str, Any]]:
     """Machines of which c can't leave."""
-    (stage.collection / "plugins/modules/flexnode_reconcile.py").write_text(LEAVES_BUT)
-    return {
-        name: {**one, "ansible_remote_tmp": str(stage.directory / "tmp" / name)}
-        for name, one in hosts(*names).items()
-    }
+    stage.answer_by_host("flexnode_reconcile", LEFT, c={"failed": True, "msg": "FLEX-1309: in use"})
+    return stage.machines(*names, **VPN)
 
 
 def test_machines_of_all_batches_are_one_change_of_the_gateway(vpn: Stage) -> None:
@@ -379,8 +374,7 @@ def test_what_somebody_revoked_in_azure_is_a_warning(vpn: Stage) -> None:
 
 
 def test_progress_is_shown_while_azure_works(vpn: Stage) -> None:
-    text = (vpn.collection / "plugins/modules/flexnode_vpn_gateway.py").read_text()
-    told = 'open(given["progress_file"], "a").write("flexnode-vpn: InProgress for 7 min\\n")\nprint('
-    (vpn.collection / "plugins/modules/flexnode_vpn_gateway.py").write_text(text.replace("print(", told))
+    tells = 'open(given["progress_file"], "a").write("flexnode-vpn: InProgress for 7 min\\n")'
+    vpn.answer_by_code("flexnode_vpn_gateway", tells, answer("a", "b"))
     vpn.play("aks.flexnode.bootstrap", hosts("a", "b"))
     assert "flexnode-vpn: InProgress for 7 min" in vpn.output

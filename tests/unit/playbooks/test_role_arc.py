@@ -17,7 +17,7 @@ from ansible_collections.aks.flexnode.plugins.action.flexnode_arc_rights import 
 from ansible_collections.aks.flexnode.plugins.module_utils.controller.needs.arc import ArcMachine
 from ansible_collections.aks.flexnode.plugins.module_utils.on_machine.arc_request import arc_request
 
-ROLE = Path(__file__).parents[2] / "roles/arc"
+ROLE = Path(__file__).parents[3] / "roles/arc"
 OWN, LENT = {"access_token": "0nboarding"}, {"access_token": "c0ntroller"}
 PRINCIPAL = {"flexnode_arc_onboarding_client_id": "c"}
 LENDS = {"flexnode_arc_lend_token": "true"}

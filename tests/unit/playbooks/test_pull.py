@@ -5,9 +5,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.unit.test_playbooks import Stage, stage
+from tests.unit.playbooks.stage import Stage
 
-__all__ = ["stage"]
 NODE = {"name": "edge-1", "kubeletVersion": "1.34.4", "containerRuntime": "containerd 2.2.9"}
 JOINED = {"changed": True, "node": NODE, "summary": "joined", "timings": {}, "drains": False, "actions": []}
 CLUSTER = (

@@ -11,8 +11,7 @@ from ansible.errors import AnsibleFilterError
 
 from ansible_collections.aks.flexnode.plugins.filter.batches import batches
 from ansible_collections.aks.flexnode.plugins.module_utils.controller.inventory.variables import wrong_values
-from tests.unit.test_playbooks import Stage
-from tests.unit.test_playbooks import stage as stage
+from tests.unit.playbooks.stage import Stage
 
 GOOD: list[tuple[Any, list[Any]]] = [
     (3, [3]),

@@ -10,9 +10,7 @@ from typing import Any
 import pytest
 
 from tests.unit.controller.fleets import NOT_ROOT, an_answer
-from tests.unit.test_playbooks import Stage, stage
-
-__all__ = ["stage"]
+from tests.unit.playbooks.stage import Stage
 
 # Nobody listens at this port: SSH fails at once.
 AWAY = {

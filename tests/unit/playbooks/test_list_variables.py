@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from ansible_collections.aks.flexnode.plugins.module_utils.controller.inventory.variables import listed
-from tests.unit.test_playbooks import IN_ARC, Stage, arc_hosts
-from tests.unit.test_playbooks import stage as stage
+from tests.unit.playbooks.stage import IN_ARC, Stage, arc_hosts
 
 ROLES = ["reader", "AKS Flex Node", "cluster-admin"]
 

@@ -12,10 +12,9 @@ from ansible_collections.aks.flexnode.plugins.module_utils.controller.inventory.
 from ansible_collections.aks.flexnode.plugins.plugin_utils.findings import OF_PLAYS
 from tests.unit.controller.fleets import an_answer
 from tests.unit.node.tunnels import a_profile
-from tests.unit.test_playbooks import IN_ARC, Stage, arc_hosts, hosts
-from tests.unit.test_playbooks import stage as stage
-from tests.unit.test_pool_playbooks import FACTS, INFO, JOINED, machine
-from tests.unit.test_pool_playbooks import hosts as pool_hosts
+from tests.unit.playbooks.stage import IN_ARC, Stage, arc_hosts, hosts
+from tests.unit.playbooks.test_pools import FACTS, INFO, JOINED, machine
+from tests.unit.playbooks.test_pools import hosts as pool_hosts
 
 ARC = arc_hosts("arc", autoRoleAssignment=True)
 ARC["arc"]["flexnode_config"]["kubernetesAuth"] = {"profile": "token"}  # which needs roles

@@ -3,31 +3,15 @@
 
 from __future__ import annotations
 
-import json
 import re
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
 
-from tests.unit.test_playbooks import AKS, LEFT, NAMED, ROOT, Stage, arc_hosts, hosts
-from tests.unit.test_playbooks import stage as stage
-from tests.unit.test_update import BAD, BY_HOST, Fleet, done, hook
-from tests.unit.test_update import fleet as fleet
+from tests.unit.playbooks.stage import AKS, BAD, LEFT, NAMED, ROOT, Fleet, Stage, arc_hosts, done, hook, hosts
 
 UNREACHABLE = {"ansible_connection": "ssh", "ansible_host": "127.0.0.1", "ansible_port": 9}
-
-
-def machines(stage: Stage, *names: str, **variables: Any) -> dict[str, dict[str, Any]]:
-    """Hosts that modules can tell apart."""
-    return {name: {"ansible_remote_tmp": str(stage.directory / "tmp" / name), **variables} for name in names}
-
-
-def answers(stage: Stage, module: str, default: dict[str, Any], **by_host: dict[str, Any]) -> None:
-    text = json.dumps({"*": default, **by_host}).replace("\\", "\\\\")
-    file = stage.collection / f"plugins/modules/{module}.py"
-    file.write_text(BY_HOST.replace("{name}", module).replace("{answers}", text))
 
 
 def reconciled(stage: Stage) -> list[str]:
@@ -68,8 +52,8 @@ def test_one_machine_that_can_not_leave_keeps_no_other_from_being_cleaned_up(
     stage: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("ANSIBLE_ANY_ERRORS_FATAL", "true")
-    fleet = machines(stage, "a", "b", flexnode_config_source="blob", flexnode_cluster_id=AKS)
-    answers(stage, "flexnode_reconcile", LEFT, b={"failed": True, "msg": "FLEX-1601: busy"})
+    fleet = stage.machines("a", "b", flexnode_config_source="blob", flexnode_cluster_id=AKS)
+    stage.answer_by_host("flexnode_reconcile", LEFT, b={"failed": True, "msg": "FLEX-1601: busy"})
     stage.answer(flexnode_config_blob={"nodes": []})
     stage.play("aks.flexnode.unbootstrap", fleet, *NAMED)
     assert stage.asked("flexnode_config_blob") == [["a"]], stage.output
@@ -109,7 +93,7 @@ def test_an_updated_machine_is_reported_as_such_though_another_one_failed(
     fleet: Fleet, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("ANSIBLE_ANY_ERRORS_FATAL", "true")
-    fleet.answer("flexnode_reconcile", done("updated (labels)"), b=BAD)
+    fleet.stage.answer_by_host("flexnode_reconcile", done("updated (labels)"), b=BAD)
     fleet.update(serial=2)
     assert fleet.table["a"][1] == "updated (labels)", fleet.stage.output
     assert fleet.table["b"][1] == "ROLLED BACK FLEX-1501"
@@ -127,7 +111,7 @@ def test_a_hook_that_gets_no_answer_is_a_failure(
     fleet: Fleet, when: str, updated: list[str], result: str
 ) -> None:
     """Of a balancer that a task is delegated to, for example."""
-    fleet.answer("flexnode_reconcile", done("updated (labels)"))
+    fleet.stage.answer_by_host("flexnode_reconcile", done("updated (labels)"))
     ping = {"ansible.builtin.ping": {}, "delegate_to": "balancer", "when": "inventory_hostname == 'a'"}
     name = hook(fleet.stage, f"{when}.yml", **ping)
     fleet.hosts["balancer"] = UNREACHABLE
@@ -140,7 +124,7 @@ def test_a_hook_that_gets_no_answer_is_a_failure(
 
 
 def test_a_hook_that_fails_once_for_all_still_ends_with_a_table(fleet: Fleet) -> None:
-    fleet.answer("flexnode_reconcile", done("updated (labels)"))
+    fleet.stage.answer_by_host("flexnode_reconcile", done("updated (labels)"))
     after = hook(fleet.stage, "after.yml", **{"ansible.builtin.fail": {"msg": "no"}, "run_once": True})
     fleet.update(serial=2, flexnode_update_after=after)
     assert fleet.updated == ["a", "b"]
@@ -151,7 +135,9 @@ def test_a_hook_that_fails_once_for_all_still_ends_with_a_table(fleet: Fleet) ->
 
 
 def test_wheels_that_can_not_be_downloaded_fail_no_machine(fleet: Fleet) -> None:
-    fleet.answer("flexnode_reconcile", done("updated (labels)"), a=done("updated (pull)", pull_pending=True))
+    fleet.stage.answer_by_host(
+        "flexnode_reconcile", done("updated (labels)"), a=done("updated (pull)", pull_pending=True)
+    )
     fleet.stage.answer(flexnode_wheelhouse={"failed": True, "msg": "FLEX-1201: no answer"})
     output = fleet.update(serial=2, flexnode_pull_wheelhouse="./wheels")
     assert fleet.table["b"][1] == "updated (labels)", fleet.stage.output
@@ -163,7 +149,7 @@ def test_wheels_that_can_not_be_downloaded_fail_no_machine(fleet: Fleet) -> None
 @pytest.mark.parametrize("playbook", ["update", "bootstrap"])
 def test_a_node_that_waits_for_its_turn_is_no_failure(fleet: Fleet, playbook: str) -> None:
     waits = {key: value for key, value in done("waits (FLEX-1522: others restart)").items() if key != "node"}
-    fleet.answer("flexnode_reconcile", {**waits, "changed": False})
+    fleet.stage.answer_by_host("flexnode_reconcile", {**waits, "changed": False})
     fleet.stage.play(f"aks.flexnode.{playbook}", {"a": fleet.hosts["a"]})
     assert fleet.stage.status == 0, fleet.stage.output
     assert "waits (FLEX-1522: others restart)" in fleet.stage.output
@@ -189,18 +175,12 @@ def test_what_can_not_be_removed_after_a_join_keeps_the_rest_from_nothing(stage:
     stage.answer(arc_register=registered, flexnode_config_fetch={"config": {}})
     stage.answer(flexnode_cluster_info={"clusters": []}, flexnode_config_blob={"nodes": []})
     stage.answer(flexnode_reconcile=done("joined", pull_pending=True))
-    file = stage.collection / f"plugins/modules/{module}.py"
-    refused = json.dumps({"failed": True, "msg": "FLEX-1702: not allowed"})
-    good = json.dumps({"nodes": []})
-    stage.answer(flexnode_bootstrap_token={"nodes": []})
-    file.write_text(
-        BY_HOST.replace("{name}", module)
-        .replace("{answers}", json.dumps({"*": {}}))
-        .replace(
-            'print(json.dumps(answers.get(host, answers["*"])))',
-            f"print('''{refused}''' if params.get('state') == 'absent' else '''{good}''')",
-        )
-    )
+    stage.answer(flexnode_bootstrap_token={"nodes": []}, flexnode_identity_binding={})
+    refuses = """
+if given.get("state") == "absent":
+    answer = {"failed": True, "msg": "FLEX-1702: not allowed"}
+"""
+    stage.answer_by_code(module, refuses, {"nodes": []})
     stage.play("aks.flexnode.bootstrap", fleet, flexnode_arc_wait_seconds=0)
     absent = [name for name, params in stage.calls if params.get("state") == "absent"]
     assert {"flexnode_identity_binding", "flexnode_bootstrap_token"} <= set(absent), stage.output
@@ -234,8 +214,8 @@ DOCKER = {"ok": False, "table": ["docker owns containerd"]}
 
 @pytest.mark.parametrize("source", ["rp", "cluster", "blob"])
 def test_a_machine_that_can_not_become_a_node_costs_nothing_in_azure(stage: Stage, source: str) -> None:
-    fleet = machines(stage, "a", "b", flexnode_config_source=source, flexnode_cluster_id=AKS)
-    answers(stage, "flexnode_preflight_info", {"ok": True, "table": []}, a=DOCKER)
+    fleet = stage.machines("a", "b", flexnode_config_source=source, flexnode_cluster_id=AKS)
+    stage.answer_by_host("flexnode_preflight_info", {"ok": True, "table": []}, a=DOCKER)
     stage.answer(flexnode_config={"nodes": []}, flexnode_bootstrap_token={"nodes": []})
     stage.answer(flexnode_cluster_info={"clusters": []}, flexnode_config_blob={"nodes": []})
     stage.answer(flexnode_reconcile=done("joined"))
@@ -255,7 +235,7 @@ def test_nor_is_it_registered_with_azure_arc(stage: Stage) -> None:
     assert not {"flexnode_access_token", "arc_register"} & {name for name, _params in stage.calls}
 
 
-def test_a_machine_is_checked_all_the_same_where_the_checks_are_off(stage: Stage) -> None:
+def test_no_machine_is_checked_where_the_checks_are_off(stage: Stage) -> None:
     stage.answer(flexnode_preflight_info=DOCKER, flexnode_config={"nodes": []})
     stage.answer(flexnode_reconcile=done("joined"))
     stage.play("aks.flexnode.bootstrap", hosts("a", source="rp"), flexnode_preflight=False)

@@ -1,0 +1,142 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The playbook `unbootstrap`: what is cleaned up, what remains, and how both are told."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+
+from tests.unit.playbooks.stage import NAMED, Stage, hosts, touched
+
+STAYS = {"changed": True, "remains": [], "node_name": "x", "node_remains": "refused"}
+
+
+def failing_on_b(stage: Stage) -> dict[str, dict[str, Any]]:
+    names = ("a", "b", "c", "d")
+    answers = {name: {**STAYS, "node_name": name} for name in names}
+    answers["b"] = {"failed": True, "msg": "FLEX-1309: in use"}
+    stage.answer_by_host("flexnode_reconcile", **answers)
+    return stage.machines(*names)
+
+
+def test_what_had_to_stay_keeps_nothing_from_being_cleaned_up(stage: Stage) -> None:
+    left = {"remains": ["file:/etc/x: someone changed it"], "node_name": "gone", "node_remains": "refused"}
+    stage.answer(
+        flexnode_reconcile={"changed": True, **left},
+        flexnode_config_blob={"nodes": []},
+        flexnode_node={"changed": True},
+    )
+    stage.play("aks.flexnode.unbootstrap", hosts("a", "b", source="blob"), *NAMED, flexnode_kubeconfig="/k")
+    assert stage.asked("flexnode_config_blob") == [["a", "b"]], stage.output
+    assert stage.asked("flexnode_node") == [["gone"]] * 2
+    assert stage.status != 0
+    for host in ("a", "b"):
+        assert re.search(
+            rf"fatal: \[{host}\].*has left the cluster, but this remains:.*changed it", stage.output
+        )
+
+
+def test_trouble_in_azure_arc_keeps_nothing_from_being_cleaned_up(stage: Stage) -> None:
+    stage.answer(
+        flexnode_reconcile={"changed": True, "remains": [], "node_name": "gone", "node_remains": "refused"},
+        arc_register={"failed": True, "msg": "FLEX-1814: azcmagent show gives no answer"},
+        flexnode_config_blob={"nodes": []},
+        flexnode_node={"changed": True},
+    )
+    stage.play("aks.flexnode.unbootstrap", hosts("a", "b", source="blob"), *NAMED, flexnode_kubeconfig="/k")
+    assert stage.asked("flexnode_config_blob") == [["a", "b"]], stage.output
+    assert stage.asked("flexnode_node") == [["gone"]] * 2
+    assert stage.status != 0
+    for host in ("a", "b"):
+        assert re.search(rf"fatal: \[{host}\].*this remains:.*in Azure Arc: FLEX-1814", stage.output)
+
+
+def test_nodes_that_nobody_could_delete_are_named(stage: Stage) -> None:
+    left = {"changed": True, "remains": [], "node_name": "gone", "node_remains": "refused"}
+    stage.answer(flexnode_reconcile=left)
+    stage.play("aks.flexnode.unbootstrap", hosts("a", source="inline"), *NAMED)
+    assert stage.status != 0
+    assert "set flexnode_kubeconfig, or type: kubectl delete node gone" in " ".join(stage.output.split())
+    assert "Node gone" in stage.output
+
+
+def test_machines_that_left_nothing_behind_are_fine(stage: Stage) -> None:
+    stage.answer(flexnode_reconcile={"changed": True, "remains": [], "node_name": "a", "node_remains": ""})
+    stage.play("aks.flexnode.unbootstrap", hosts("a", source="inline"), *NAMED)
+    assert stage.status == 0, stage.output
+
+
+def test_a_machine_that_fails_lets_its_batch_finish_and_stops_the_next(stage: Stage) -> None:
+    """The others of the batch have left: their Nodes must go, and what remains must be said."""
+    fleet = failing_on_b(stage)
+    stage.answer(flexnode_node={"changed": True})
+    options = ("-e", "flexnode_hosts=all", "-e", "flexnode_serial=3")
+    stage.play("aks.flexnode.unbootstrap", fleet, *options, flexnode_kubeconfig="/k")
+    assert stage.status != 0
+    assert touched(stage) == 3, stage.output
+    assert sorted(names for (names,) in stage.asked("flexnode_node")) == ["a", "c"]
+    assert re.search(r"fatal: \[b\].*could not leave the cluster:.*FLEX-1309", stage.output)
+    assert "a  removed from the cluster: Node deleted, 0 changes on the machine undone" in stage.output
+
+
+@pytest.mark.parametrize(
+    ("left", "arguments", "sentence"),
+    [
+        (
+            {"changed": True, "node_name": "x", "actions": ["stop kubelet", "delete Node x"]},
+            (),
+            "x  removed from the cluster: Node deleted, all 2 changes on the machine undone",
+        ),
+        (  # a second run, after the first was interrupted: the Node may have been deleted then
+            {"changed": True, "node_name": "x", "actions": ["stop kubelet"]},
+            (),
+            "x  no Node to delete, 1 change on the machine undone",
+        ),
+        (
+            {"changed": True, "node_name": "", "actions": ["restored file:/etc/x"]},
+            (),
+            "edge-1  was not joined: 1 change on the machine undone",
+        ),
+        (
+            {"changed": True, "node_name": "", "actions": ["leave the cluster"]},
+            ("--check",),
+            "edge-1  would leave the cluster and undo 1 change on the machine",
+        ),
+        ({"changed": False}, (), "edge-1  not a node of a cluster, nothing to do"),
+    ],
+    ids=["done", "again", "never joined", "check mode", "nothing to do"],
+)
+def test_the_result_of_leaving_says_only_what_is_true(
+    stage: Stage, left: dict[str, Any], arguments: tuple[str, ...], sentence: str
+) -> None:
+    stage.answer(flexnode_reconcile={"remains": [], "node_remains": "", **left})
+    stage.play("aks.flexnode.unbootstrap", {"edge-1": {}}, "--limit", "edge-1", *arguments)
+    assert stage.status == 0, stage.output
+    assert sentence in stage.output
+    assert "Check the inventory and get each machine's configuration]" in stage.output
+
+
+def test_what_can_not_be_deleted_is_told_with_everything_else(stage: Stage) -> None:
+    stage.answer(
+        flexnode_reconcile={**STAYS, "remains": ["file:/etc/x: changed"]},
+        flexnode_config_blob={"failed": True, "msg": "FLEX-1705: no answer of storage"},
+        flexnode_node={"failed": True, "msg": "FLEX-1504: no answer of the API server"},
+    )
+    stage.play("aks.flexnode.unbootstrap", hosts("a", "b", source="blob"), *NAMED, flexnode_kubeconfig="/k")
+    assert stage.status != 0
+    for host in ("a", "b"):
+        said = re.search(rf"fatal: \[{host}\].*this remains:.*", stage.output)
+        assert said, stage.output
+        for part in ("file:/etc/x: changed", "FLEX-1705", "FLEX-1504"):
+            assert part in said[0]
+
+
+def test_each_machine_has_the_kubeconfig_of_its_cluster(stage: Stage) -> None:
+    stage.answer(flexnode_reconcile=STAYS, flexnode_node={"changed": True})
+    fleet = {"east": {"flexnode_kubeconfig": "/east"}, "west": {}, "north": {"flexnode_kubeconfig": "/north"}}
+    stage.play("aks.flexnode.unbootstrap", fleet, *NAMED)
+    used = sorted(params["kubeconfig"] for name, params in stage.calls if name == "flexnode_node")
+    assert used == ["/east", "/north"]
+    assert re.search(r"fatal: \[west\].*set flexnode_kubeconfig", stage.output)

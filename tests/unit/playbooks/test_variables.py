@@ -1,0 +1,140 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Variables, wherever they are set, and what a newcomer types wrong."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.unit.controller.fleets import an_answer
+from tests.unit.playbooks.stage import Stage, hosts
+
+OWN = {
+    "config_file": "/theirs",
+    "config_source": "theirs",
+    "source": {"a": 1},
+    "node": "theirs",
+    "arc_order": {"enabled": True},
+    "proof_nodes": ["theirs"],
+    "preflight_source": "theirs",
+    "config_documents": [],
+}
+
+
+def test_variables_of_a_play_count(stage: Stage) -> None:
+    stage.answer(flexnode_reconcile={"changed": False})
+    book = stage.directory / "book.yml"
+    variables = {"flexnode_config": {"node": {"maxPods": 17}}}
+    play = {"hosts": "all", "gather_facts": False, "vars": variables, "roles": ["aks.flexnode.node"]}
+    book.write_text(yaml.safe_dump([play]))
+    stage.play(str(book), {"a": {}})
+    (params,) = [params for name, params in stage.calls if name == "flexnode_reconcile"]
+    assert json.loads(params["document"]) == {"node": {"maxPods": 17}}, stage.output
+
+
+def test_a_template_that_lacks_something_names_its_host(stage: Stage) -> None:
+    labels = {"flexnode_config": {"node": {"labels": {"site": "{{ site }}"}}}}
+    stage.play("aks.flexnode.bootstrap", {"a": {**labels, "site": "lab"}, "b": labels})
+    assert stage.status != 0
+    assert stage.calls == []
+    said = " ".join(stage.output.replace("\\n", " ").split())
+    assert " b: flexnode_config can't be evaluated: 'site' is undefined" in said
+
+
+def test_a_broken_file_is_named_by_line_and_not_quoted(stage: Stage) -> None:
+    (stage.directory / "node.yml").write_text(
+        "azure:\n  servicePrincipal:\n    clientSecret: hunter2: TOPSECRET\n"
+    )
+    stage.play("aks.flexnode.bootstrap", {"a": {"flexnode_config_file": "node.yml"}})
+    assert stage.status != 0
+    assert "line 3, column 26" in stage.output
+    assert "TOPSECRET" not in stage.output
+
+
+def test_a_relative_configuration_file_is_found_beside_the_inventory(stage: Stage) -> None:
+    (stage.directory / "node.yml").write_text("node: {maxPods: 17}\n")
+    stage.answer(flexnode_reconcile={"changed": False})
+    stage.play("aks.flexnode.bootstrap", {"a": {"flexnode_config_file": "node.yml"}})
+    (params,) = [params for name, params in stage.calls if name == "flexnode_reconcile"]
+    assert json.loads(params["document"]) == {"node": {"maxPods": 17}}
+
+
+def test_an_unknown_source_is_named_with_the_known_ones(stage: Stage) -> None:
+    stage.play("aks.flexnode.bootstrap", hosts("a", source="clutser"))
+    assert stage.status != 0
+    said = " ".join(stage.output.split())
+    assert "is not one of inline, url, rp, cluster, blob, machines" in said
+    assert "use flexnode_config_source: cluster" in said
+    assert "Error while evaluating" not in stage.output
+
+
+def test_a_mistyped_variable_is_warned_about(stage: Stage) -> None:
+    stage.answer(flexnode_reconcile={"changed": False})
+    stage.play("aks.flexnode.bootstrap", {"a": {}}, flexnode_confg={"node": {}})
+    assert stage.status == 0, stage.output
+    assert "did you mean flexnode_config?" in " ".join(stage.output.split())
+
+
+@pytest.mark.parametrize(
+    "inventory",
+    [{"flexnode_config": {"node": {"maxPods": 30, "labels": {"site": "x"}}, "cni": {"mode": "none"}}}, {}],
+)
+def test_an_extra_variable_that_replaces_a_value_of_the_inventory_is_warned_about(
+    stage: Stage, inventory: dict[str, Any]
+) -> None:
+    stage.answer(flexnode_reconcile={"changed": False})
+    extra = ("-e", json.dumps({"flexnode_config": {"node": {"maxPods": 50}}}))
+    stage.play("aks.flexnode.bootstrap", {"a": {}, "b": inventory}, *extra)
+    assert stage.status == 0, stage.output
+    output = " ".join(stage.output.split())
+    warned = "b: -e flexnode_config replaces flexnode_config of the inventory completely" in output
+    assert warned == bool(inventory), stage.output
+    ignored = "so these settings are ignored in this run: cni, node.labels. To change" in output
+    assert ignored == bool(inventory), stage.output
+
+
+@pytest.mark.parametrize("playbook", ["bootstrap", "preflight", "prepare", "status", "unbootstrap"])
+def test_variables_of_the_users_own_harm_nothing(stage: Stage, playbook: str) -> None:
+    checked = {"name": "a", "node_name": "a", "cluster_id": "", "summary": "fine"}
+    stage.answer(
+        flexnode_reconcile={"changed": False, "remains": [], "node_name": "a", "node_remains": ""},
+        flexnode_config_fetch={"config": {}, "operation": "o"},
+        flexnode_preflight_info={"ok": True, "table": [], **checked},
+        flexnode_status_info=an_answer("a"),
+    )
+    stage.play(f"aks.flexnode.{playbook}", {"a": OWN}, "--limit", "a")
+    assert stage.status == 0, stage.output
+    assert "theirs" not in json.dumps(stage.calls)
+
+
+def test_secrets_of_variables_reach_the_machine_and_no_output(stage: Stage) -> None:
+    """As AWX passes them: extra variables in a file, and blank ones for fields that were left empty."""
+    secrets = {"flexnode_bootstrap_token": "abcdef.0123456789s3cret", "flexnode_client_secret": ""}
+    secrets["flexnode_proxy_https"] = "http://user:s3cret@proxy.example.com:3128"
+    file = stage.directory / "injected.json"
+    file.write_text(json.dumps({**secrets, "flexnode_preflight_skip": ""}))
+    stage.verbosity = 3
+    node = {"kubeletVersion": "1.34.4", "containerRuntime": "containerd 2.3.4"}
+    stage.answer(flexnode_reconcile={"changed": False, "summary": "unchanged", "node": node})
+    stage.play("aks.flexnode.bootstrap", {"a": OWN}, "-e", f"@{file}")
+    assert stage.status == 0, stage.output
+    (asked,) = (params for name, params in stage.calls if name == "flexnode_reconcile")
+    document = asked["document"] if isinstance(asked["document"], dict) else json.loads(asked["document"])
+    assert document["azure"]["bootstrapToken"]["token"] == secrets["flexnode_bootstrap_token"]
+    assert document["proxy"]["https"] == secrets["flexnode_proxy_https"]
+    assert "servicePrincipal" not in document["azure"]
+    assert asked["preflight_skip"] == []
+    assert "s3cret" not in stage.output
+
+
+def test_an_inline_run_prints_only_what_it_does(stage: Stage) -> None:
+    """No validation of arguments, no task of Azure Arc, no skipped error report."""
+    stage.answer(flexnode_reconcile={"changed": False})
+    stage.play("aks.flexnode.bootstrap", {"a": {}})
+    titles = re.findall(r"^TASK \[(.*?)\]", stage.output, re.MULTILINE)
+    assert len(titles) <= 8, titles
+    assert not any("Validating" in title or "aks.flexnode.arc" in title for title in titles)
