@@ -198,7 +198,10 @@ BATCHES = ("-e", "flexnode_hosts=all", "-e", "flexnode_serial=1")
 
 def leaving(stage: Stage, *names: str) -> dict[str, dict[str, Any]]:
     """Machines of which c can't leave."""
-    stage.answer_by_host("flexnode_reconcile", LEFT, c={"failed": True, "msg": "FLEX-1309: in use"})
+    answers: dict[str, dict[str, Any]] = {name: {**LEFT, "node_name": name} for name in names}
+    stage.answer_by_host(
+        "flexnode_reconcile", **{**answers, "c": {"failed": True, "msg": "FLEX-1309: in use"}}
+    )
     return stage.machines(*names, **VPN)
 
 
