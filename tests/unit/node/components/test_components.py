@@ -320,6 +320,13 @@ def test_swap_units_are_masked() -> None:
         assert links[f"/etc/systemd/system/{unit}"] == Link(f"/etc/systemd/system/{unit}", "/dev/null")
 
 
+def test_a_starting_kubelet_has_the_kernel_settings_whatever_file_sorts_last_at_boot() -> None:
+    files = {item.name: item for item in everything() if isinstance(item, File)}
+    (settings,) = (path for path in files if path.startswith("/etc/sysctl.d/"))
+    before, _start, _after = files["/etc/systemd/system/kubelet.service"].content.partition("\nExecStart=")
+    assert f"\nExecStartPre=-/usr/lib/systemd/systemd-sysctl {settings}" in before
+
+
 @pytest.mark.parametrize(("version", "imports"), [("1.7.32", False), ("2.0.5", True)])
 def test_drop_ins_of_others_only_where_they_merge(version: str, imports: bool) -> None:
     config = configured({"containerd": {"version": version, "sha256": "ab" * 32}})
