@@ -93,7 +93,7 @@ WHY: Mapping[str, str] = {
     "/etc/modules-load.d/aks-flex-node.conf": "the modules below, at boot",
     "overlay": "file system of containers",
     "br_netfilter": "bridged pod traffic passes iptables",
-    "/etc/sysctl.d/99-zz-aks-flex-node.conf": "the settings below, at boot",
+    "/etc/sysctl.d/99-zz-aks-flex-node.conf": "the settings below, at boot and when the kubelet starts",
     "net.bridge.bridge-nf-call-iptables": "bridged pod traffic passes iptables",
     "net.bridge.bridge-nf-call-ip6tables": "the same for IPv6",
     "net.ipv4.ip_forward": "pods reach other machines",

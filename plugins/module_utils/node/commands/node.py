@@ -187,7 +187,7 @@ def unbootstrap(options: argparse.Namespace, host: Host) -> int:
     say = progress(host)
     token = Secret(sys.stdin.readline().strip()) if options.access_token_stdin else None
     with held(host, new_operation(), f"{COMMAND} unbootstrap"):
-        watched = Watched.of(store_of(host).source())
+        watched = Watched.of(store_of(host).source_if_intact())
         report = leave(
             host,
             drain_seconds=options.drain_seconds,

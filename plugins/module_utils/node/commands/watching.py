@@ -92,10 +92,11 @@ def agent(options: argparse.Namespace, host: Host) -> int:
 
     Exit status as of poll.
     """
+    from ..machine.clock import stamp
     from ..status.monitoring import monitoring_of
 
     store = store_of(host)
-    followed = monitoring_of(store)
+    followed = monitoring_of(store, stamp(host.clock))
     if followed["status"] == "NotConfigured":
         show("monitoring  off: this machine does not follow its configuration (continuousMonitoring)")
         show(

@@ -21,7 +21,7 @@ from ..resources.kubeconfig import Kubeconfig
 from ..resources.paths import File
 from . import exec_plugin
 from .labels import node_labels, node_name
-from .system_config import HEADER
+from .system_config import HEADER, SYSCTL_FILE
 
 REGISTRATION = "/etc/default/kubelet-registration"
 CONFIG = "/etc/default/kubeletconfig.json"  # the path on AKS's own nodes
@@ -304,6 +304,8 @@ EnvironmentFile={DEFAULTS}
 EnvironmentFile={REGISTRATION}
 # The kubelet does not start with swap, and an unknown service of this machine may create some at boot.
 ExecStartPre=-/sbin/swapoff --all
+# Nor with other kernel settings, and a file of another owner in sysctl.d may set some at boot, after ours.
+ExecStartPre=-/usr/lib/systemd/systemd-sysctl {SYSCTL_FILE}
 ExecStart={BIN_DIR}/kubelet \\
   $KUBELET_TLS_BOOTSTRAP_FLAGS \\
   $KUBELET_CONTAINERD_FLAGS \\

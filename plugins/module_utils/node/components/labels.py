@@ -5,11 +5,15 @@
 
 from __future__ import annotations
 
+import re
+
 from ..config.model import NodeConfig
 
 # Annotations by which a node reports the configuration that it applied.
 APPLIED_VERSION = "flexnode.aks.azure.com/applied-config-version"
 APPLIED_TIME = "flexnode.aks.azure.com/last-config-applied"
+
+LABEL_LENGTH = 63  # of the value of a label
 
 
 def node_name(config: NodeConfig, hostname: str) -> str:
@@ -27,9 +31,20 @@ def node_labels(config: NodeConfig) -> dict[str, str]:
         "kubernetes.azure.com/managed": "false",
         "node.kubernetes.io/exclude-from-external-load-balancers": "true",
         # The node selector of AKS's kube-proxy.
-        **({"kubernetes.azure.com/cluster": group} if group else {}),
+        **({"kubernetes.azure.com/cluster": cluster_label(group)} if group else {}),
         **(pool_labels(pool) if pool else {}),
     }
+
+
+def cluster_label(resource_group: str) -> str:
+    """The node resource group as AKS writes it into a label, whose value may have less than such a name.
+
+    AKS says nothing about other letters than ASCII, nor about names that begin with one of `_(.-`.
+    """
+    value = re.sub(r"[^A-Za-z0-9_.-]", "-", resource_group)[:LABEL_LENGTH]
+    if value[-1] in "-_.":
+        value = f"{value[: LABEL_LENGTH - 1]}z"
+    return value if value[0].isalnum() else f"z{value[1:]}"
 
 
 def pool_labels(pool: str) -> dict[str, str]:

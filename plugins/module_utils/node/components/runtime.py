@@ -133,7 +133,10 @@ state = "/run/containerd"
 
 
 def registry(name: str, mirror: RegistryMirror) -> list[Resource]:
-    """The mirrors of one registry, read by containerd at every pull."""
+    """The mirrors of one registry, read by containerd at every pull; after them it tries the registry itself.
+
+    No `server`: containerd knows that docker.io is at registry-1.docker.io, and what _default stands for.
+    """
     directory = f"{CERTS}/{name}"
     parts: list[Resource] = []
     ca = ""
@@ -143,7 +146,7 @@ def registry(name: str, mirror: RegistryMirror) -> list[Resource]:
     hosts = "".join(
         f'[host."{endpoint}"]\n  capabilities = ["pull", "resolve"]\n{ca}' for endpoint in mirror.endpoints
     )
-    return [*parts, File(f"{directory}/hosts.toml", f'{HEADER}server = "https://{name}"\n\n{hosts}')]
+    return [*parts, File(f"{directory}/hosts.toml", HEADER + hosts)]
 
 
 def proxy_drop_in(config: NodeConfig) -> list[Resource]:

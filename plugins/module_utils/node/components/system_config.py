@@ -29,6 +29,7 @@ SYSCTLS = {
     "kernel.keys.root_maxkeys": "1000000",
     "kernel.keys.root_maxbytes": "25000000",
 }
+SYSCTL_FILE = "/etc/sysctl.d/99-zz-aks-flex-node.conf"  # after 99-sysctl.conf, which is /etc/sysctl.conf
 HEADER = "# Managed by aks-flex-node: changes are overwritten, `aks-flex-node unbootstrap` removes it.\n"
 
 
@@ -43,10 +44,7 @@ def resources(config: NodeConfig, facts: Facts) -> list[Resource]:
         ),  # masked, so that it does not start at boot
         File(MODULES_FILE, HEADER + "".join(f"{name}\n" for name in MODULES)),
         *(KernelModule(name) for name in MODULES),
-        File(
-            "/etc/sysctl.d/99-zz-aks-flex-node.conf",  # after 99-sysctl.conf, which is /etc/sysctl.conf
-            HEADER + "".join(f"{name} = {value}\n" for name, value in SYSCTLS.items()),
-        ),
+        File(SYSCTL_FILE, HEADER + "".join(f"{name} = {value}\n" for name, value in SYSCTLS.items())),
         *(Sysctl(name, value) for name, value in SYSCTLS.items()),
     ]
 

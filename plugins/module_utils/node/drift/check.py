@@ -38,7 +38,7 @@ from ..node_object.taints import taint_changes
 from ..node_object.this_node import ThisNode
 from ..resources.units import Unit
 from .classes import finding_of
-from .others import certificates, drop_ins, renamed
+from .others import certificates, drop_ins, renamed, resolver
 from .record import PULL_INSTALL, REPAIR, REPORT, RESTART, DriftRecord, Finding, node_key
 
 EVERY_KIND = ("",)  # how the keys of all items begin
@@ -120,6 +120,7 @@ def look(host: Host, store: Store, document: Mapping[str, Any], now: float) -> S
         *unknown,
         *certificates(host, client, cluster_ca(config), PROFILE if config.azure.vpn.enabled else "", now),
         *(() if config.node_name else renamed(host, node.name)),
+        *(() if "resolvConf" in config.kubelet.config_overrides else resolver(host, facts.resolv_conf)),
         *drop_ins(host, (*SERVICES, NPD) if config.npd.version else SERVICES, ours),
     )
     if node.is_cut_off:

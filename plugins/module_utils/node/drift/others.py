@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterator
 
 from ..components.vpn.client import certificate_in
 from ..machine.certificates import validity
-from ..machine.facts import UNIT_DIRS, hostname
+from ..machine.facts import UNIT_DIRS, hostname, resolver_file
 from ..machine.host import Host
 from .record import REPORT, Finding
 
@@ -70,3 +70,14 @@ def renamed(host: Host, name: str) -> Iterator[Finding]:
             f"agent.nodeName to {name}, or the host name back; for a Node {now} unbootstrap, then bootstrap"
         )
         yield Finding(f"host-name:{now}", REPORT, what)
+
+
+def resolver(host: Host, path: str) -> Iterator[Finding]:
+    """The file with the name servers that pods get is gone: no new pod starts, and the Node stays Ready."""
+    other = resolver_file(host)
+    if other != path and not host.exists(path):
+        what = (
+            f"new pods can't start: {path}, from which the kubelet takes their name servers, is missing: "
+            f"start systemd-resolved; if it was removed, run aks-flex-node update, which uses {other}"
+        )
+        yield Finding(f"resolver:{path}", REPORT, what)

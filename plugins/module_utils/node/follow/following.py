@@ -151,7 +151,7 @@ INTERRUPTED = "this node was leaving the cluster when it was interrupted: it con
 def depart(host: Host, say: Say, reason: str = DELETED) -> int:
     """The node leaves, as with unbootstrap: because of a tombstone, or to finish what was interrupted."""
     say(reason)
-    watched = Watched.of(store_of(host).source())
+    watched = Watched.of(store_of(host).source_if_intact())
     report = leave(
         host,
         drain_seconds=DRAIN_SECONDS,

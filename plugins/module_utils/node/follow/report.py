@@ -161,12 +161,32 @@ def report(host: Host, store: Store, seen: Watched, watched: Watched, code: str,
             store.set_source(watched.as_dict())
             store.set_monitoring(now)
     if not is_published(store, code, watched.waiting, watched.older):
-        from ..status.publish import publish
-
-        # Another run publishes its own status, and may be writing right now: the next poll looks again.
-        with contextlib.suppress(LeaseHeld), held(host, new_operation(), f"{COMMAND} poll", patience=0):
-            publish(host, store)
+        publish_unless_busy(host, store)
     return now != before
+
+
+def report_damaged_source(host: Host, store: Store, error: StateCorrupt, say: Say, verbose: Say) -> None:
+    """Nobody knows what to poll: that is a failure of polling, recorded and said once."""
+    from ..status.monitoring import damaged
+
+    now = damaged(store, error, stamp(host.clock))
+    line = f"{error.code}: {now['message']}; this machine keeps its stored configuration. Fix: {error.fix}"
+    if now == store.monitoring():
+        verbose(line)
+    else:
+        with held(host, new_operation(), f"{COMMAND} poll", patience=0):
+            store.set_monitoring(now)
+        say(line)
+    if not is_published(store, error.code):
+        publish_unless_busy(host, store)
+
+
+def publish_unless_busy(host: Host, store: Store) -> None:
+    """Another run publishes its own status, and may be writing right now: the next poll looks again."""
+    from ..status.publish import publish
+
+    with contextlib.suppress(LeaseHeld), held(host, new_operation(), f"{COMMAND} poll", patience=0):
+        publish(host, store)
 
 
 def is_published(store: Store, code: str, waiting: str = "", older: str = "") -> bool:

@@ -29,6 +29,7 @@ from .report import (
     is_unfinished,
     nothing_new,
     poll_failed,
+    report_damaged_source,
     start_apply,
 )
 from .request import conditional, send
@@ -68,7 +69,10 @@ def tick(host: Host, say: Say, verbose: Say, *, hand_over: bool = False, drift: 
         return leave_on(host, store, say, hand_over=hand_over)
     settle_earlier_run(host, store)
     look_at_tunnel(host, store, say)
-    known = Watched.of(store.source())
+    try:
+        known = Watched.of(store.source())
+    except StateCorrupt as error:
+        return tick_without_source(host, store, error, say, verbose, hand_over=hand_over, drift=drift)
     if known and is_machine(known.resource):
         from .machine import tick_machine
 
@@ -101,6 +105,20 @@ def tick(host: Host, say: Say, verbose: Say, *, hand_over: bool = False, drift: 
         return poll_source(host, store, seen, say, verbose, hand_over=hand_over)
     except LeaseHeld as error:
         say(f"{error.what}: {error.why}; the next poll tries again")
+    return 0
+
+
+def tick_without_source(
+    host: Host, store: Store, error: StateCorrupt, say: Say, verbose: Say, *, hand_over: bool, drift: bool
+) -> int:
+    """The record of what this machine polls is damaged: that is reported, and the machine is kept right."""
+    try:
+        report_damaged_source(host, store, error, say, verbose)
+        if hand_over and store.is_unfinished:
+            return start_apply(host)
+        return watch_drift(host, store, say, hand_over=hand_over, whole=drift) or 0
+    except LeaseHeld as busy:
+        say(f"{busy.what}: {busy.why}; the next poll tries again")
     return 0
 
 

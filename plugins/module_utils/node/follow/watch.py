@@ -24,7 +24,7 @@ def watch_drift(host: Host, store: Store, say: Say, *, hand_over: bool, whole: b
     whole: make the whole check now, whenever the last one was.
     """
     if store.is_unfinished:  # completing that comes first
-        return None if hand_over or store.source() else _complete(host, store, say)
+        return None if hand_over or store.source_if_intact() else _complete(host, store, say)
     wrong = looks_wrong(host, store)
     if wrong and hand_over:
         return _hand_over(host, say, wrong)

@@ -76,8 +76,6 @@ def gather(host: Host, machine: str | None = None, stored: Mapping[str, Any] | N
     arch = architecture(machine)
     release = os_release(host.text("/etc/os-release"))
     known = {name: (stored or {}).get(name) for name in STORED}
-    stub = "/run/systemd/resolve/resolv.conf"
-    here = stub if host.exists(stub) else "/etc/resolv.conf"
     lower = known["may_lower_oom_score"]
     return Facts(
         arch=arch,
@@ -88,12 +86,18 @@ def gather(host: Host, machine: str | None = None, stored: Mapping[str, Any] | N
         memory=known["memory"] or memory_of(host.text("/proc/meminfo")),
         cgroup_v2=host.exists("/sys/fs/cgroup/cgroup.controllers"),
         may_lower_oom_score=host.may_lower_oom_score() if lower is None else lower,
-        resolv_conf=known["resolv_conf"] or here,
+        resolv_conf=known["resolv_conf"] or resolver_file(host),
         swap_units=swap_units(host),
         python=system_python(host),
         machine_id=host.text("/etc/machine-id").strip(),
         tunnel_address=known["tunnel_address"] or "",
     )
+
+
+def resolver_file(host: Host) -> str:
+    """The file with the real name servers: with systemd-resolved /etc/resolv.conf names only itself."""
+    resolved = "/run/systemd/resolve/resolv.conf"
+    return resolved if host.exists(resolved) else "/etc/resolv.conf"
 
 
 def architecture(machine: str | None = None) -> Arch:

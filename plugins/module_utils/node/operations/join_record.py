@@ -153,7 +153,7 @@ def settle_records(obtained: Obtained, components: Sequence[str], run: Reconcile
     # Before the source is settled and the transaction removed: a run that is killed here is completed later.
     status = publish(obtained.node.host, store, node=obtained.node, record=DriftRecord())
     run.warnings += [f"the status could not be reported: {line}" for line in status.get(UNPUBLISHED, ())]
-    if set(components) >= set(COMPONENTS) and (watched := Watched.of(store.source())):
+    if set(components) >= set(COMPONENTS) and (watched := Watched.of(store.source_if_intact())):
         store.set_source(replace(watched, settled=True).as_dict())
 
 

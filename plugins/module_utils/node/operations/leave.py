@@ -16,7 +16,8 @@ from ..drift.record import DriftRecord
 from ..engine.lease import end_pull
 from ..engine.prune import clear_staging
 from ..engine.records.journal import Entry
-from ..engine.records.places import changed_paths, one_of_each
+from ..engine.records.name import kubelet_name
+from ..engine.records.places import changed_paths, sync_places
 from ..engine.records.state import Phase, Store, store_of
 from ..engine.restarts import Progress, silent
 from ..engine.restore_host import Restored, restore_host
@@ -51,7 +52,6 @@ Act = Callable[[str, Callable[[], None]], None]
 InAzure = Callable[[Optional[NodeConfig]], list[str]]  # noqa: UP045 - returns what remains, and why
 
 DRAIN_SECONDS = 120.0  # a pod has 30 s to end; then a slow machine needs some more to stop it
-SYNC_SECONDS = 600.0
 NETWORK_NAMESPACES = "/run/netns"
 RUNTIME_STATE = "/run/containerd"
 # Of Kubernetes only: a runtime that was installed before the join may run other containers beside them.
@@ -142,15 +142,18 @@ def leave_with(
     if f"file:{UNIT_DIR}/{PULL_SERVICE}" in journaled and PULL_SERVICE not in host.text("/proc/self/cgroup"):
         act("stop ansible-pull", lambda: stop_pull(host))  # its tasks would go on
     was_node = f"unit:{KUBELET}" in journaled
-    node = applied_node(host, store, report, was_node=was_node)
+    node, unusable = applied_node(host, store, was_node=was_node)
     if node and was_node:
         publish(host, store, record=DriftRecord())  # others see why its pods leave
         leave_cluster(node, store, drain_seconds, report, act, deleted=deleted)
         if store.applied_if_intact() and not again and not node.has_credential:
             report.node_remains = "the kubelet has no certificate to delete it with"
+    elif was_node and (unusable or has_our(KUBELET, host, entries)):  # else a run ended while it cleaned up
+        leave_unknown_cluster(host, store, report, act, deleted=deleted)
+    report.remains += unusable
     report.remains += in_azure(node.config if node else None)
     users = RuntimeUsers()
-    if f"unit:{CONTAINERD}" in journaled or has_our_containerd(host, entries):
+    if f"unit:{CONTAINERD}" in journaled or has_our(CONTAINERD, host, entries):
         if not older_than_join(entries):
             users = runtime_users(host)
         act("stop all pods", lambda: stop_pods(host))
@@ -173,23 +176,17 @@ def leave_with(
         act("remove the metrics file of node_exporter", lambda: remove_textfiles(host))
     if not any(item.outcome == "failed" for item in report.items):  # otherwise the next run needs the journal
         changed = changed_paths(entries, store)
-        sync_restored(host, changed)  # on the disk, before the record of what is to be restored goes
+        sync_places(host, changed)  # on the disk, before the record of what is to be restored goes
         report.remains += store.forget()
-        sync_restored(host, changed)
+        sync_places(host, changed)
     elif not (node and node.has_credential):
         store.note(facts=None)  # it is no Node any more: it may join under another name
     return report
 
 
-def sync_restored(host: Host, changed: Sequence[str]) -> None:
-    """Wait until what was removed is removed on the disk: else a power cut would bring back half a node."""
-    places = one_of_each(host, changed)  # looked for each time: what was a place may be removed by now
-    host.run(["sync", "--file-system", "--", *places], timeout=SYNC_SECONDS, check=False)
-
-
-def has_our_containerd(host: Host, entries: Sequence[Entry]) -> bool:
-    """Whether the unit file of containerd is ours now: a run may have been killed before it replaced it."""
-    unit_file = f"file:{UNIT_DIR}/{CONTAINERD}"
+def has_our(unit: str, host: Host, entries: Sequence[Entry]) -> bool:
+    """Whether the file of a unit is ours now: a run may have been killed before it replaced it."""
+    unit_file = f"file:{UNIT_DIR}/{unit}"
     return any(entry.key == unit_file and path_mark(host, entry.name) in entry.marks for entry in entries)
 
 
@@ -208,20 +205,51 @@ def was_leaving(store: Store, report: Left, progress: Progress) -> tuple[bool, b
         return False, False
 
 
-def applied_node(host: Host, store: Store, report: Left, *, was_node: bool) -> ThisNode | None:
-    """The node that this machine is, if its configuration can still be read; the journal does not need it.
+def applied_node(host: Host, store: Store, *, was_node: bool) -> tuple[ThisNode | None, list[str]]:
+    """The node that this machine is, if its configuration can be used; else what remains because of that.
 
-    From the applied document, not the current one: that may have failed, and name another Node or cluster.
+    From the applied document: the current one may have failed, and name another Node or cluster. If the
+    applied one can't be used, the current one is, provided that the kubelet runs with the name in it.
     """
-    try:
-        document = store.applied_config() or store.current_config()
-        purpose: Purpose = "join" if was_node else "prepare"
-        return ThisNode.of(host, parse(document, purpose=purpose, pollable=True)) if document else None
-    except FlexNodeError as error:
-        report.remains.append(
-            f"the stored configuration is unusable ({error.what}): the Node may still exist"
-        )
-        return None
+    purpose: Purpose = "join" if was_node else "prepare"
+    unusable: FlexNodeError | None = None
+    for read in (store.applied_config, store.current_config):
+        try:
+            if (document := read()) is None:
+                continue
+            node = ThisNode.of(host, parse(document, purpose=purpose, pollable=True))
+        except FlexNodeError as error:
+            unusable = unusable or error
+            continue
+        if unusable is None or not was_node or node.name == kubelet_name(host):
+            return node, []
+    if unusable is None:
+        return None, []
+    where = f", {unusable.where}" if unusable.where else ""
+    return None, [
+        f"the stored configuration can't be used ({unusable.what}{where}): what only it names was not "
+        "removed: roles of this machine in Azure, the interface of a bridge network"
+    ]
+
+
+def leave_unknown_cluster(host: Host, store: Store, report: Left, act: Act, *, deleted: bool) -> None:
+    """Stop the kubelet, which would start its pods again; without a configuration nothing else can be done.
+
+    deleted: an earlier run, which had one, has deleted the Node.
+    """
+    running = unit_states(host, (KUBELET,))[KUBELET]["ActiveState"] in RUNNING
+    act("stop kubelet", lambda: stop(host, KUBELET))
+    if deleted and not running:
+        return
+    report.node = name = kubelet_name(host)
+    report.node_remains = "it was neither drained nor deleted: no stored configuration can be used"
+    if takes_part(Local.of(store)):
+        report.remains.append(in_rollout_record(name))
+
+
+def in_rollout_record(name: str) -> str:
+    """What remains of a node that could not remove itself from the rollout record."""
+    return f"{name} is still in the rollout record of the cluster: {forgets(name)}"
 
 
 def leave_cluster(
@@ -261,7 +289,7 @@ def leave_cluster(
         if has_credential and not deleted:
             act("remove this node from the rollout record of the cluster", leave_rollouts)
         else:
-            report.remains.append(f"{name} is still in the rollout record of the cluster: {forgets(name)}")
+            report.remains.append(in_rollout_record(name))
     if has_credential and running and drain_seconds > 0 and not deleted:
         act(f"drain {name}", drain_node)
     act("stop kubelet", lambda: stop(host, KUBELET))

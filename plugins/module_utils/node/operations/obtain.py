@@ -56,7 +56,7 @@ class Obtained:
     @property
     def is_polled(self) -> bool:
         """Whether it came from a source that can be polled."""
-        return (self.source if self.fetched else self.store.source()) is not None
+        return self.source is not None if self.fetched else self.store.polls
 
     def keep(self) -> None:
         """Store the document as the current one: it was accepted."""
@@ -117,7 +117,8 @@ def obtain(
         if not check:  # in check mode secrets have not been created yet
             check_secrets(document, known)
         config = parse(document, purpose=purpose, pollable=watched is not None)
-        watched = with_resource(watched, Watched.of(known.source()), source, fetched, config, host, overrides)
+        before = Watched.of(known.source_if_intact())
+        watched = with_resource(watched, before, source, fetched, config, host, overrides)
         # What is prepared polls nothing yet.
         check_available(config, pollable=watched is not None or purpose == "prepare")
         if not check and purpose == "join":
@@ -190,7 +191,7 @@ def stored_config(
     pollable: accept continuousMonitoring even if no durable URL is stored.
     """
     store, document = stored_document(host, document)
-    config = parse(document, purpose=purpose, pollable=pollable or store.source() is not None)
+    config = parse(document, purpose=purpose, pollable=pollable or store.polls)
     return Obtained(ThisNode.of(host, config), store, document)
 
 

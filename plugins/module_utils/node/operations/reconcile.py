@@ -172,7 +172,7 @@ def converge(
         returns=leave is None
         and applied is not None
         and (applied != obtained.document or work.plan.replaces_program),
-        source=store.source(),
+        source=store.source_if_intact(),
         reason=reason_for(obtained),
     )
     obtained.keep()

@@ -88,6 +88,7 @@ class Machine:
     environment: Mapping[str, str]  # proxy settings of the system
     refused_token: str  # digest of a bootstrap token that was refused before
     state_error: str  # why the state of this collection could not be read
+    state_fix: str = ""  # what to do about it
     tun_device: bool = True  # whether the kernel offers /dev/net/tun
     package_sources: bool = True  # whether apt knows where packages come from
     disks: tuple[Disk, ...] | None = None  # None: a file system did not answer in time

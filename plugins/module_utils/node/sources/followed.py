@@ -78,9 +78,10 @@ def watched_source(
     known: Store, source: Source, fetched: Fetched, overrides: Mapping[str, Any], *, durable: bool
 ) -> Watched | None:
     """What is polled from now on, if the source is a durable URL or nothing new; else None."""
-    watched = Watched.of(known.source())
     if isinstance(source, Seen):
         return source.watched
+    # A damaged record is replaced, except where nothing else says what to poll: then it is an error.
+    watched = Watched.of(known.source() if isinstance(source, Stored) else known.source_if_intact())
     if isinstance(source, Stored) and watched and is_machine(watched.resource):
         now: Watched | None = watched
     elif isinstance(source, Stored):

@@ -117,7 +117,7 @@ def _without_looking(host: Host, store: Store, state: dict[str, Any]) -> dict[st
         "versions": state.get("versions") or {},
         "drift": [],
         "phase": state["phase"],
-        "monitoring": monitoring_of(store),
+        "monitoring": monitoring_of(store, stamp(host.clock)),
         "pull": pull_of(store, current),
         "rollout": rollout_of(store),
         "left": left_behind(host).get("left", []),  # by a machine that left its cluster by itself

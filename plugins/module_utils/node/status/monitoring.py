@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..engine.records.state import Store
+from ..errors import StateCorrupt
 from ..net.answer import shown
 from ..sources.machines import cluster_and_pool, is_machine, pool_of
 from ..sources.watched import Watched
@@ -15,9 +16,13 @@ from ..sources.watched import Watched
 FAILING, BLOCKED, WAITING = "Failing", "Blocked", "Waiting"
 
 
-def monitoring_of(store: Store) -> dict[str, Any]:
-    """The URL that is polled, and the last error."""
-    watched = Watched.of(store.source())
+def monitoring_of(store: Store, now: str) -> dict[str, Any]:
+    """The URL that is polled, and the last error. now: since when, of an error that no poll has recorded."""
+    try:
+        watched = Watched.of(store.source())
+    except StateCorrupt as error:
+        unknown = {"status": FAILING, "url": "", "version": None, "blockedVersion": None}
+        return {**unknown, **damaged(store, error, now)}
     if watched is None:
         return {"status": "NotConfigured"}
     failure, blocked = store.monitoring(), watched.blocked
@@ -30,6 +35,17 @@ def monitoring_of(store: Store) -> dict[str, Any]:
         **({"waiting": watched.waiting} if watched.waiting else {}),
         **({"olderVersion": watched.older} if watched.older else {}),
         **(failure or {"ok": True}),
+    }
+
+
+def damaged(store: Store, error: StateCorrupt, now: str) -> dict[str, Any]:
+    """The record of what is polled is damaged: the failure, as polls record it."""
+    known = store.monitoring()
+    return {
+        "ok": False,
+        "code": error.code,
+        "message": f"{error.where}, the record of what this machine polls, is damaged: {error.why}",
+        "since": known["since"] if known.get("code") == error.code else now,
     }
 
 

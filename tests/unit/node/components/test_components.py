@@ -9,6 +9,8 @@ import json
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from ansible_collections.aks.flexnode.plugins.module_utils.node.components.every import (
     COMPONENTS,
@@ -19,10 +21,15 @@ from ansible_collections.aks.flexnode.plugins.module_utils.node.components.kubel
     kube_reserved,
     kubelet_config,
 )
-from ansible_collections.aks.flexnode.plugins.module_utils.node.components.labels import node_labels
+from ansible_collections.aks.flexnode.plugins.module_utils.node.components.labels import (
+    cluster_label,
+    node_labels,
+)
 from ansible_collections.aks.flexnode.plugins.module_utils.node.config.available import check_available
 from ansible_collections.aks.flexnode.plugins.module_utils.node.config.model import NodeConfig
 from ansible_collections.aks.flexnode.plugins.module_utils.node.config.parse import parse
+from ansible_collections.aks.flexnode.plugins.module_utils.node.config.types.labels import label_value
+from ansible_collections.aks.flexnode.plugins.module_utils.node.config.types.values import RESOURCE_GROUP
 from ansible_collections.aks.flexnode.plugins.module_utils.node.dataclass import replace
 from ansible_collections.aks.flexnode.plugins.module_utils.node.engine.plan import with_parents
 from ansible_collections.aks.flexnode.plugins.module_utils.node.errors import NotAvailable
@@ -43,6 +50,7 @@ MIRRORS = {
     "registryMirrors": {
         "docker.io": {"endpoints": ["https://mirror.example/hub", "https://second.example"], "caCert": PEM},
         "mcr.microsoft.com": {"endpoints": ["https://10.0.0.5:5000"]},
+        "_default": {"endpoints": ["https://any.example"]},
     }
 }
 
@@ -121,6 +129,7 @@ def test_artifacts_and_links(golden: Golden, arch: Any) -> None:
         ),
         ("hosts-docker.io.toml", "runtime", "/etc/containerd/certs.d/docker.io/hosts.toml", [MIRRORS]),
         ("hosts-mcr.toml", "runtime", "/etc/containerd/certs.d/mcr.microsoft.com/hosts.toml", [MIRRORS]),
+        ("hosts-default.toml", "runtime", "/etc/containerd/certs.d/_default/hosts.toml", [MIRRORS]),
         ("kubelet.service", "kubelet", "/etc/systemd/system/kubelet.service", []),
         (
             "kubelet-10-containerd.conf",
@@ -178,6 +187,38 @@ def test_the_node_of_a_pool_has_the_labels_by_which_aks_finds_it() -> None:
         "kubernetes.azure.com/mode": "user",
         "kubernetes.azure.com/nodepool-type": "FlexNodes",
     }
+
+
+@pytest.mark.parametrize(
+    ("group", "label"),
+    [
+        ("MC_rg_plant_westeurope", "MC_rg_plant_westeurope"),
+        ("MC_rg(old)_plant_westeurope", "MC_rg-old-_plant_westeurope"),
+        ("a" * 63, "a" * 63),
+        ("a" * 80, "a" * 63),
+        ("MC_rg_(plant)", "MC_rg_-plant-z"),
+        ("rg_", "rg_z"),
+        (f"{'a' * 61}_", f"{'a' * 61}_z"),
+        (f"{'a' * 62}_", f"{'a' * 62}z"),
+        (f"{'a' * 62}.b", f"{'a' * 62}z"),
+        # AKS has no rule for these.
+        ("Werk_Köln", "Werk_K-ln"),
+        ("(old)", "zold-z"),
+        ("_", "zz"),
+    ],
+)
+def test_the_label_of_the_cluster_is_written_as_aks_does(group: str, label: str) -> None:
+    config = configured({"azure": {"targetCluster": {"nodeResourceGroup": group}}})
+    assert node_labels(config)["kubernetes.azure.com/cluster"] == label
+    registration = files_of("kubelet", config)["/etc/default/kubelet-registration"].content
+    assert f"kubernetes.azure.com/cluster={label}," in registration
+
+
+@given(st.from_regex(RESOURCE_GROUP, fullmatch=True))
+def test_every_resource_group_gives_a_label_that_kubernetes_accepts(group: str) -> None:
+    label = cluster_label(group)
+    assert label
+    assert label_value.read(label) == label
 
 
 # -- which resources there are -----------------------------------------------------------------------------
@@ -277,6 +318,13 @@ def test_swap_units_are_masked() -> None:
     links = {item.name: item for item in resources_of(["system_config"], configured(), facts)}
     for unit in facts.swap_units:
         assert links[f"/etc/systemd/system/{unit}"] == Link(f"/etc/systemd/system/{unit}", "/dev/null")
+
+
+def test_a_starting_kubelet_has_the_kernel_settings_whatever_file_sorts_last_at_boot() -> None:
+    files = {item.name: item for item in everything() if isinstance(item, File)}
+    (settings,) = (path for path in files if path.startswith("/etc/sysctl.d/"))
+    before, _start, _after = files["/etc/systemd/system/kubelet.service"].content.partition("\nExecStart=")
+    assert f"\nExecStartPre=-/usr/lib/systemd/systemd-sysctl {settings}" in before
 
 
 @pytest.mark.parametrize(("version", "imports"), [("1.7.32", False), ("2.0.5", True)])

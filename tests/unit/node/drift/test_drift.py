@@ -518,6 +518,32 @@ def test_a_resolver_that_is_gone_is_replaced_when_an_administrator_asks(drifting
     assert '"resolvConf": "/etc/resolv.conf"' in drifting.machine.text("/etc/default/kubeletconfig.json")
 
 
+def test_a_resolver_that_is_gone_is_reported_until_an_administrator_updates(drifting: Drifting) -> None:
+    """No new pod starts then, and the Node stays Ready."""
+    resolved, store = "/run/systemd/resolve/resolv.conf", drifting.machine.store
+    drifting.machine.put("/etc/resolv.conf", "")
+    drifting.machine.put(resolved, "")
+    store.note(facts={**store.state()["facts"], "resolv_conf": resolved})
+    assert main(["update"], drifting.machine.host) == 0
+    assert drifting.check() == (0, "")
+    drifting.machine.path(resolved).unlink()
+    status, said = drifting.check()
+    assert status == 0
+    assert "run aks-flex-node update" in said
+    assert drifting.item(f"resolver:{resolved}").state == REPORTED
+    assert main(["update"], drifting.machine.host) == 0
+    assert drifting.check() == (0, "")
+    assert drifting.record.items == ()
+
+
+def test_a_resolver_that_the_document_names_is_its_own_affair(drifting: Drifting) -> None:
+    store = drifting.machine.store
+    chosen = {"kubelet": {"configOverrides": {"resolvConf": "/etc/own-resolv.conf"}}}
+    drifting.site.join(chosen)
+    store.note(facts={**store.state()["facts"], "resolv_conf": "/run/systemd/resolve/resolv.conf"})
+    assert drifting.check() == (0, "")
+
+
 # -- a sandbox without capabilities ------------------------------------------------------------------------
 
 

@@ -102,6 +102,18 @@ def test_a_damaged_file_is_named_with_what_to_do(machine: Machine, name: str, da
     assert f"rm {DATA_DIR}/{name}" in caught.value.fix
 
 
+def test_a_damaged_record_of_the_source_says_what_writes_it_again(machine: Machine) -> None:
+    assert (machine.store.source_if_intact(), machine.store.polls) == (None, False)
+    machine.store.set_source({"url": "https://blob.example/x"})
+    assert machine.store.source_if_intact() == {"url": "https://blob.example/x"}
+    machine.put(f"{DATA_DIR}/source.json", "{")
+    with pytest.raises(StateCorrupt) as caught:
+        machine.store.source()
+    assert "with the same options as before" in caught.value.fix
+    assert "rm " not in caught.value.fix
+    assert (machine.store.source_if_intact(), machine.store.polls) == (None, True)
+
+
 def test_a_moved_data_directory_is_found_again_and_forgotten_whole(machine: Machine) -> None:
     machine.path("/etc").mkdir()
     store = store_of(machine.host, MOVED)

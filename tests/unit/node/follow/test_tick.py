@@ -866,6 +866,90 @@ def test_a_status_without_its_part_on_polling_is_written_again(joined: Followed)
     assert json.loads(joined.machine.text(f"{DATA_DIR}/status.json"))["monitoring"]["code"] == "FLEX-1103"
 
 
+DAMAGED = pytest.mark.parametrize("damage", ["", "{"])
+
+
+@DAMAGED
+def test_a_damaged_record_of_the_address_is_reported_once_and_the_node_is_kept_right(
+    joined: Followed, damage: str, capsys: Captured
+) -> None:
+    machine = joined.machine
+    machine.put(f"{DATA_DIR}/source.json", damage)
+    machine.commands(["systemctl", "stop", KUBELET], None, 1)
+    assert joined.poll("--hand-over") == 0
+    said = capsys.readouterr().out
+    assert "FLEX-1402" in said
+    assert "`aks-flex-node join` with the same options as before" in said
+    assert machine.commands.calls[-1][-1] == "aks-flex-node-apply.service"
+    assert joined.poll() == 0
+    assert machine.commands.units[KUBELET] == "active"
+    trouble = joined.trouble()
+    assert (trouble["ok"], trouble["code"]) == (False, "FLEX-1402")
+    written = json.loads(machine.text(f"{DATA_DIR}/status.json"))
+    for status in (written, status_of(machine.host)):
+        assert (status["reason"], status["monitoring"]["status"]) == ("FLEX-1402", "Failing")
+        assert f"{DATA_DIR}/source.json" in status["message"]
+        assert status["fix"]
+    capsys.readouterr()
+    machine.clock.time += 60
+    before = machine.snapshot("/var")
+    assert joined.poll("--hand-over") == 0
+    assert machine.snapshot("/var") == before
+    assert main(["status"], machine.host) == 3  # not right
+    assert main(["agent"], machine.host) == 0
+    assert joined.blob.server.requests == []
+
+
+@DAMAGED
+def test_joining_again_writes_a_damaged_record_of_the_address_anew(joined: Followed, damage: str) -> None:
+    joined.machine.put(f"{DATA_DIR}/source.json", damage)
+    assert joined.poll() == 0
+    assert main(["update"], joined.machine.host) == 1  # nobody knows where the stored document came from
+    assert joined.machine.text(f"{DATA_DIR}/source.json") == damage
+    joined.blob.publish(MORE)
+    joined.join()
+    assert joined.followed()["url"] == joined.blob.url
+    assert joined.poll() == 0
+    assert joined.trouble() == {}
+    status = json.loads(joined.machine.text(f"{DATA_DIR}/status.json"))
+    assert (status["reason"], status["monitoring"]["status"]) == ("NodeJoined", "Ok")
+
+
+@DAMAGED
+def test_a_change_that_was_interrupted_is_completed_without_the_record_of_the_address(
+    joined: Followed, damage: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    joined.blob.publish(MORE)
+    with killed_at(monkeypatch, NodeReady, "pass_"):
+        joined.poll()
+    joined.machine.put(f"{DATA_DIR}/source.json", damage)
+    assert joined.poll("--hand-over") == 0
+    assert joined.machine.commands.calls[-1][-1] == "aks-flex-node-apply.service"
+    assert joined.poll() == 0
+    assert not joined.machine.store.is_unfinished
+    assert '"maxPods": 50' in joined.machine.text(CONFIG)
+
+
+@DAMAGED
+def test_a_damaged_record_of_the_address_does_not_stop_the_way_back(
+    joined: Followed, damage: str, capsys: Captured
+) -> None:
+    joined.machine.put(f"{DATA_DIR}/source.json", damage)
+    assert main(["unbootstrap"], joined.machine.host) == 0, capsys.readouterr().err
+    assert not joined.machine.path(DATA_DIR).exists()
+    assert joined.site.api.nodes == {}
+
+
+@DAMAGED
+def test_a_leave_that_was_interrupted_goes_on_without_the_record_of_the_address(
+    joined: Followed, damage: str
+) -> None:
+    joined.machine.store.enter(Phase.RESETTING)
+    joined.machine.put(f"{DATA_DIR}/source.json", damage)
+    assert joined.poll() == 0
+    assert not joined.machine.path(DATA_DIR).exists()
+
+
 # -- copies that are not the newest ------------------------------------------------------------------------
 
 

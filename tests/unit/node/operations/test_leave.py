@@ -5,13 +5,18 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
+from ansible_collections.aks.flexnode.plugins.module_utils.node.components.every import PREPARED
 from ansible_collections.aks.flexnode.plugins.module_utils.node.config.document import merge
 from ansible_collections.aks.flexnode.plugins.module_utils.node.engine.records.state import DATA_DIR
 from ansible_collections.aks.flexnode.plugins.module_utils.node.errors import CommandFailed
+from ansible_collections.aks.flexnode.plugins.module_utils.node.machine.host import Host
 from ansible_collections.aks.flexnode.plugins.module_utils.node.operations import leave as leaving
 from ansible_collections.aks.flexnode.plugins.module_utils.node.operations.leave import leave
+from ansible_collections.aks.flexnode.plugins.module_utils.node.operations.runtime_users import SANDBOXES
 from tests.unit.node.engine.test_places import many_disks
 from tests.unit.node.fake_api import a_node, a_pod
 from tests.unit.node.fakes import Machine
@@ -133,7 +138,7 @@ def test_leaving_drains_stops_deletes_and_unmounts_in_this_order(site: Site) -> 
     site.machine.commands.calls.clear()
     answers = site.machine.commands.answers
     answers["ctr", "-n", "k8s.io", "tasks", "ls", "-q"] = "pod1 task1 pod2 task2\n"
-    answers["ctr", "-n", "k8s.io", "containers", "ls", "-q", leaving.SANDBOXES] = "pod1 pod2\n"
+    answers["ctr", "-n", "k8s.io", "containers", "ls", "-q", SANDBOXES] = "pod1 pod2\n"
     site.machine.mount(
         "/",
         "/var/lib/kubelet/pods/1/v",
@@ -207,15 +212,92 @@ def test_leaving_goes_by_what_the_machine_is_not_by_what_it_was_told_last(site: 
     assert set(site.api.nodes) == {"edge-2"}
 
 
-@pytest.mark.parametrize("damage", [b"{", b'{"unknown": 1}'])
-def test_a_damaged_configuration_does_not_stop_the_way_back(site: Site, damage: bytes) -> None:
+UNUSABLE = pytest.mark.parametrize("damage", [b"{", b"{}", b'{"unknown": 1}'])
+
+
+@UNUSABLE
+def test_where_the_applied_document_is_unusable_the_current_one_is_enough(site: Site, damage: bytes) -> None:
     before = site.machine.snapshot("/etc", "/opt", "/usr")
     site.join()
-    for name in ("current", "applied"):
-        site.machine.put(f"{DATA_DIR}/{name}-config.json", damage)
+    site.machine.put(f"{DATA_DIR}/applied-config.json", damage)
     report = leave(site.machine.host)
-    assert any("Node may still exist" in line for line in report.remains)
+    assert (report.node, report.complaints, site.api.nodes) == ("edge-1", [], {})
     assert site.machine.snapshot("/etc", "/opt", "/usr") == before
+
+
+@UNUSABLE
+@pytest.mark.parametrize("name", ["edge-1", "other-name"])
+def test_without_a_usable_document_the_kubelet_stops_before_its_pods_and_the_node_is_named(
+    site: Site, damage: bytes, name: str
+) -> None:
+    """A kubelet that runs would start the pods again that are stopped."""
+    before = site.machine.snapshot("/etc", "/opt", "/usr")
+    site.api.nodes[name] = a_node(name)
+    site.join({"agent": {"nodeName": name}})
+    for document in ("current", "applied"):
+        site.machine.put(f"{DATA_DIR}/{document}-config.json", damage)
+    site.machine.commands.calls.clear()
+    report = leave(site.machine.host)
+    assert report.actions.index("stop kubelet") < report.actions.index("stop all pods")
+    calls = site.machine.commands.calls
+    stopped = calls.index(("systemctl", "stop", KUBELET))
+    assert stopped < calls.index(("systemctl", "stop", "kubepods.slice"))
+    assert report.node == name
+    assert name in site.api.nodes
+    assert report.complaints[0].startswith(f"left: Node {name} (it was neither drained nor deleted: ")
+    assert report.complaints[0].endswith(f"delete it: kubectl delete node {name}")
+    assert any("the stored configuration can't be used" in line for line in report.remains)
+    assert site.machine.snapshot("/etc", "/opt", "/usr") == before
+    assert not site.machine.path(DATA_DIR).exists()
+
+
+def test_documents_that_someone_removed_do_not_let_the_kubelet_run_on(site: Site) -> None:
+    site.join()
+    for document in ("current", "applied"):
+        site.machine.path(f"{DATA_DIR}/{document}-config.json").unlink()
+    report = leave(site.machine.host)
+    assert report.actions.index("stop kubelet") < report.actions.index("stop all pods")
+    assert (report.node, len(report.complaints)) == ("edge-1", 1)
+
+
+def test_a_leave_that_was_killed_while_it_removed_its_records_blames_no_node(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    site.join()
+    remove_tree = Host.remove_tree
+
+    def power_cut(host: Host, path: str, *rest: Any) -> list[str]:
+        if path.endswith("/journal"):
+            raise Killed
+        return remove_tree(host, path, *rest)
+
+    with monkeypatch.context() as now:
+        now.setattr(Host, "remove_tree", power_cut)
+        with pytest.raises(Killed):
+            leave(site.machine.host)
+    assert site.machine.host.names(DATA_DIR) == ("journal",)
+    report = leave(site.machine.host)
+    assert (report.node, report.complaints) == ("", [])
+    assert not site.machine.path(DATA_DIR).exists()
+
+
+def test_a_current_document_of_another_node_is_not_used_instead(site: Site) -> None:
+    site.join()
+    site.machine.store.set_current_config(merge(site.document, {"agent": {"nodeName": "edge-2"}}), None)
+    site.machine.put(f"{DATA_DIR}/applied-config.json", "{")
+    site.api.nodes["edge-2"] = a_node("edge-2")
+    report = leave(site.machine.host)
+    assert (report.node, set(site.api.nodes)) == ("edge-1", {"edge-1", "edge-2"})
+    assert report.node_remains
+    assert "stop kubelet" in report.actions
+
+
+def test_a_prepared_machine_with_an_unusable_document_is_blamed_for_no_node(site: Site) -> None:
+    site.join(components=PREPARED)
+    site.machine.put(f"{DATA_DIR}/current-config.json", "{")
+    report = leave(site.machine.host)
+    assert (report.node, report.node_remains) == ("", "")
+    assert "stop kubelet" not in report.actions
 
 
 @pytest.mark.parametrize("damage", [b"{", b"", b"[]", b"{}", b'{"phase": 7}', b"\xff\xfe"])

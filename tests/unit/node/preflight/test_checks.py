@@ -198,11 +198,11 @@ CASES: dict[str, tuple[Situation, str, str, str, str]] = {
         "apt-get install iptables",
     ),
     "broken records": (
-        situation(state_error="journal, line 3: torn"),
+        situation(state_error="journal, line 3: torn", state_fix="restore it from a backup"),
         "records",
         "error",
         "line 3",
-        "backup",
+        "restore it from a backup",
     ),
     "docker": (situation(foreign=(DOCKER,)), "foreign-runtime", "error", DOCKER, "takeover: true"),
     "docker, to be taken over": (

@@ -33,6 +33,8 @@ from ansible_collections.aks.flexnode.plugins.module_utils.node.node_object.righ
     GET_CERTIFICATE,
     RUN_KUBELET,
 )
+from ansible_collections.aks.flexnode.plugins.module_utils.node.preflight.checks.machine import records
+from ansible_collections.aks.flexnode.plugins.module_utils.node.preflight.finding import Finding
 from ansible_collections.aks.flexnode.plugins.module_utils.node.preflight.probes.azure import (
     Asked,
     ask_azure,
@@ -75,7 +77,7 @@ from ansible_collections.aks.flexnode.plugins.module_utils.node.secret import Se
 from tests.unit.node.config.test_samples import CLUSTER, PRINCIPAL, TENANT, joining
 from tests.unit.node.fake_api import FakeApi
 from tests.unit.node.fakes import FakeClock, Machine
-from tests.unit.node.preflight.healthy import HEALTHY
+from tests.unit.node.preflight.healthy import HEALTHY, situation
 from tests.unit.node.servers import Answer, Pki, Request, answer_json, serving
 
 REST = "00000000:00000000 00:00000000 00000000 0 0"
@@ -208,6 +210,26 @@ def test_records_that_cannot_be_read(debian: Machine) -> None:
     debian.put("/var/lib/aks-flex-node/journal", "nonsense\n")
     assert "journal, line 1" in probe_machine(debian.host, None, Ways("x86_64", 0)).state_error
     assert probe_machine(debian.host, None, Ways("x86_64", 1000)).state_error == "only root can read them"
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "remedy", "not_this"),
+    [
+        ("journal", "nonsense\n", "do not delete it", "remove it"),
+        ("journal", '{"schema": 99, "writer": "9.0.0"}\n', "--upgrade", "remove it"),
+        ("state.json", '{"schema": 99}', "--upgrade", "remove it"),
+        ("state.json", "nonsense", "rm /var/lib/aks-flex-node/state.json", "backup"),
+    ],
+)
+def test_records_that_cannot_be_read_have_a_remedy_of_their_own(
+    debian: Machine, name: str, content: str, remedy: str, not_this: str
+) -> None:
+    debian.put(f"/var/lib/aks-flex-node/{name}", content)
+    seen = probe_machine(debian.host, None, Ways("x86_64", 0))
+    (found,) = records(replace(situation(), machine=seen))
+    assert isinstance(found, Finding)
+    assert remedy in found.fix
+    assert not_this not in found.fix
 
 
 def test_a_token_that_was_refused_here(debian: Machine) -> None:

@@ -1,7 +1,7 @@
 # Copyright: (c) 2026, aks.flexnode contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The name of this machine's Node, where the configuration sets none: as it joined, else its host name."""
+"""The name of this machine's Node without the configuration: as it joined, else its host name."""
 
 from __future__ import annotations
 
@@ -22,3 +22,8 @@ def own_name(host: Host, directory: str | None = None) -> str:
     except FlexNodeError:
         stored = LOST
     return joined_hostname(host, stored)
+
+
+def kubelet_name(host: Host) -> str:
+    """The name of the Node as the kubelet runs with it; without its flags the host name."""
+    return joined_hostname(host, LOST)

@@ -12,6 +12,7 @@ from ...machine.host import Host
 from .journal import Entry
 from .state import Store
 
+SYNC_SECONDS = 600.0
 UNNAMED = ("/etc", "/usr", "/var/lib")  # a package changes these; the journal has only its name
 
 
@@ -19,6 +20,12 @@ def changed_paths(entries: Iterable[Entry], store: Store) -> list[str]:
     """Every path that may have been changed. Units, settings and the like are not named by a path."""
     named = [entry.name for entry in entries if entry.name.startswith("/")]
     return [*UNNAMED, *store.directories, *named]
+
+
+def sync_places(host: Host, changed: Iterable[str]) -> None:
+    """Wait until what was removed is removed on the disk: else a power cut would bring back half a node."""
+    places = one_of_each(host, changed)  # looked for each time: what was a place may be removed by now
+    host.run(["sync", "--file-system", "--", *places], timeout=SYNC_SECONDS, check=False)
 
 
 def one_of_each(host: Host, paths: Iterable[str]) -> list[str]:

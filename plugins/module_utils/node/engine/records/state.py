@@ -14,7 +14,7 @@ from ...errors import StateCorrupt
 from ...machine.host import Host
 from .above import ABOVE, record_missing, remove_above
 from .journal import Journal
-from .schema import check_schema, stamped
+from .schema import SOURCE, check_schema, mapping_in, stamped
 
 if TYPE_CHECKING:
     from .record import Record
@@ -33,7 +33,7 @@ OWN = (
     "refused-config.json",
     "drift.json",
     "current-config.json",
-    "source.json",
+    SOURCE,
     "state.json",
     "journal",
 )
@@ -149,14 +149,26 @@ class Store:
 
     def source(self) -> dict[str, Any] | None:
         """The durable URL that this machine polls, if it has one, with what was last seen there."""
-        return self._read("source.json")
+        return self._read(SOURCE)
+
+    def source_if_intact(self) -> dict[str, Any] | None:
+        """The same; None if its record is damaged."""
+        try:
+            return self.source()
+        except StateCorrupt:
+            return None
+
+    @property
+    def polls(self) -> bool:
+        """Whether this machine polls a source; which one, the record may be too damaged to say."""
+        return not self._host.stat(self._path(SOURCE)).absent
 
     def set_source(self, source: Mapping[str, Any] | None) -> None:
         """Store it, or stop polling (None). The URL is a secret, and so are some of its settings."""
         if source is None:
-            self._host.remove(self._path("source.json"))
+            self._host.remove(self._path(SOURCE))
         else:
-            self._write("source.json", source)
+            self._write(SOURCE, source)
 
     # -- progress ------------------------------------------------------------------------------------------
 
@@ -310,21 +322,9 @@ class Store:
         return f"{self.directory}/{name}"
 
     def _read(self, name: str) -> dict[str, Any] | None:
-        content = self._host.read(self._path(name))
-        if content is None:
+        if (content := self._host.read(self._path(name))) is None:
             return None
-        try:
-            document = json.loads(content)
-            if not isinstance(document, dict):
-                raise ValueError("not a mapping")
-        except ValueError as error:
-            raise StateCorrupt(
-                "a state file can't be read",
-                where=self._path(name),
-                why=str(error),
-                fix=f"remove it (rm {self._path(name)}), then run playbook aks.flexnode.bootstrap or "
-                "`aks-flex-node join` again",
-            ) from error
+        document = mapping_in(content, self._path(name))
         return document if name in DOCUMENTS else check_schema(document, self._path(name))
 
     def _write(self, name: str, document: Mapping[str, Any]) -> bool:

@@ -70,7 +70,7 @@ def connect(
     phase, spent = VpnPhase(obtained.store), Timings(obtained.node.host)
     around = Around(
         returns=leave is None and applied is not None,
-        source=store.source(),
+        source=store.source_if_intact(),
         reason=reason_for(obtained),
     )
     if leave is None:

@@ -288,8 +288,7 @@ def records(now: Situation) -> Iterator[Outcome]:
             "records",
             f"the state of aks-flex-node can't be read: {machine.state_error}",
             "it records what was changed on this machine, and how to restore it",
-            "restore the file from a backup, or remove it and run playbook aks.flexnode.bootstrap or "
-            "`aks-flex-node join` again",
+            machine.state_fix,  # one file may be removed, another must not
         )
     else:
         for id_ in ("foreign-runtime", "token-refused"):

@@ -103,7 +103,7 @@ def with_records(machine: Machine, host: Host, config: NodeConfig | None) -> Mac
         foreign, join = foreign_units(host, store), store.join()
         applied = store.applied_config() is not None
     except FlexNodeError as failure:
-        return replace(machine, state_error=f"{failure.where}: {failure.why}")
+        return replace(machine, state_error=f"{failure.where}: {failure.why}", state_fix=failure.fix)
     ours = frozenset(
         entry.name.rpartition("/")[2]
         for entry in entries
