@@ -63,6 +63,7 @@ PROVOKED = {
     "FLEX-1310": "faults/test_every_code.py::test_all_that_stands_against_a_join_is_one_error",
     "FLEX-1311": "unit/node/resources/test_package.py::test_apt_that_fails_is_an_error_that_quotes_it",
     "FLEX-1511": "unit/node/operations/test_npd.py::test_a_version_that_does_not_work_is_rolled_back",
+    "FLEX-1512": "unit/node/node_object/test_reporter.py::test_the_node_of_another_machine_is_not_ready",
     "FLEX-1405": "unit/node/operations/test_new_program.py::"
     "test_a_release_that_can_not_plan_here_does_not_replace_the_old_one",
     "FLEX-2001": "unit/node/pull/test_run.py::test_a_repository_that_is_away_runs_nothing_again",

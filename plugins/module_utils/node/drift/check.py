@@ -38,11 +38,11 @@ from ..node_object.taints import taint_changes
 from ..node_object.this_node import ThisNode
 from ..resources.units import Unit
 from .classes import finding_of
-from .others import certificates, drop_ins, renamed
+from .others import OTHER_MACHINE, certificates, drop_ins, renamed, two_machines
 from .record import PULL_INSTALL, REPAIR, REPORT, RESTART, DriftRecord, Finding, node_key
 
 EVERY_KIND = ("",)  # how the keys of all items begin
-OF_THE_NODE = ("node:", "label:", "taint:", "condition:")  # items at the API server
+OF_THE_NODE = ("node:", "label:", "taint:", "condition:", OTHER_MACHINE)  # items at the API server
 
 
 @dataclass(frozen=True)
@@ -135,7 +135,10 @@ def look(host: Host, store: Store, document: Mapping[str, Any], now: float) -> S
     state = store.state()
     of_node = at_api_server(node, at_server, state.get("taints") or [])
     left = _conditions(node, at_server, state.get("conditions") or [])
-    return Seen((*findings, *of_node, *left), ring=_ring(config, at_server))
+    known = [item.item for item in DriftRecord.of(store).items]
+    return Seen(
+        (*findings, *of_node, *left, *two_machines(node, at_server, known)), ring=_ring(config, at_server)
+    )
 
 
 def _of_steps(plan: Plan, failed: Mapping[str, str] | None, pulls: bool) -> Iterator[Finding]:

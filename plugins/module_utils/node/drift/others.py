@@ -1,22 +1,28 @@
 # Copyright: (c) 2026, aks.flexnode contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What can only be reported: certificates that are not renewed, unit drop-ins of others, a new host name."""
+"""What can only be reported: certificates that are not renewed, unit drop-ins of others, a new host name,
+another machine that reports the same Node.
+"""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
+from typing import Any
 
 from ..components.vpn.client import certificate_in
 from ..machine.certificates import validity
 from ..machine.facts import UNIT_DIRS, hostname
 from ..machine.host import Host
+from ..node_object.reporter import RENAME, By, Ids, of_another, other_reporter, reported_by
+from ..node_object.this_node import ThisNode
 from .record import REPORT, Finding
 
 # A kubelet renews its certificate when 70 to 90 % of its lifetime are over.
 LAST_PART = 0.1
 DAY = 86400.0
+OTHER_MACHINE = "machine:"  # how the key of a Node that two machines report begins
 CA_DAYS = 30.0  # a CA is renewed by its owner, who needs time
 
 
@@ -70,3 +76,16 @@ def renamed(host: Host, name: str) -> Iterator[Finding]:
             f"agent.nodeName to {name}, or the host name back; for a Node {now} unbootstrap, then bootstrap"
         )
         yield Finding(f"host-name:{now}", REPORT, what)
+
+
+def two_machines(node: ThisNode, seen: Mapping[str, Any], known: Collection[str]) -> Iterator[Finding]:
+    """Another machine reports the Node of this one.
+
+    known: what was found before. The two take turns: one that was found is looked for until its turn is over.
+    """
+    key = f"{OTHER_MACHINE}{node.name}"
+    found: Mapping[str, Any] | None = seen
+    if reported_by(seen, Ids.of(node.host)) is not By.OTHER:
+        found = other_reporter(node) if key in known else None
+    if found is not None:
+        yield Finding(key, REPORT, f"{of_another(node.name, found)}, as well as by this one: {RENAME}")

@@ -43,6 +43,7 @@ from ..node_object.advice import advise, place_of
 from ..node_object.gates import NodeReady
 from ..node_object.kubelet_log import AGAIN
 from ..node_object.problems import settle_conditions
+from ..node_object.reporter import NodeOfAnother
 from ..node_object.this_node import ThisNode
 from ..procedures.arc.errors import ArmUnusable, RolesMissing
 from ..procedures.vpn.errors import VpnRefused, VpnUnreachable, VpnUnusable
@@ -64,6 +65,7 @@ TRANSIENT = (
     ConfigUnreachable,
     DigestMismatch,  # a proxy's page with status 200, or a mirror that is being filled
     DiskFull,
+    NodeOfAnother,  # until one of the two machines has another name
     NotDrained,
     ReadOnlyTarget,
     RolesMissing,  # a role assignment takes minutes to be effective

@@ -23,6 +23,7 @@ from ..machine.layout import BIN_DIR, CONTAINERD, KUBELET
 from ..machine.program import COMMAND
 from ..net.kube import Json
 from ..node_object.conditions import container_runtime, kubelet_version, ready_condition
+from ..node_object.reporter import By, Ids, conflict, reported_by
 from ..node_object.this_node import ThisNode
 from ..resources.units import RUNNING, unit_states
 from .drift import drift_now, recorded
@@ -172,6 +173,9 @@ def _look_at_node(host: Host, this_node: ThisNode, observed: Observed, attempts:
         status["status"] = "NotRegistered"
         return
     ready, message = ready_condition(node)
+    if reported_by(node, Ids.of(host)) is By.OTHER:  # what it says is not about this machine
+        status["status"] = "NotReady"
+        raise conflict(this_node.name, node)
     status |= {
         "status": "Ready" if ready else "NotReady",
         "ready": ready,
