@@ -24,6 +24,7 @@ from ..errors import (
 from ..identity.errors import TokenSourceUnreachable
 from ..machine.host import Host
 from ..machine.layout import KUBELET
+from ..resources.units import Process, processes
 from .advice import NEW_TOKEN, UNAPPROVED
 from .conditions import (
     UNKNOWN,
@@ -43,7 +44,6 @@ from .kubelet_log import (
     unit_failed,
     unit_log,
 )
-from .processes import Process, processes
 from .reporter import By, Ids, Looks, NodeOfAnother, conflict
 from .rights import is_unauthorized
 from .this_node import ThisNode
