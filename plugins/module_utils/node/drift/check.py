@@ -32,6 +32,7 @@ from ..machine.host import Host
 from ..machine.layout import NPD
 from ..machine.running import confirm, main_process
 from ..net.tunnel import with_tunnel
+from ..node_object.certificate import renewal
 from ..node_object.labels import label_key
 from ..node_object.problems import leftover_conditions
 from ..node_object.taints import taint_changes
@@ -113,12 +114,12 @@ def look(host: Host, store: Store, document: Mapping[str, Any], now: float) -> S
     node = ThisNode.of(host, config)
     client = "" if node.uses_tokens else node.identity
     ours = {resource.name for resource in resources}
-    pulls = config.pull.repository is not None
+    pulls, profile = config.pull.repository is not None, PROFILE if config.azure.vpn.enabled else ""
     findings = (
         *([Finding(f"program:{altered}", REPORT, f"{altered} {ALTERED}")] if altered else ()),
         *_of_steps(plan, None if unknown else store.pulled().get("install"), pulls),
         *unknown,
-        *certificates(host, client, cluster_ca(config), PROFILE if config.azure.vpn.enabled else "", now),
+        *certificates(host, client, cluster_ca(config), profile, now, renewal=renewal(node)),
         *(() if config.node_name else renamed(host, node.name)),
         *drop_ins(host, (*SERVICES, NPD) if config.npd.version else SERVICES, ours),
     )

@@ -26,15 +26,19 @@ OTHER_MACHINE = "machine:"  # how the key of a Node that two machines report beg
 CA_DAYS = 30.0  # a CA is renewed by its owner, who needs time
 
 
-def certificates(host: Host, client: str, ca: str, profile: str, now: float) -> Iterator[Finding]:
+def certificates(
+    host: Host, client: str, ca: str, profile: str, now: float, *, renewal: str = ""
+) -> Iterator[Finding]:
     """Certificates near their end: the kubelet's, which it should have renewed, the VPN's, the cluster's CA.
 
     client: the kubelet's certificate; empty: it has none, it uses tokens. profile: that of the VPN client.
+    renewal: how the kubelet gets another certificate when its own has expired.
     """
     if client and (valid := validity(host.read(client) or b"")):
         end = valid.expires
         if end - now < (end - valid.issued) * LAST_PART:
-            what = f"the kubelet's certificate {_ends(end, now)}, and was not renewed: journalctl -u kubelet"
+            advice = renewal if end <= now else "journalctl -u kubelet"
+            what = f"the kubelet's certificate {_ends(end, now)}, and was not renewed: {advice}"
             yield Finding(f"certificate:{client}", REPORT, what)
     block = certificate_in(host.read(profile) or b"") if profile else b""
     if (valid := validity(block)) and valid.expires - now < (valid.expires - valid.issued) * LAST_PART:
