@@ -44,6 +44,8 @@ PROVOKED = {
     "FLEX-1115": "unit/node/commands/test_join_pool.py::"
     "test_a_machine_that_is_changed_again_and_again_is_an_error",
     "FLEX-1116": "unit/node/follow/test_machine.py::test_a_missing_machine_alone_removes_nothing",
+    "FLEX-1117": "unit/node/follow/test_tick.py::"
+    "test_an_unexpected_failure_is_one_of_that_document_and_is_tried_again_less_and_less_often",
     "FLEX-1201": "e2e/test_errors.py::test_bad_day",
     "FLEX-1202": "e2e/test_errors.py::test_bad_day",
     "FLEX-1203": "e2e/test_errors.py::test_bad_day",

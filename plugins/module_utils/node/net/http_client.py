@@ -26,7 +26,7 @@ LOOPBACK = ("localhost", "127.0.0.0/8", "::1")
 class HttpClient(Retries):
     """Requests with TLS always verified: by the system's CAs, and by `ca_pem` if set."""
 
-    broken = (OSError, http.client.HTTPException)
+    broken = (OSError, http.client.HTTPException, UnicodeError)  # the last one: not the name of a host
 
     def __init__(
         self,
@@ -83,8 +83,8 @@ class HttpClient(Retries):
             raise HttpFailure(url, in_words(error.reason), tls=tls, advice=advice_for(error.reason)) from None
         except http.client.InvalidURL:  # a subclass of the next one, whose text quotes the URL
             raise HttpFailure(url, "the URL has no usable host or port", final=True) from None
-        except (OSError, http.client.HTTPException) as error:
-            raise HttpFailure(url, in_words(error)) from None
+        except self.broken as error:
+            raise HttpFailure(url, in_words(error), final=isinstance(error, UnicodeError)) from None
 
     def _through_proxy(self, request: urllib.request.Request) -> None:
         proxy = self._proxies.https if request.type == "https" else self._proxies.http

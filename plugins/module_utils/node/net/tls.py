@@ -45,6 +45,8 @@ def in_words(reason: object) -> str:
     """The cause, in short."""
     if isinstance(reason, ssl.SSLCertVerificationError):
         return f"its certificate is not trusted: {reason.verify_message}"
+    if isinstance(reason, UnicodeError):
+        return "its host name has an empty part, or one of more than 63 characters"
     if isinstance(reason, TimeoutError):
         return "no answer in time"
     if isinstance(reason, OSError) and reason.strerror:

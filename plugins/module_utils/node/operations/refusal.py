@@ -50,6 +50,7 @@ from ..procedures.vpn.errors import VpnRefused, VpnUnreachable, VpnUnusable
 from ..resources.program import digest_of
 from ..rollout.errors import RolloutStopped, RolloutUnknown, RolloutWaits
 from ..rollout.local import Local
+from ..sources.errors import Unforeseen
 from ..status.reasons import changed_by, some
 from .join_record import JoinRecord
 from .obtain import Obtained
@@ -74,6 +75,7 @@ TRANSIENT = (
     RolloutUnknown,
     RolloutWaits,
     TokenSourceUnreachable,
+    Unforeseen,
     VersionSkew,
     VpnRefused,  # by a gateway that was set up anew, for example: another profile blocks only if it works
     VpnUnreachable,
