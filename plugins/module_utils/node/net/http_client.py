@@ -39,7 +39,9 @@ class HttpClient(Retries):
         attempts: int = 4,
         jitter: Callable[[], float] | None = None,
         redirects: bool = True,
+        untrusted: str = "",
     ) -> None:
+        """untrusted: what to do about a server that is not trusted."""
         super().__init__(clock=clock, timeout=timeout, attempts=attempts, jitter=jitter)
         if context is None:
             context = tls_context()
@@ -51,7 +53,7 @@ class HttpClient(Retries):
                         "CA certificate", "not PEM", "certificates in PEM, not the name of a file"
                     )
                     raise ConfigInvalid([wrong]) from error
-        self._proxies = proxies or Proxies()
+        self._proxies, self._untrusted = proxies or Proxies(), untrusted
         self._opener = urllib.request.build_opener(
             urllib.request.ProxyHandler({}),
             urllib.request.HTTPSHandler(context=context),
@@ -80,7 +82,8 @@ class HttpClient(Retries):
             ) from None
         except urllib.error.URLError as error:
             tls = distrusts(error.reason)
-            raise HttpFailure(url, in_words(error.reason), tls=tls, advice=advice_for(error.reason)) from None
+            advice = advice_for(error.reason) or (self._untrusted if tls else "")
+            raise HttpFailure(url, in_words(error.reason), tls=tls, advice=advice) from None
         except http.client.InvalidURL:  # a subclass of the next one, whose text quotes the URL
             raise HttpFailure(url, "the URL has no usable host or port", final=True) from None
         except self.broken as error:

@@ -5,10 +5,14 @@
 
 from __future__ import annotations
 
+import os
 import ssl
 
 from .answer import HttpFailure
 
+SYSTEM_CAS = "/etc/ssl/certs/ca-certificates.crt"
+SET_CA = "set mirror.caCert to the CA of that server"
+INSTALL_CAS = "this machine has no CA certificates: apt-get install ca-certificates"
 OUT_OF_TIME = (9, 10)  # OpenSSL: X509_V_ERR_CERT_NOT_YET_VALID, X509_V_ERR_CERT_HAS_EXPIRED
 
 
@@ -33,6 +37,14 @@ def tls_context(
     context = ssl.create_default_context(cafile=cafile, capath=capath, cadata=cadata)
     context.verify_flags &= ~ssl.VERIFY_X509_STRICT
     return context
+
+
+def lacks_system_cas() -> bool:
+    """Whether this machine knows no public CA: a minimal image may lack the package."""
+    try:
+        return os.stat(SYSTEM_CAS).st_size == 0
+    except OSError:
+        return True
 
 
 def distrusts(reason: object) -> bool:
