@@ -20,6 +20,9 @@ from ansible_collections.aks.flexnode.plugins.module_utils.node.identity import 
 from ansible_collections.aks.flexnode.plugins.module_utils.node.node_object import (
     problems as node_problems,
 )
+from ansible_collections.aks.flexnode.plugins.module_utils.node.node_object import (
+    reporter as node_reporter,
+)
 from ansible_collections.aks.flexnode.plugins.module_utils.node.operations import update as new_program
 from ansible_collections.aks.flexnode.plugins.module_utils.node.procedures.arc import errors as arc_errors
 from ansible_collections.aks.flexnode.plugins.module_utils.node.procedures.vpn import (
@@ -44,6 +47,7 @@ ERROR_MODULES = (
     rollout_errors,
     new_program,
     node_problems,
+    node_reporter,
     package,
     pull_errors,
     vpn_client_errors,

@@ -44,6 +44,8 @@ PROVOKED = {
     "FLEX-1115": "unit/node/commands/test_join_pool.py::"
     "test_a_machine_that_is_changed_again_and_again_is_an_error",
     "FLEX-1116": "unit/node/follow/test_machine.py::test_a_missing_machine_alone_removes_nothing",
+    "FLEX-1117": "unit/node/follow/test_tick.py::"
+    "test_an_unexpected_failure_is_one_of_that_document_and_is_tried_again_less_and_less_often",
     "FLEX-1201": "e2e/test_errors.py::test_bad_day",
     "FLEX-1202": "e2e/test_errors.py::test_bad_day",
     "FLEX-1203": "e2e/test_errors.py::test_bad_day",
@@ -63,6 +65,7 @@ PROVOKED = {
     "FLEX-1310": "faults/test_every_code.py::test_all_that_stands_against_a_join_is_one_error",
     "FLEX-1311": "unit/node/resources/test_package.py::test_apt_that_fails_is_an_error_that_quotes_it",
     "FLEX-1511": "unit/node/operations/test_npd.py::test_a_version_that_does_not_work_is_rolled_back",
+    "FLEX-1512": "unit/node/node_object/test_reporter.py::test_the_node_of_another_machine_is_not_ready",
     "FLEX-1405": "unit/node/operations/test_new_program.py::"
     "test_a_release_that_can_not_plan_here_does_not_replace_the_old_one",
     "FLEX-2001": "unit/node/pull/test_run.py::test_a_repository_that_is_away_runs_nothing_again",

@@ -66,6 +66,7 @@ class Commands:
     root: Path
     units: dict[str, str] = field(default_factory=dict)  # ActiveState by unit
     restarts: dict[str, int] = field(default_factory=dict)  # NRestarts by unit
+    sub_states: dict[str, str] = field(default_factory=dict)  # SubState by unit
     started: dict[str, float] = field(default_factory=dict)  # when the process of a unit was started
     clock: FakeClock = field(default_factory=FakeClock)
     unit_files: dict[str, str] = field(default_factory=dict)  # UnitFileState by unit
@@ -156,7 +157,8 @@ class Commands:
         state, restarts = self.units.get(unit, "inactive"), self.restarts.get(unit, 0)
         since = f"ExecMainStartTimestampMonotonic={int(self.started.get(unit, 0) * 1e6)}"
         enabled = f"UnitFileState={self.unit_files.get(unit, '')}"
-        return f"Id={unit}\nActiveState={state}\nSubState=any\nNRestarts={restarts}\n{since}\n{enabled}\n"
+        sub = f"SubState={self.sub_states.get(unit, 'any')}"
+        return f"Id={unit}\nActiveState={state}\n{sub}\nNRestarts={restarts}\n{since}\n{enabled}\n"
 
     def _journalctl(self, _flag: str, unit: str, *_: str) -> str:
         return self.logs.get(unit, "")

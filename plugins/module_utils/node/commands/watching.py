@@ -46,11 +46,12 @@ def health(options: argparse.Namespace, host: Host) -> int:
 
 
 def health_of(host: Host, store: Store) -> Health:
-    """From small local files: state.json, transaction.json, unit files, /proc of kubelet, containerd, VPN.
+    """From small local files: state.json, unit files, certificate, /proc of kubelet, containerd, VPN.
 
     Neither the API server nor the source is asked, and nothing is written.
     """
-    from ..drift.quick import wrong_services, wrong_tunnel
+    from ..drift.certificate import lost_certificate
+    from ..drift.quick import unsteady_services, wrong_services, wrong_tunnel
 
     phase = store.state()["phase"]
     if phase != Phase.NODE_JOINED.value:
@@ -58,7 +59,10 @@ def health_of(host: Host, store: Store) -> Health:
         detail = f" ({code} {message})".replace(" )", ")") if code else ""
         return Health(NOT_WORKING, "not a node", f"its phase is {phase}{detail}")
     found = (*wrong_services(host), *wrong_tunnel(host, store))
-    if wrong := [sentence for _key, sentence, _down in found]:
+    wrong = [sentence for _key, sentence, _down in found] + list(unsteady_services(host))
+    if lost := lost_certificate(host, store.applied_if_intact() or {}):
+        wrong.append(f"{lost}: `{COMMAND} status` says what to do")
+    if wrong:
         return Health(NOT_WORKING, "not working", "; ".join(wrong))
     if store.is_unfinished:
         return Health(NOT_FOLLOWING, "working", "a change is not complete; the next run completes it")

@@ -64,6 +64,8 @@ def loads(text: str | bytes, *, where: str = "document") -> dict[str, Any]:
         raise NotJson(why, line=error.lineno, column=error.colno, where=where, fix=fix) from None
     except RecursionError:
         raise NotJson("it is nested too deeply", where=where) from None
+    except ValueError:  # Python refuses to read it: that takes long
+        raise NotJson("a number in it has thousands of digits", where=where) from None
     if not isinstance(document, dict):
         raise NotJson("it is not a mapping", line=1, column=1, where=where)
     return document

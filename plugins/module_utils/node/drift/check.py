@@ -32,17 +32,18 @@ from ..machine.host import Host
 from ..machine.layout import NPD
 from ..machine.running import confirm, main_process
 from ..net.tunnel import with_tunnel
+from ..node_object.certificate import renewal
 from ..node_object.labels import label_key
 from ..node_object.problems import leftover_conditions
 from ..node_object.taints import taint_changes
 from ..node_object.this_node import ThisNode
 from ..resources.units import Unit
 from .classes import finding_of
-from .others import certificates, drop_ins, renamed, resolver
+from .others import OTHER_MACHINE, certificates, drop_ins, renamed, resolver, two_machines
 from .record import PULL_INSTALL, REPAIR, REPORT, RESTART, DriftRecord, Finding, node_key
 
 EVERY_KIND = ("",)  # how the keys of all items begin
-OF_THE_NODE = ("node:", "label:", "taint:", "condition:")  # items at the API server
+OF_THE_NODE = ("node:", "label:", "taint:", "condition:", OTHER_MACHINE)  # items at the API server
 
 
 @dataclass(frozen=True)
@@ -113,12 +114,12 @@ def look(host: Host, store: Store, document: Mapping[str, Any], now: float) -> S
     node = ThisNode.of(host, config)
     client = "" if node.uses_tokens else node.identity
     ours = {resource.name for resource in resources}
-    pulls = config.pull.repository is not None
+    pulls, profile = config.pull.repository is not None, PROFILE if config.azure.vpn.enabled else ""
     findings = (
         *([Finding(f"program:{altered}", REPORT, f"{altered} {ALTERED}")] if altered else ()),
         *_of_steps(plan, None if unknown else store.pulled().get("install"), pulls),
         *unknown,
-        *certificates(host, client, cluster_ca(config), PROFILE if config.azure.vpn.enabled else "", now),
+        *certificates(host, client, cluster_ca(config), profile, now, renewal=renewal(node)),
         *(() if config.node_name else renamed(host, node.name)),
         *(() if "resolvConf" in config.kubelet.config_overrides else resolver(host, facts.resolv_conf)),
         *drop_ins(host, (*SERVICES, NPD) if config.npd.version else SERVICES, ours),
@@ -136,7 +137,10 @@ def look(host: Host, store: Store, document: Mapping[str, Any], now: float) -> S
     state = store.state()
     of_node = at_api_server(node, at_server, state.get("taints") or [])
     left = _conditions(node, at_server, state.get("conditions") or [])
-    return Seen((*findings, *of_node, *left), ring=_ring(config, at_server))
+    known = [item.item for item in DriftRecord.of(store).items]
+    return Seen(
+        (*findings, *of_node, *left, *two_machines(node, at_server, known)), ring=_ring(config, at_server)
+    )
 
 
 def _of_steps(plan: Plan, failed: Mapping[str, str] | None, pulls: bool) -> Iterator[Finding]:

@@ -11,10 +11,10 @@ from typing import Any
 
 from ..engine.records.checked import is_due
 from ..engine.records.state import Phase, Store
-from ..errors import FlexNodeError
+from ..errors import FlexNodeError, counted
 from ..machine.host import Host
 from ..machine.layout import BIN_DIR, CONTAINERD, KUBELET, KUBELET_DEFAULTS, UNIT_DIR, VPN, enabled
-from ..machine.running import main_process, runs_installed
+from ..machine.running import age_of, main_process, runs_installed
 
 BINARIES = {CONTAINERD: "containerd", KUBELET: "kubelet"}
 WORKING = (
@@ -71,6 +71,22 @@ def wrong_services(host: Host) -> Iterator[tuple[str, str, bool]]:
             yield f"unit:{unit}", f"{unit} does not run", True
         elif pid and not runs_installed(host, pid, f"{BIN_DIR}/{name}"):
             yield f"unit:{unit}", f"{unit} does not run {BIN_DIR}/{name}", False
+
+
+def unsteady_services(host: Host) -> Iterator[str]:
+    """Each service that runs now and does not keep running, in one sentence. A repair would not help.
+
+    systemd is asked only about young processes.
+    """
+    pids = {unit: main_process(host, unit, name) for unit, name in BINARIES.items()}
+    ages = {unit: age_of(host, pid) if pid else None for unit, pid in pids.items()}
+    from ..resources.units import STEADY, processes
+
+    young = tuple(unit for unit, age in ages.items() if age is None or age < STEADY)
+    for unit, process in processes(host, young).items():
+        if process.exits:
+            count = counted(process.restarts, "time")
+            yield f"{unit} exits after its start, and was restarted {count}: journalctl -u {unit} -n 50"
 
 
 def wrong_tunnel(host: Host, store: Store) -> Iterator[tuple[str, str, bool]]:

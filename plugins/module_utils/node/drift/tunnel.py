@@ -28,7 +28,7 @@ LONGEST = 1800.0  # between two restarts, however often they did not help
 
 @dataclass(frozen=True)
 class Seen:
-    """What the last ticks saw."""
+    """What the last ticks saw. Times are the kernel's monotonic ones."""
 
     state: str = ""
     since: float = 0.0  # of this state
@@ -87,7 +87,8 @@ def watch_tunnel(host: Host) -> Verdict | None:
         return None
     known = Seen(**_known(host))
     traffic = main_process(host, KUBELET, "kubelet") != 0
-    verdict = judge(tunnel_of(host), received_bytes(host), known, host.clock.now(), traffic=traffic)
+    # Not by the clock: one that is set back would keep a client that hangs from being restarted.
+    verdict = judge(tunnel_of(host), received_bytes(host), known, host.clock.monotonic(), traffic=traffic)
     if verdict.seen != known:
         host.make_directories(RUN_DIR, 0o700)
         host.write(SEEN, json.dumps(asdict(verdict.seen)).encode(), 0o600, durable=False)

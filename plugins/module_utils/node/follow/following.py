@@ -5,10 +5,11 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from ..config.document import loads
+from ..config.document import loads, secrets_of, unwrap
 from ..dataclass import replace
 from ..engine.records.left import record_left
 from ..engine.records.state import Store, store_of
@@ -25,6 +26,7 @@ from ..operations.reconcile import EVERYTHING, reconcile
 from ..operations.refusal import TRANSIENT, fingerprint
 from ..procedures.arc.departure import leave_azure
 from ..pull.install import install_after
+from ..sources.errors import Unforeseen
 from ..sources.source import Seen, is_tombstone
 from ..sources.watched import LONGEST, REPLACED, Blocked, News, Watched, is_machine
 from ..status.publish import publish
@@ -62,15 +64,9 @@ def follow(host: Host, store: Store, watched: Watched, news: News, say: Say) -> 
     except FlexNodeError as error:
         if error.waits:
             return wait_for_turn(host, store, watched, error, say)
-        note_failure(host, store.journal, error, f"{COMMAND} poll")
-        heal(store)
-        blocked = blocked_by(error, watched, host.clock.now())
-        settled = blocked.retry_at is None
-        store.set_source(replace(watched, settled=settled, blocked=blocked).as_dict())
-        store.set_monitoring(failed_with(blocked, host))
-        publish(host, store)
-        say(f"{error}\nconfiguration {watched.version or 'without a version'} is not applied")
-        return NOT_FOLLOWED
+        return not_applied(host, store, watched, error, say)
+    except Exception as fault:  # noqa: BLE001 - nobody would know, and every poll would fail with it again
+        return not_applied(host, store, watched, unforeseen(fault, store, news.body, say), say)
     same = applied is not None and fingerprint(applied) == fingerprint(obtained.document)
     follows_again(host, store, watched, earlier=watched.still_refused() if same else None)
     for warning in (*run.warnings, *taint_warnings(run), *install_after(obtained, say)):
@@ -79,23 +75,59 @@ def follow(host: Host, store: Store, watched: Watched, news: News, say: Say) -> 
     return 0
 
 
+def not_applied(host: Host, store: Store, watched: Watched, error: FlexNodeError, say: Say) -> int:
+    """Record a document that was refused, or failed, so that the status says so, and not every poll tries."""
+    note_failure(host, store.journal, error, f"{COMMAND} poll")
+    heal(store)
+    blocked = blocked_by(error, watched, host.clock.now())
+    settled = blocked.retry_at is None
+    store.set_source(replace(watched, settled=settled, blocked=blocked).as_dict())
+    store.set_monitoring(failed_with(blocked, host))
+    publish(host, store)
+    say(f"{error}\nconfiguration {watched.version or 'without a version'} is not applied")
+    return NOT_FOLLOWED
+
+
+def unforeseen(fault: Exception, store: Store, body: bytes, say: Say) -> FlexNodeError:
+    """An exception that nobody expects, as an error with its type and text. Its place goes to the journal."""
+    import traceback
+
+    known, texts = [store.remembered()[0] or {}], []
+    with contextlib.suppress(FlexNodeError):
+        known.append(unwrap(loads(body))[0])
+    secrets = sorted({secret for document in known for secret in secrets_of(document)}, key=len, reverse=True)
+    for text in ("".join(traceback.format_exception(fault)), f"{type(fault).__name__}: {fault}"):
+        for secret in secrets:
+            text = text.replace(secret, "<secret>")
+        texts.append(text)
+    say(texts[0])
+    return Unforeseen("an unexpected failure", why=" ".join(texts[1].split()))
+
+
 def finish(host: Host, store: Store, watched: Watched, say: Say) -> int:
     """Complete what an interrupted or held run left, from the stored document. The caller holds the lease."""
     try:
         obtained = stored_config(host, pollable=True)
         run = reconcile(obtained, EVERYTHING, progress=say, patience=0)
     except FlexNodeError as error:
-        blocked = blocked_by(error, watched, host.clock.now())
-        store.set_source(replace(Watched.of(store.source()) or watched, blocked=blocked).as_dict())
-        store.set_monitoring(failed_with(blocked, host))
-        publish(host, store)
-        say(str(error))
-        return NOT_FOLLOWED
+        return not_completed(host, store, watched, error, say)
+    except Exception as fault:  # noqa: BLE001 - as above
+        return not_completed(host, store, watched, unforeseen(fault, store, b"", say), say)
     follows_again(host, store, watched)
     for warning in install_after(obtained, say):
         say(f"warning: {warning}")
     say(f"an interrupted change is complete: {run.summary}")
     return 0
+
+
+def not_completed(host: Host, store: Store, watched: Watched, error: FlexNodeError, say: Say) -> int:
+    """Record that an interrupted change could not be completed."""
+    blocked = blocked_by(error, watched, host.clock.now())
+    store.set_source(replace(Watched.of(store.source()) or watched, blocked=blocked).as_dict())
+    store.set_monitoring(failed_with(blocked, host))
+    publish(host, store)
+    say(str(error))
+    return NOT_FOLLOWED
 
 
 def wait_for_turn(host: Host, store: Store, watched: Watched, error: FlexNodeError, say: Say) -> int:

@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ..dataclass import dataclass, replace
+from ..drift.certificate import below, lost_certificate
 from ..engine.lease import held, new_operation
 from ..engine.records.state import Store
 from ..errors import ApiUnreachable, ConfigMissing, ConfigUnreachable, FlexNodeError, LeaseHeld
@@ -33,7 +34,7 @@ from ..sources.machine_answers import (
 )
 from ..sources.machines import ROLE, Goal, goal_of_document, pool_of
 from ..sources.watched import REPLACED, News, Watched, pausing
-from .own_node import below, is_due, look, lost_certificate, note_asked
+from .own_node import is_due, look, note_asked
 from .report import is_unfinished, poll_failed, report, start_apply
 from .watch import watch_drift
 

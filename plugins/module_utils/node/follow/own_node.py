@@ -14,8 +14,8 @@ import urllib.parse
 from collections.abc import Mapping
 from typing import Any
 
+from ..drift.certificate import Document, below, certificate_file, uses_certificate
 from ..errors import ApiUnreachable, FlexNodeError
-from ..machine.certificates import validity
 from ..machine.host import Host
 from ..machine.layout import RUN_DIR
 from ..net.answer import HttpFailure
@@ -25,41 +25,9 @@ from ..sources.machine_answers import NodeIs, interval, marked, node_is
 from ..sources.machines import goal_of_document
 from ..sources.watched import Watched, pausing
 
-Document = Mapping[str, Any]
-KUBELET_DIR = "/var/lib/kubelet"  # paths.kubernetes.kubeletDir
 ASKED = f"{RUN_DIR}/machine-asked"  # in memory: a boot makes a request due. By the kernel's monotonic time
 DIFFERENT_SECONDS = 30.0
 TIMEOUT = 5.0  # seconds: the next poll is soon
-
-
-def below(document: Document, *keys: str) -> Mapping[str, Any]:
-    """A section of a document; empty if it is absent."""
-    found: Any = document
-    for key in keys:
-        found = found.get(key) if isinstance(found, Mapping) else None
-    return found if isinstance(found, Mapping) else {}
-
-
-def certificate_file(document: Document) -> str:
-    """The kubelet's certificate with its key."""
-    directory = below(document, "paths", "kubernetes").get("kubeletDir") or KUBELET_DIR
-    return f"{directory}/pki/kubelet-client-current.pem"
-
-
-def uses_certificate(document: Document) -> bool:
-    """Whether the kubelet authenticates with a certificate, and not with Entra tokens."""
-    return below(document, "kubernetesAuth").get("profile") != "token"
-
-
-def lost_certificate(host: Host, document: Document) -> str:
-    """Why the kubelet can't authenticate any more; empty: it can."""
-    path = certificate_file(document)
-    if not uses_certificate(document):
-        return ""
-    if not host.exists(path):
-        return f"{path} is missing"
-    valid = validity(host.read(path) or b"")
-    return f"{path} has expired" if valid and valid.expires <= host.clock.now() else ""
 
 
 def read_node(host: Host, document: Document, name: str) -> dict[str, Any] | None:

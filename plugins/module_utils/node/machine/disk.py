@@ -13,7 +13,19 @@ from collections.abc import Iterator
 from ..errors import DiskFull, FileUnusable, ReadOnlyTarget
 
 AT_ONCE = 8  # syncs that wait together share the writes of the file system: ten times faster for small files
-FREE_SOME = "free some space (see df -h), then run this again: it continues where it stopped"
+FREE_SOME = (
+    "free some space (df -h), or remove files if it has no inodes left (df -i), then run this again: it "
+    "continues where it stopped"
+)
+
+REMOUNT = (
+    "after an error of the disk (see `dmesg`) check the disk and reboot; or remount it writable (mount -o "
+    "remount,rw), or choose another directory under `paths`"
+)
+UNLOCK = (
+    "if it, or the directory above it, is immutable (`lsattr -d PATH` shows an i or an a), unlock it (chattr "
+    "-i -a PATH), then run this again; or choose another directory under `paths`"
+)
 
 
 def sync_names(directory: str) -> None:
@@ -101,8 +113,7 @@ def explained(path: str) -> Iterator[None]:
                 what="a file or directory can't be written",
                 where=path,
                 why=os.strerror(error.errno or 0),
-                fix="after an error of the disk (see `dmesg`) check the disk and reboot; or remount it "
-                "writable (mount -o remount,rw), or choose another directory under `paths`",
+                fix=UNLOCK if error.errno == errno.EPERM else REMOUNT,
             ) from error
         raise FileUnusable(
             "a file or directory can't be changed", where=path, why=error.strerror or str(error)

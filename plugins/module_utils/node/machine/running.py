@@ -75,6 +75,12 @@ def _started_since(host: Host, pid: int, program: str, installed: str) -> bool:
     return changed <= started + INEXACT
 
 
+def age_of(host: Host, pid: int) -> float | None:
+    """Seconds since the start of a process; None: it has ended, or it can't be told."""
+    uptime, start = host.text("/proc/uptime").split(), _start(host, pid)
+    return float(uptime[0]) - start / TICKS if uptime and start else None
+
+
 def _start(host: Host, pid: int) -> int:
     """When the kernel started the process, in ticks since boot; 0: it has ended."""
     fields = _proc(host, str(pid), "stat").rpartition(")")[2].split()

@@ -78,6 +78,11 @@ def unusable(url: str) -> str:
         return "the port of the URL is not a port"
 
 
+def is_number(text: str) -> bool:
+    """Whether Python reads this as a number: it refuses superscripts, which are digits, and long numbers."""
+    return text.isdecimal() and len(text) < 20
+
+
 def retry_after(headers: Headers, now: float) -> float:
     """Seconds that a server asks to wait; 0: it does not say, and the client's own back-off applies.
 

@@ -19,6 +19,7 @@ from ..machine.host import CHUNK, Host
 from .answer import HttpFailure, shown
 from .http_client import HttpClient
 from .retries import spread
+from .tls import SET_CA
 
 # What a line brings that is not dead. A modem at a remote site brings little more, shared by several files.
 LEAST = 1 << 16  # bytes
@@ -195,11 +196,7 @@ def _unreachable(wanted: Wanted, failure: HttpFailure) -> ArtifactUnreachable:
         where=failure.url,
         why=failure.reason,
         fix=failure.advice
-        or (
-            "set mirror.caCert to the CA of that server"
-            if failure.tls
-            else "check mirror.url, the network and `proxy`, then run this again"
-        ),
+        or (SET_CA if failure.tls else "check mirror.url, the network and `proxy`, then run this again"),
     )
 
 

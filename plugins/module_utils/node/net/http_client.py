@@ -26,7 +26,7 @@ LOOPBACK = ("localhost", "127.0.0.0/8", "::1")
 class HttpClient(Retries):
     """Requests with TLS always verified: by the system's CAs, and by `ca_pem` if set."""
 
-    broken = (OSError, http.client.HTTPException)
+    broken = (OSError, http.client.HTTPException, UnicodeError)  # the last one: not the name of a host
 
     def __init__(
         self,
@@ -39,7 +39,9 @@ class HttpClient(Retries):
         attempts: int = 4,
         jitter: Callable[[], float] | None = None,
         redirects: bool = True,
+        untrusted: str = "",
     ) -> None:
+        """untrusted: what to do about a server that is not trusted."""
         super().__init__(clock=clock, timeout=timeout, attempts=attempts, jitter=jitter)
         if context is None:
             context = tls_context()
@@ -51,7 +53,7 @@ class HttpClient(Retries):
                         "CA certificate", "not PEM", "certificates in PEM, not the name of a file"
                     )
                     raise ConfigInvalid([wrong]) from error
-        self._proxies = proxies or Proxies()
+        self._proxies, self._untrusted = proxies or Proxies(), untrusted
         self._opener = urllib.request.build_opener(
             urllib.request.ProxyHandler({}),
             urllib.request.HTTPSHandler(context=context),
@@ -80,11 +82,12 @@ class HttpClient(Retries):
             ) from None
         except urllib.error.URLError as error:
             tls = distrusts(error.reason)
-            raise HttpFailure(url, in_words(error.reason), tls=tls, advice=advice_for(error.reason)) from None
+            advice = advice_for(error.reason) or (self._untrusted if tls else "")
+            raise HttpFailure(url, in_words(error.reason), tls=tls, advice=advice) from None
         except http.client.InvalidURL:  # a subclass of the next one, whose text quotes the URL
             raise HttpFailure(url, "the URL has no usable host or port", final=True) from None
-        except (OSError, http.client.HTTPException) as error:
-            raise HttpFailure(url, in_words(error)) from None
+        except self.broken as error:
+            raise HttpFailure(url, in_words(error), final=isinstance(error, UnicodeError)) from None
 
     def _through_proxy(self, request: urllib.request.Request) -> None:
         proxy = self._proxies.https if request.type == "https" else self._proxies.http

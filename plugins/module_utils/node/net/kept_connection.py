@@ -24,7 +24,7 @@ class KeptConnection(Retries):
     Each thread has a connection of its own.
     """
 
-    broken = (OSError, http.client.HTTPException)
+    broken = (OSError, http.client.HTTPException, UnicodeError)  # the last one: not the name of a host
 
     def __init__(
         self, *, context: ssl.SSLContext, clock: Clock | None = None, timeout: float = 10, attempts: int = 3

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import urllib.parse
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ..config.model import NodeConfig
 from ..machine.clock import Clock
@@ -35,12 +35,14 @@ def proxies(config: NodeConfig) -> Proxies:
     return Proxies(pairs.get("HTTP_PROXY", ""), pairs.get("HTTPS_PROXY", ""), direct(config))
 
 
-def download_client(config: NodeConfig, clock: Clock) -> HttpClient:
+def download_client(config: NodeConfig, clock: Clock, **options: Any) -> HttpClient:
     """The client for artifacts: the mirror's CA and the site's proxy."""
     from .http_client import HttpClient  # slow to import
+    from .tls import INSTALL_CAS, SET_CA, lacks_system_cas
 
-    ca = config.mirror.ca_cert
-    return HttpClient(ca_pem=ca.pem if ca else "", proxies=proxies(config), clock=clock)
+    ca = config.mirror.ca_cert.pem if config.mirror.ca_cert else ""
+    advice = INSTALL_CAS if not config.mirror.url and lacks_system_cas() else SET_CA
+    return HttpClient(ca_pem=ca, proxies=proxies(config), clock=clock, untrusted=advice, **options)
 
 
 def direct(config: NodeConfig) -> tuple[str, ...]:

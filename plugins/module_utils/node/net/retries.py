@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ..machine.clock import Clock, SystemClock
-from .answer import COPY_URL, MOST, HttpFailure, Response, unusable
+from .answer import COPY_URL, MOST, HttpFailure, Response, is_number, unusable
 from .tls import in_words
 
 LONGEST_WAIT = 60.0  # seconds; a server that asks for more has failed
@@ -49,7 +49,9 @@ class Retries(ABC):
                 body = answer.read(MOST + 1)
                 if len(body) > MOST:
                     raise HttpFailure(url, f"the answer is larger than {MOST >> 20} MiB", final=True)
-                announced = 0 if answer.status == 304 else int(answer.headers.get("Content-Length") or 0)
+                length = str(answer.headers.get("Content-Length") or "")
+                known = answer.status != 304 and is_number(length)
+                announced = int(length) if known else 0
                 if len(body) < announced:  # read() itself does not raise
                     raise HttpFailure(url, f"the answer broke off at {len(body)} of {announced} bytes")
                 return Response(answer.status, answer.headers, body)

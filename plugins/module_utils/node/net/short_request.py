@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from typing import IO, Any
 
 from ..machine.clock import SystemClock
-from .answer import AGENT, ERROR_BODY, MOST, HttpFailure, Response, retry_after
+from .answer import AGENT, ERROR_BODY, MOST, HttpFailure, Response, is_number, retry_after
 from .tls import no_answer
 
 LINE = 64 << 10  # bytes of one header
@@ -52,7 +52,7 @@ def short_get(
             with connection.makefile("rb") as stream:
                 status, reason, found = head_of(stream)
                 body = body_of(stream, status, found)
-    except (OSError, BrokenAnswer) as error:
+    except (OSError, BrokenAnswer, UnicodeError) as error:
         raise no_answer(url, error) from None
     if status >= 400:
         raise HttpFailure(
@@ -88,7 +88,7 @@ def head_of(stream: IO[bytes]) -> tuple[int, str, ShortHeaders]:
     """The status with its reason, and the headers."""
     version, _space, rest = text_line(stream).partition(" ")
     status, _space, reason = rest.partition(" ")
-    if not version.startswith("HTTP/1.") or not status.isdigit() or not 200 <= int(status) < 600:
+    if not version.startswith("HTTP/1.") or not is_number(status) or not 200 <= int(status) < 600:
         raise BrokenAnswer("the answer is not HTTP")
     headers = ShortHeaders()
     for _number in range(LINES):
@@ -121,7 +121,7 @@ def body_of(stream: IO[bytes], status: int, headers: ShortHeaders) -> bytes:
     announced = headers.get("Content-Length")
     if announced is None:
         return bounded(stream.read(MOST + 1))
-    if not announced.isdigit():
+    if not is_number(announced):
         raise BrokenAnswer("the answer is not HTTP")
     if int(announced) > MOST:
         raise BrokenAnswer(f"the answer is larger than {MOST >> 20} MiB")

@@ -5,10 +5,14 @@
 
 from __future__ import annotations
 
+import os
 import ssl
 
 from .answer import HttpFailure
 
+SYSTEM_CAS = "/etc/ssl/certs/ca-certificates.crt"
+SET_CA = "set mirror.caCert to the CA of that server"
+INSTALL_CAS = "this machine has no CA certificates: apt-get install ca-certificates"
 OUT_OF_TIME = (9, 10)  # OpenSSL: X509_V_ERR_CERT_NOT_YET_VALID, X509_V_ERR_CERT_HAS_EXPIRED
 
 
@@ -35,6 +39,14 @@ def tls_context(
     return context
 
 
+def lacks_system_cas() -> bool:
+    """Whether this machine knows no public CA: a minimal image may lack the package."""
+    try:
+        return os.stat(SYSTEM_CAS).st_size == 0
+    except OSError:
+        return True
+
+
 def distrusts(reason: object) -> bool:
     """Whether TLS was refused. A connection that ends in the middle of the handshake is a cut line."""
     cut = (ssl.SSLEOFError, ssl.SSLZeroReturnError, ssl.SSLSyscallError)
@@ -45,6 +57,8 @@ def in_words(reason: object) -> str:
     """The cause, in short."""
     if isinstance(reason, ssl.SSLCertVerificationError):
         return f"its certificate is not trusted: {reason.verify_message}"
+    if isinstance(reason, UnicodeError):
+        return "its host name has an empty part, or one of more than 63 characters"
     if isinstance(reason, TimeoutError):
         return "no answer in time"
     if isinstance(reason, OSError) and reason.strerror:

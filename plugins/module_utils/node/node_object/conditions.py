@@ -11,6 +11,7 @@ from datetime import datetime
 from typing import Any
 
 Node = Mapping[str, Any]
+UNKNOWN = "Unknown"  # the cluster sets this if a kubelet has not reported for 40 s
 
 
 def ready_condition(node: Node) -> tuple[bool, str]:
@@ -19,6 +20,12 @@ def ready_condition(node: Node) -> tuple[bool, str]:
         if condition.get("type") == "Ready":
             return condition.get("status") == "True", str(condition.get("message", ""))
     return False, "the kubelet has not reported yet"
+
+
+def ready_status(node: Node) -> str:
+    """The status of the Ready condition: True, False, or UNKNOWN; empty: it was never reported."""
+    conditions = node.get("status", {}).get("conditions", ())
+    return next((str(one.get("status", "")) for one in conditions if one.get("type") == "Ready"), "")
 
 
 def heartbeat(node: Node, name: str = "Ready") -> float:

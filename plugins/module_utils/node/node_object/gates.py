@@ -24,8 +24,17 @@ from ..errors import (
 from ..identity.errors import TokenSourceUnreachable
 from ..machine.host import Host
 from ..machine.layout import KUBELET
+from ..resources.units import Process, processes
 from .advice import NEW_TOKEN, UNAPPROVED
-from .conditions import heartbeat, kubelet_version, ready_condition, renewed, runtime_version
+from .conditions import (
+    UNKNOWN,
+    heartbeat,
+    kubelet_version,
+    ready_condition,
+    ready_status,
+    renewed,
+    runtime_version,
+)
 from .kubelet_log import (
     AGAIN,
     ANSWERED,
@@ -35,7 +44,7 @@ from .kubelet_log import (
     unit_failed,
     unit_log,
 )
-from .processes import Process, processes
+from .reporter import By, Ids, Looks, NodeOfAnother, conflict
 from .rights import is_unauthorized
 from .this_node import ThisNode
 
@@ -44,6 +53,7 @@ READ_LOG_EVERY = 2.0
 JUST_BEFORE = 5  # seconds: units are started right before their gate
 STABLE = 5.0  # seconds that a process must have run
 AFTER_CUT = 30.0  # seconds in which a kubelet reports, after the API server can be reached again
+NOT_YET = "the kubelet has not reported since it was started"
 REJECTED = "the API server does not accept the kubelet's certificate"
 TOO_MANY_STARTS = 3  # a unit that was restarted this often within one gate will not stay up
 
@@ -122,7 +132,8 @@ class UnitsActive:
 class NodeReady:
     """The API server reports the Node as Ready, as its kubelet reported it since all units have started.
 
-    The versions are the configured ones, and every unit has run as one process for at least five seconds.
+    The versions are the configured ones, and every unit has run as one process for at least five seconds. No
+    other machine reports the same Node.
     """
 
     node: ThisNode
@@ -131,6 +142,7 @@ class NodeReady:
     # When something changed that no process start shows: monotonic, as the clock may be set meanwhile.
     changed: list[float] = field(default_factory=list)
     versions: bool = True  # whether the Node must report the configured versions
+    new: bool = False  # the kubelet had no certificate before: it joins now
     server_known: bool = False  # the node has worked with this API server and CA: distrust decides nothing
 
     @property
@@ -145,16 +157,19 @@ class NodeReady:
         since = began - JUST_BEFORE
         seen, read_log = processes(host, self.units), host.clock.monotonic() + READ_LOG_EVERY
         starts, pause, blind = Starts({unit: seen[unit].restarts for unit in seen}), Pause(host), False
+        looks = Looks()
         while True:
-            waiting_for = self._missing(seen)
+            waiting_for = self._missing(seen, looks)
             if blind and not isinstance(waiting_for, ApiUnreachable):
                 # The line was cut and is back: the kubelet has to get through first, too.
                 deadline = max(deadline, host.clock.monotonic() + AFTER_CUT)
             blind = isinstance(waiting_for, ApiUnreachable)
             if waiting_for is None:
                 young = STABLE - min(process.age for process in seen.values())
-                if young <= 0:
+                alone = looks.wait(host.clock.monotonic())
+                if young <= 0 and alone <= 0:
                     return
+                deadline = max(deadline, host.clock.monotonic() + alone)
                 waiting_for = f"{' and '.join(self.units)} must run for {STABLE:g} s without a restart"
             # A kubelet whose certificate request is refused does not exit: it keeps asking.
             due = host.clock.monotonic() >= read_log and not node.has_credential
@@ -182,8 +197,10 @@ class NodeReady:
         return also_noting
 
     def _out_of_time(
-        self, host: Host, since: float, waiting_for: str | ApiUnreachable, restarted: str
+        self, host: Host, since: float, waiting_for: str | FlexNodeError, restarted: str
     ) -> FlexNodeError:
+        if isinstance(waiting_for, NodeOfAnother):
+            return waiting_for
         explained = self._explained(host, since) or self._used_up(host, since)
         if isinstance(waiting_for, ApiUnreachable):
             # Nobody can tell, whatever the log says: one line of it may be about a client of this kubelet, or
@@ -203,22 +220,26 @@ class NodeReady:
         # With a certificate this gate asks the API server itself: then it is a client that is not trusted.
         return None if self.node.has_credential else not_the_server(found)
 
-    def _missing(self, seen: dict[str, Process]) -> str | ApiUnreachable | None:
+    def _missing(self, seen: dict[str, Process], looks: Looks) -> str | ApiUnreachable | NodeOfAnother | None:
         """What the Node still lacks; None: it is Ready."""
         if idle := [unit for unit in self.units if seen[unit].state != "active"]:
             return f"{idle[0]} is {seen[idle[0]].state}"
         if not self.node.has_credential:
             return "the kubelet has no certificate yet: its request is not approved, or was not received"
         try:
-            node = self.node.read(attempts=1)
+            node, host = self.node.read(attempts=1), self.node.host
+            by = looks.see(node, Ids.of(host), host.clock.monotonic(), new=self.new)
             if node is None:
                 return "the Node is not registered yet"
+            since = max((*(process.started for process in seen.values()), *self._changes()))
+            if by in (By.OTHER, By.EARLIER):
+                alive = by is By.OTHER and heartbeat(node) > since and ready_status(node) != UNKNOWN
+                return conflict(self.node.name, node) if alive else NOT_YET
             ready, message = ready_condition(node)
             if not ready:
                 return message
-            since = max((*(process.started for process in seen.values()), *self._changes()))
             if not self._is_fresh(heartbeat(node), since):
-                return "the kubelet has not reported since it was started"
+                return NOT_YET
         except ApiUnreachable as error:
             return error
         except CaMismatch as error:
@@ -268,8 +289,8 @@ class NodeReady:
             fix=UNAPPROVED,
         )
 
-    def _not_ready(self, host: Host, since: float, waiting_for: str | ApiUnreachable) -> FlexNodeError:
-        if isinstance(waiting_for, ApiUnreachable):  # more precise than NodeNotReady
+    def _not_ready(self, host: Host, since: float, waiting_for: str | FlexNodeError) -> FlexNodeError:
+        if isinstance(waiting_for, FlexNodeError):  # more precise than NodeNotReady
             return waiting_for
         fix = f"{log_of_failure(host, KUBELET)}{AGAIN}"
         if "cni" in waiting_for.lower() and self.node.config.cni.mode == "none":

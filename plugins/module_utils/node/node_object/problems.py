@@ -15,10 +15,10 @@ from ..errors import ApiUnreachable, CaMismatch, FlexNodeError, Forbidden
 from ..identity.errors import TokenSourceUnreachable
 from ..machine.host import Host
 from ..machine.layout import NPD
+from ..resources.units import Process, processes
 from .conditions import heartbeat
 from .gates import JUST_BEFORE, STABLE, Pause, Starts, not_the_server
 from .kubelet_log import unit_failed
-from .processes import Process, processes
 from .this_node import ThisNode
 
 Note = Callable[..., None]  # writes down what was set at the Node

@@ -136,17 +136,18 @@ def can_get_certificate(node: ThisNode, store: Store) -> bool:
 
 
 def certificate_in_doubt(node: ThisNode, store: Store) -> bool:
-    """Whether to ask the API server if it accepts the certificate: the CA changed, or the last run failed."""
+    """Whether to ask the API server if it accepts the certificate.
+
+    It expired, the CA changed, or the last run failed.
+    """
     if node.uses_tokens or not node.has_credential or not installed_kubelet(store):
         return False
     installed_ca = node.host.text(cluster_ca(node.config)).strip()
     same_ca = installed_ca == node.config.api_server.ca.pem.strip()
     if same_ca and not can_get_certificate(node, store):  # the gate tells what the API server answers
         return False
-    # The token of a pool is fetched to replace a certificate; other tokens are as old as the certificate.
-    if node.config.azure.target_agent_pool_name and node.config.azure.bootstrap_token and is_expired(node):
-        return True
-    return not same_ca or store.state()["phase"] != Phase.NODE_JOINED.value
+    # With an expired one the kubelet has been trying for long, with a token that was used: it must stop.
+    return not same_ca or is_expired(node) or store.state()["phase"] != Phase.NODE_JOINED.value
 
 
 def is_lost(

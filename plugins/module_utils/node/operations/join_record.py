@@ -18,6 +18,7 @@ from ..engine.records.state import Phase, Store
 from ..errors import FlexNodeError, TokenRefused
 from ..machine.facts import Facts
 from ..machine.layout import KUBELET, enabled
+from ..node_object.reporter import NodeOfAnother
 from ..node_object.this_node import ThisNode
 from ..resources.units import SYSTEMCTL_SECONDS
 from ..sources.watched import Watched
@@ -73,6 +74,7 @@ class JoinRecord:
     def failed(self, error: FlexNodeError, *, works: bool) -> None:
         """The run failed; a refused token is recorded, and the kubelet stopped.
 
+        It is also stopped if the Node is that of another machine: it would run the pods of that one.
         works: with its previous configuration. What was refused says why, in a record of its own.
         """
         if works:
@@ -95,6 +97,9 @@ class JoinRecord:
         if spent:
             self._stop_kubelet()
             error.add(f"{STOPPED}. After you replace the token, the next run continues from here")
+        elif isinstance(error, NodeOfAnother) and self.store.applied_if_intact() is None:
+            self._stop_kubelet()
+            error.add(f"{STOPPED}, so that the Node is the other machine's again")
 
     def joined(self) -> None:
         """The Node is Ready. A kubelet that had a certificate has joined with the token recorded then."""

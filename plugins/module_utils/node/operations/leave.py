@@ -28,6 +28,7 @@ from ..machine.host import Host
 from ..machine.layout import CONTAINERD, KUBELET, PULL_SERVICE, PULL_TIMER, UNIT_DIR
 from ..machine.links import real_path
 from ..node_object.drain import drain
+from ..node_object.reporter import left_to_other
 from ..node_object.this_node import ThisNode
 from ..resources.paths import path_mark
 from ..resources.units import RUNNING, SYSTEMCTL_SECONDS, unit_states
@@ -144,8 +145,13 @@ def leave_with(
     was_node = f"unit:{KUBELET}" in journaled
     node, unusable = applied_node(host, store, was_node=was_node)
     if node and was_node:
-        publish(host, store, record=DriftRecord())  # others see why its pods leave
-        leave_cluster(node, store, drain_seconds, report, act, deleted=deleted)
+        if shared := "" if deleted else left_to_other(node, log):
+            report.node = node.name
+            report.remains.append(shared)
+            act("stop kubelet", lambda: stop(host, KUBELET))
+        else:
+            publish(host, store, record=DriftRecord())  # others see why its pods leave
+            leave_cluster(node, store, drain_seconds, report, act, deleted=deleted)
         if store.applied_if_intact() and not again and not node.has_credential:
             report.node_remains = "the kubelet has no certificate to delete it with"
     elif was_node and (unusable or has_our(KUBELET, host, entries)):  # else a run ended while it cleaned up

@@ -308,7 +308,8 @@ def apply(
     gates: list[Gate] = []
     if record:
         known = same_server(store.applied_config(), obtained.document)
-        ready = NodeReady(node, seconds := node.config.upgrade.gate_seconds, work.units, server_known=known)
+        seconds, new = node.config.upgrade.gate_seconds, not work.has_certificate
+        ready = NodeReady(node, seconds, work.units, new=new, server_known=known)
         gates = [UnitsActive(work.units, seconds), ready]
         if node.config.npd.version:
             gates.append(ProblemsReported(node, seconds))

@@ -43,12 +43,14 @@ from ..node_object.advice import advise, place_of
 from ..node_object.gates import NodeReady
 from ..node_object.kubelet_log import AGAIN
 from ..node_object.problems import settle_conditions
+from ..node_object.reporter import NodeOfAnother
 from ..node_object.this_node import ThisNode
 from ..procedures.arc.errors import ArmUnusable, RolesMissing
 from ..procedures.vpn.errors import VpnRefused, VpnUnreachable, VpnUnusable
 from ..resources.program import digest_of
 from ..rollout.errors import RolloutStopped, RolloutUnknown, RolloutWaits
 from ..rollout.local import Local
+from ..sources.errors import Unforeseen
 from ..status.reasons import changed_by, some
 from .join_record import JoinRecord
 from .obtain import Obtained
@@ -64,6 +66,7 @@ TRANSIENT = (
     ConfigUnreachable,
     DigestMismatch,  # a proxy's page with status 200, or a mirror that is being filled
     DiskFull,
+    NodeOfAnother,  # until one of the two machines has another name
     NotDrained,
     ReadOnlyTarget,
     RolesMissing,  # a role assignment takes minutes to be effective
@@ -72,6 +75,7 @@ TRANSIENT = (
     RolloutUnknown,
     RolloutWaits,
     TokenSourceUnreachable,
+    Unforeseen,
     VersionSkew,
     VpnRefused,  # by a gateway that was set up anew, for example: another profile blocks only if it works
     VpnUnreachable,

@@ -1,7 +1,7 @@
 # Copyright: (c) 2026, aks.flexnode contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""systemd units that must run. Enabling one is a Link, its unit file is a File."""
+"""systemd units that must run, and their processes. Enabling one is a Link, its unit file is a File."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ SYSTEMCTL_SECONDS = 400.0
 TRIES, PAUSE = 5, 5.0
 NO_SYSTEMCTL = 127  # no such program, so nothing of it runs
 RUNNING = frozenset(("active", "activating", "reloading"))
+STEADY = 30.0  # seconds: a process that exits again and again is younger
 PROPERTIES = (
     "Id",
     "ActiveState",
@@ -125,3 +126,42 @@ def _answer(host: Host, question: list[str]) -> str:
             return done.stdout
         host.clock.sleep(PAUSE)
     return host.run(question).stdout
+
+
+@dataclass(frozen=True)
+class Process:
+    """The main process of a unit."""
+
+    state: str  # ActiveState
+    restarts: int
+    age: float  # seconds since its start; 0: there is no process
+    started: float  # by this machine's clock as it is now, which is also the kubelet's
+    sub_state: str = ""  # SubState
+
+    @property
+    def exited(self) -> bool:
+        """Whether it has exited, and systemd waits a moment before it starts it again."""
+        return self.sub_state.startswith("auto-restart")
+
+    @property
+    def exits(self) -> bool:
+        """Whether it exits again and again. Once may happen: a kubelet can be faster than its runtime.
+
+        The restarts are counted since someone started the unit: those alone may be of last year.
+        """
+        return self.exited or (self.state in RUNNING and self.restarts > 1 and self.age < STEADY)
+
+
+def processes(host: Host, units: tuple[str, ...]) -> dict[str, Process]:
+    """The process of each unit, from one call."""
+    states = unit_states(host, units)
+    now, clock = host.clock.monotonic(), host.clock.now()
+    found = {}
+    for unit in units:
+        state = states[unit]
+        start = int(state["ExecMainStartTimestampMonotonic"] or 0) / 1e6
+        age = max(now - start, 0.0) if state["ActiveState"] == "active" else 0.0
+        found[unit] = Process(
+            state["ActiveState"], int(state["NRestarts"] or 0), age, clock - (now - start), state["SubState"]
+        )
+    return found

@@ -1,7 +1,7 @@
 # Copyright: (c) 2026, aks.flexnode contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Errors of what a node has in Azure: a flexNodeConfig resource, or a machine of a FlexNodes pool."""
+"""Errors of what a node follows: a flexNodeConfig resource, a machine of a FlexNodes pool, any document."""
 
 from __future__ import annotations
 
@@ -70,3 +70,11 @@ class PoolForbidden(FlexNodeError):
 class MachineChanged(FlexNodeError):
     code, title = "FLEX-1115", "The machine of this node was changed by someone else at the same time"
     remedy = "run this again"
+
+
+class Unforeseen(FlexNodeError):
+    code, title = "FLEX-1117", "A new configuration can't be applied because of an unexpected failure"
+    remedy = (
+        "this is a mistake of this program: report it with the output of `aks-flex-node debug`. Until it is "
+        "corrected, undo the last change of the configuration; the node tries again, less and less often"
+    )

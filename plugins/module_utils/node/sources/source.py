@@ -13,6 +13,7 @@ from ..dataclass import dataclass
 from ..engine.records.state import Store
 from ..errors import ConfigInvalid, ConfigMissing, ConfigUnreachable, Problem
 from ..net.answer import COPY_URL, HttpFailure, shown
+from ..net.tls import INSTALL_CAS, lacks_system_cas
 from .watched import Watched, digest_of
 
 if TYPE_CHECKING:
@@ -129,6 +130,8 @@ class Url:
                     "aks.flexnode.config_tokens, then bootstrap or `aks-flex-node "
                     "join` with the new URL"
                     if gone
+                    else INSTALL_CAS
+                    if failure.tls and not self.ca and lacks_system_cas()
                     else "set the server's CA (flexnode_config_url_ca_cert, --ca-cert)"
                     if failure.tls
                     else "check the network and the URL, then run this again"

@@ -22,9 +22,11 @@ from ..machine.host import Host
 from ..machine.layout import BIN_DIR, CONTAINERD, KUBELET
 from ..machine.program import COMMAND
 from ..net.kube import Json
+from ..node_object.certificate import check_expiry
 from ..node_object.conditions import container_runtime, kubelet_version, ready_condition
+from ..node_object.reporter import By, Ids, conflict, reported_by
 from ..node_object.this_node import ThisNode
-from ..resources.units import RUNNING, unit_states
+from ..resources.units import RUNNING, processes
 from .drift import drift_now, recorded
 from .monitoring import monitoring_of
 from .pull import pull_of
@@ -85,12 +87,12 @@ def observe(
                     status["drift"] = drift_now(host, store, document) if known is None else known
                 _look_at_node(host, node or ThisNode.of(host, config), observed, attempts)
     except FlexNodeError as error:
-        failure = Reason(error.code, f"{error.what}: {error.why}" if error.why else error.what)
+        failure = Reason(error.code, f"{error.what}: {error.why}" if error.why else error.what, fix=error.fix)
     reason = reason_of(status, state, failure)
     if reason.message == NOT_JOINED and host.exists(f"{BIN_DIR}/{COMMAND}"):
         reason = replace(reason, message=WITH_COMMAND)
     status |= {"reason": reason.code, "message": " ".join(reason.message.split())}
-    status["fix"] = fix_of(status, state)
+    status["fix"] = reason.fix or fix_of(status, state)
     return observed
 
 
@@ -152,8 +154,10 @@ def _look_around(host: Host, store: Store, config: NodeConfig, observed: Observe
     if status["node"]["joined"] and is_node(status):
         status["node"]["cluster"] = config.cluster_id.name
         with contextlib.suppress(CommandFailed):  # systemd is busy: of units nothing is known then
-            states = unit_states(host, (CONTAINERD, KUBELET))
-            status["node"]["units"] = {unit: states[unit]["ActiveState"] in RUNNING for unit in states}
+            found = processes(host, (CONTAINERD, KUBELET))
+            status["node"]["units"] = {
+                unit: process.state in RUNNING and not process.exited for unit, process in found.items()
+            }
 
 
 def _look_at_node(host: Host, this_node: ThisNode, observed: Observed, attempts: int) -> None:
@@ -167,11 +171,15 @@ def _look_at_node(host: Host, this_node: ThisNode, observed: Observed, attempts:
     observed.this_node = this_node
     if this_node.is_cut_off:
         return
+    check_expiry(this_node)
     node = observed.node = this_node.read(attempts=attempts)
     if node is None:
         status["status"] = "NotRegistered"
         return
     ready, message = ready_condition(node)
+    if reported_by(node, Ids.of(host)) is By.OTHER:  # what it says is not about this machine
+        status["status"] = "NotReady"
+        raise conflict(this_node.name, node)
     status |= {
         "status": "Ready" if ready else "NotReady",
         "ready": ready,

@@ -13,6 +13,7 @@ from ..engine.leftovers import clear_own_leftovers
 from ..engine.records.state import Phase, Store
 from ..errors import ApiUnreachable, FlexNodeError, StateNewer
 from ..machine.host import Host
+from ..node_object.reporter import By, Ids, reported_by
 from ..node_object.this_node import ThisNode
 
 if TYPE_CHECKING:
@@ -77,10 +78,12 @@ def write_status(host: Host, store: Store, status: Mapping[str, Any]) -> None:
 
 
 def patch(observed: Observed, attempts: int) -> None:
-    """Patch the Node, if the API server returned it."""
+    """Patch the Node, if the API server returned it, and it is not one of another machine."""
     from .annotation import node_patch
 
     if observed.this_node and observed.node:
+        if reported_by(observed.node, Ids.of(observed.this_node.host)) is By.OTHER:
+            return
         change = node_patch(observed.status, observed.node)
         if change:
             observed.this_node.api(attempts).patch_node_status(observed.this_node.name, change)

@@ -64,6 +64,7 @@ class Reason:
     code: str
     message: str = ""
     verdict: Verdict = Verdict.WRONG
+    fix: str = ""  # empty: what `fix_of` finds
 
 
 def reason_of(status: Mapping[str, Any], state: Mapping[str, Any], failure: Reason | None) -> Reason:

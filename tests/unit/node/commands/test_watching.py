@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -17,11 +18,13 @@ import pytest
 from ansible_collections.aks.flexnode.plugins.module_utils.node.cli import main
 from ansible_collections.aks.flexnode.plugins.module_utils.node.commands.watching import seconds
 from ansible_collections.aks.flexnode.plugins.module_utils.node.config.document import merge
-from ansible_collections.aks.flexnode.plugins.module_utils.node.errors import NodeNotReady
+from ansible_collections.aks.flexnode.plugins.module_utils.node.errors import NodeNotReady, UnitFailed
 from ansible_collections.aks.flexnode.plugins.module_utils.node.machine.program import sources
+from ansible_collections.aks.flexnode.plugins.module_utils.node.status.document import status_of
 from tests.unit.node.fake_api import a_node
+from tests.unit.node.fakes import BOOTED, Machine
 from tests.unit.node.servers import Pki, Server, answer_json, serving
-from tests.unit.node.sites import KUBELET, Site
+from tests.unit.node.sites import IDENTITY, KUBELET, Site, a_site
 
 Captured = pytest.CaptureFixture[str]
 TIMER = "aks-flex-node-poll.timer"
@@ -48,6 +51,55 @@ def test_the_health_of_a_machine_before_during_and_after(site: Site, capsys: Cap
     site.machine.commands(["systemctl", "restart", "kubelet.service"], None, 1)
     assert health(site, capsys) == (0, "healthy")
     assert len(site.api.server.requests) == asked, "the API server is not asked"
+
+
+def test_a_kubelet_that_exits_again_and_again_is_not_healthy(site: Site, capsys: Captured) -> None:
+    site.join()
+    commands, clock = site.machine.commands, site.machine.clock
+    said = "not working: kubelet.service exits after its start, and was restarted 7 times: journalctl -u "
+    commands.restarts[KUBELET] = 7
+    commands.units[KUBELET], commands.sub_states[KUBELET] = "activating", "auto-restart"
+    status, line = health(site, capsys)
+    assert (status, line.startswith(said)) == (3, True)
+    shown = status_of(site.machine.host)
+    assert (shown["reason"], shown["node"]["units"][KUBELET]) == (UnitFailed.code, False)
+    commands.units[KUBELET], commands.sub_states[KUBELET] = "active", "running"
+    commands.started[KUBELET] = clock.time - 3
+    assert health(site, capsys)[1].startswith(said), "it runs for a moment"
+    clock.time += 60
+    assert health(site, capsys) == (0, "healthy"), "the restarts are of the past"
+    commands.restarts[KUBELET], commands.started[KUBELET] = 1, clock.time
+    assert health(site, capsys) == (0, "healthy"), "once may happen"
+
+
+def test_processes_that_have_run_for_a_while_are_no_question_to_systemd(
+    debian: Machine, pki: Pki, capsys: Captured
+) -> None:
+    for directory in ("/var/lib", "/var/log", "/opt"):
+        debian.path(directory).mkdir(parents=True)
+    debian.commands.processes = True
+    with a_site(debian, pki) as site:
+        site.join()
+        debian.put("/proc/uptime", f"{time.time() - BOOTED + 40:.2f} 1.00\n")
+        asked = debian.commands.times("systemctl", "show")
+        assert health(site, capsys) == (0, "healthy")
+        assert debian.commands.times("systemctl", "show") == asked
+
+
+@pytest.mark.parametrize("change", ["expired", "missing"])
+def test_a_kubelet_without_a_valid_certificate_is_not_healthy(
+    site: Site, capsys: Captured, change: str
+) -> None:
+    site.join()
+    if change == "expired":
+        site.machine.clock.time += 11 * 365 * 86400
+    else:
+        site.machine.path(IDENTITY).unlink()
+    status, line = health(site, capsys)
+    assert status == 3
+    assert line.startswith("not working: /var/lib/kubelet/pki/kubelet-client-current.pem ")
+    assert change in line
+    assert "aks-flex-node status" in line
 
 
 def test_a_node_that_works_but_does_not_follow(site: Site, capsys: Captured) -> None:

@@ -89,6 +89,7 @@ def test_what_is_not_json_is_refused_with_line_and_column(
         ('{"\\udfff": 1}', "half of a character"),
         ('{"a": "\ud800"}', "half of a character"),
         ('{"a":' * 100_000, "deeply|Expecting"),
+        (f'{{"a": {"9" * 5000}}}', "thousands of digits"),
     ],
 )
 def test_json_is_read_strictly(text: str | bytes, why: str) -> None:

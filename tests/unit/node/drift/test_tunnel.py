@@ -93,6 +93,20 @@ def test_a_machine_without_a_vpn_is_not_looked_at(debian: Machine) -> None:
     assert debian.commands.calls == []
 
 
+def test_a_clock_that_is_set_back_delays_no_restart(debian: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    gateway = a_gateway(debian)
+    debian.put("/etc/aks-flex-node/vpn/client.conf", a_profile())
+    debian.put(f"{UNIT_DIR}/{VPN}")
+    debian.host.run(["systemctl", "start", VPN])
+    gateway.silent = True
+    watch_tunnel(debian.host)
+    monkeypatch.setattr(debian.clock, "now", lambda: debian.clock.time - 86400)
+    debian.clock.sleep(HANGS)
+    verdict = watch_tunnel(debian.host)
+    assert verdict is not None
+    assert verdict.restart
+
+
 def test_the_client_of_a_machine(debian: Machine) -> None:
     gateway = a_gateway(debian)
     debian.put("/etc/aks-flex-node/vpn/client.conf", a_profile())

@@ -35,6 +35,7 @@ from ansible_collections.aks.flexnode.plugins.module_utils.node.errors import (
     NotAvailable,
     ReadOnlyTarget,
 )
+from ansible_collections.aks.flexnode.plugins.module_utils.node.follow import following
 from ansible_collections.aks.flexnode.plugins.module_utils.node.machine.clock import stamp
 from ansible_collections.aks.flexnode.plugins.module_utils.node.machine.host import Host
 from ansible_collections.aks.flexnode.plugins.module_utils.node.machine.program import COMMAND
@@ -51,6 +52,7 @@ from ansible_collections.aks.flexnode.plugins.module_utils.node.operations.recon
 )
 from ansible_collections.aks.flexnode.plugins.module_utils.node.resources.paths import File
 from ansible_collections.aks.flexnode.plugins.module_utils.node.secret import REDACTED
+from ansible_collections.aks.flexnode.plugins.module_utils.node.sources.errors import Unforeseen
 from ansible_collections.aks.flexnode.plugins.module_utils.node.sources.source import Inline, Stored, Url
 from ansible_collections.aks.flexnode.plugins.module_utils.node.status.document import status_of
 from tests.faults.dying import DyingHost, Watch
@@ -805,6 +807,53 @@ def test_a_rollback_that_was_killed_goes_back_to_the_address_too(
 
 
 # -- odd bytes, and records that are damaged ---------------------------------------------------------------
+
+
+def test_an_unexpected_failure_is_one_of_that_document_and_is_tried_again_less_and_less_often(
+    joined: Followed, monkeypatch: pytest.MonkeyPatch, capsys: Captured
+) -> None:
+    def fails(*_arguments: Any, **_options: Any) -> None:
+        raise KeyError(f"no such thing as {TOKEN}")
+
+    joined.blob.publish(MORE)
+    with monkeypatch.context() as patched:
+        patched.setattr(following, "reconcile", fails)
+        assert joined.poll() == 3
+        said = capsys.readouterr().out
+        assert "Traceback" in said, "whoever corrects it needs the place"
+        assert TOKEN not in said
+        assert joined.trouble()["code"] == Unforeseen.code
+        assert "KeyError: 'no such thing as <secret>'" in joined.trouble()["message"]
+        status = json.loads(joined.machine.text(f"{DATA_DIR}/status.json"))
+        assert (status["reason"], TOKEN in json.dumps(status)) == (Unforeseen.code, False)
+        assert joined.poll() == 0, "not at every poll"
+        joined.machine.clock.time += 61
+        assert joined.poll() == 3
+        assert joined.followed()["blocked"]["attempts"] == 2
+    joined.machine.clock.time += 121
+    assert joined.poll() == 0
+    assert joined.trouble() == {}
+
+
+def test_an_interrupted_change_that_can_not_be_completed_for_an_unexpected_reason(
+    joined: Followed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    joined.machine.store.begin({"stage": "applying"})
+    with monkeypatch.context() as patched:
+        patched.setattr(following, "reconcile", lambda *_, **__: [][0])
+        assert joined.poll() == 3
+        assert (joined.trouble()["code"], joined.poll()) == (Unforeseen.code, 0)
+    joined.machine.clock.time += 61
+    assert joined.poll() == 0
+    assert joined.trouble() == {}
+
+
+@pytest.mark.parametrize("url", ["https://.plant.example", "https://plant..example:443"])
+def test_a_server_that_no_host_can_be_is_refused_and_the_polls_go_on(joined: Followed, url: str) -> None:
+    joined.blob.publish({"node": {"kubelet": {"serverURL": url}}})
+    assert joined.poll() == 3
+    assert joined.trouble()["code"] == "FLEX-1101"
+    assert joined.poll() == 0
 
 
 def test_half_a_character_is_refused_and_the_polls_go_on(joined: Followed) -> None:

@@ -114,21 +114,21 @@ def test_a_failed_write_leaves_no_temporary_file(machine: Machine) -> None:
 
 
 @pytest.mark.parametrize(
-    ("number", "error"),
+    ("number", "error", "fix"),
     [
-        (errno.ENOSPC, DiskFull),
-        (errno.EDQUOT, DiskFull),
-        (errno.EROFS, ReadOnlyTarget),
-        (errno.EACCES, ReadOnlyTarget),
-        (errno.EPERM, ReadOnlyTarget),
-        (errno.EIO, FileUnusable),
+        (errno.ENOSPC, DiskFull, "df -i"),
+        (errno.EDQUOT, DiskFull, "df -h"),
+        (errno.EROFS, ReadOnlyTarget, "remount"),
+        (errno.EACCES, ReadOnlyTarget, "remount"),
+        (errno.EPERM, ReadOnlyTarget, "lsattr"),
+        (errno.EIO, FileUnusable, "ls -la"),
     ],
 )
-def test_disk_troubles_say_where_and_what_to_do(number: int, error: type[FlexNodeError]) -> None:
+def test_disk_troubles_say_where_and_what_to_do(number: int, error: type[FlexNodeError], fix: str) -> None:
     with pytest.raises(error) as caught, explained("/var/lib/x"):
         raise OSError(number, os.strerror(number))
     assert caught.value.where == "/var/lib/x"
-    assert caught.value.fix
+    assert fix in caught.value.fix
 
 
 def test_what_no_file_system_explains_is_no_trouble_of_a_file() -> None:

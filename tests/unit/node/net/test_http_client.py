@@ -407,6 +407,8 @@ def test_an_address_that_gives_nothing(pki: Pki, status: int, fix: str) -> None:
         ("https://x.example/c.json?sig=s3creté", "not ASCII"),
         ("https://x.example:port/c.json?sig=s3cret", "not a port"),
         ("https://user:s3cret@[x.example/c.json", "no usable host"),
+        ("https://.x.example/c.json?sig=s3cret", "its host name has an empty part"),
+        ("https://x..example/c.json?sig=s3cret", "its host name has an empty part"),
     ],
 )
 def test_an_address_that_was_copied_badly_is_refused_and_not_quoted(url: str, why: str) -> None:
@@ -438,6 +440,16 @@ def test_an_answer_that_breaks_off_is_not_taken_for_a_document(pki: Pki) -> None
 
 
 # -- limits, and trust ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("length", ["x", "9" * 5000, "5, 5"])
+def test_a_length_that_is_no_number_is_not_believed(pki: Pki, length: str) -> None:
+    def answer(_request: Request) -> Answer:
+        return Answer(b'{"a": 1}', 200, {"Content-Length": length, "Connection": "close"})
+
+    with serving(answer, pki.server_context()) as server:
+        found = HttpClient(ca_pem=pki.ca_pem, clock=FakeClock()).request("GET", server.url)
+    assert found.body == b'{"a": 1}'
 
 
 def test_an_answer_that_is_too_large_is_called_that(monkeypatch: pytest.MonkeyPatch, pki: Pki) -> None:

@@ -105,6 +105,13 @@ def test_refusals_are_explained(
     assert "t0ken" not in str(caught.value)
 
 
+@pytest.mark.parametrize("once", [True, False])
+def test_a_server_whose_name_is_none_can_not_be_reached(pki: Pki, clock: FakeClock, once: bool) -> None:
+    client = KubeClient("https://.plant.example", pki.ca_pem, token="t0ken", clock=clock)
+    with pytest.raises(ApiUnreachable, match="its host name has an empty part"):
+        client.node("edge-1", once=once)
+
+
 def test_an_api_server_of_another_ca(api: FakeApi, tmp_path_factory: pytest.TempPathFactory) -> None:
     other = Pki.make(tmp_path_factory.mktemp("other"))
     with pytest.raises(CaMismatch, match="not trusted"):

@@ -122,6 +122,9 @@ def test_every_way_to_send_a_body(pki: Pki, raw: bytes) -> None:
         (CHUNKED + b"ffffffff\r\nhello", "larger than 16 MiB"),
         (b"HTTP/1.1 200 OK\r\nContent-Length: 99999999\r\n\r\nhello", "larger than 16 MiB"),
         (b"HTTP/1.1 200 OK\r\nContent-Length: -1\r\n\r\nhello", "not HTTP"),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: \xb2\r\n\r\nhello", "not HTTP"),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: " + b"9" * 5000 + b"\r\n\r\nhello", "not HTTP"),
+        (b"HTTP/1.1 20\xb2 OK\r\n\r\n", "not HTTP"),
         (b"SSH-2.0-OpenSSH_9.2\r\n", "not HTTP"),
         (b"HTTP/2 200\r\n\r\n", "not HTTP"),
         (b"HTTP/1.1 99 Odd\r\n\r\n", "not HTTP"),
@@ -134,6 +137,13 @@ def test_what_is_no_whole_answer_is_a_failure_that_may_pass(pki: Pki, raw: bytes
     found = failure(pki, raw)
     assert reason in found.reason
     assert (found.status, found.tls, found.final) == (0, False, False)
+
+
+@pytest.mark.parametrize("url", ["https://.x.example/a?sig=s3cret", "https://x..example/a"])
+def test_a_name_that_no_host_can_have_is_a_failure(pki: Pki, url: str) -> None:
+    with pytest.raises(HttpFailure, match="its host name has an empty part") as caught:
+        short_get(url, {}, context=tls_context(cadata=pki.ca_pem), timeout=1)
+    assert "s3cret" not in str(caught.value)
 
 
 def test_a_body_without_a_length_is_bounded_too(pki: Pki, monkeypatch: pytest.MonkeyPatch) -> None:

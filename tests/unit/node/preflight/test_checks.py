@@ -144,6 +144,13 @@ CASES: dict[str, tuple[Situation, str, str, str, str]] = {
         "/usr/local/bin",
         "remount,rw",
     ),
+    "a kubelet that can not start its plugin": (
+        situation(TOKEN_PROFILE, disks=(replace(DISK, path="/var/lib/kubelet", noexec=True),)),
+        "noexec",
+        "error",
+        "/var/lib/kubelet is on a file system that is mounted noexec",
+        "mount --options remount,exec",
+    ),
     "noexec": (
         situation(disks=(replace(DISK, path="/opt/aks-flex-node", noexec=True),)),
         "noexec",

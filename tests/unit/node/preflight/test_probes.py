@@ -25,10 +25,15 @@ from ansible_collections.aks.flexnode.plugins.module_utils.node.config.types.val
     Certificates,
 )
 from ansible_collections.aks.flexnode.plugins.module_utils.node.dataclass import replace
-from ansible_collections.aks.flexnode.plugins.module_utils.node.errors import FlexNodeError
+from ansible_collections.aks.flexnode.plugins.module_utils.node.errors import (
+    ConfigUnreachable,
+    FlexNodeError,
+)
 from ansible_collections.aks.flexnode.plugins.module_utils.node.identity.token import AccessToken
+from ansible_collections.aks.flexnode.plugins.module_utils.node.net import tls
 from ansible_collections.aks.flexnode.plugins.module_utils.node.net.http_client import HttpClient
 from ansible_collections.aks.flexnode.plugins.module_utils.node.net.kube import KubeClient
+from ansible_collections.aks.flexnode.plugins.module_utils.node.net.proxy import download_client
 from ansible_collections.aks.flexnode.plugins.module_utils.node.node_object.rights import (
     GET_CERTIFICATE,
     RUN_KUBELET,
@@ -74,6 +79,7 @@ from ansible_collections.aks.flexnode.plugins.module_utils.node.preflight.seen i
 )
 from ansible_collections.aks.flexnode.plugins.module_utils.node.resources.paths import File
 from ansible_collections.aks.flexnode.plugins.module_utils.node.secret import Secret
+from ansible_collections.aks.flexnode.plugins.module_utils.node.sources.source import Url
 from tests.unit.node.config.test_samples import CLUSTER, PRINCIPAL, TENANT, joining
 from tests.unit.node.fake_api import FakeApi
 from tests.unit.node.fakes import FakeClock, Machine
@@ -458,6 +464,39 @@ def test_a_registry(pki: Pki, clock: FakeClock, status: int, failure: str) -> No
         answers, _late = together(ask_registries(parse(joining({"registryMirrors": mirrors})), clock), 10)
     assert [answer.failure for answer in answers.values()] == [failure]
     assert server.asked == ["GET /v2/"]
+
+
+@pytest.mark.parametrize(
+    ("mirrored", "bundle", "advice"),
+    [
+        (False, None, "apt-get install ca-certificates"),
+        (False, b"", "apt-get install ca-certificates"),
+        (False, b"-----BEGIN CERTIFICATE-----", "mirror.caCert"),
+        (True, None, "mirror.caCert"),
+    ],
+)
+def test_a_machine_without_ca_certificates_is_told_to_install_them(
+    pki: Pki,
+    clock: FakeClock,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    mirrored: bool,
+    bundle: bytes | None,
+    advice: str,
+) -> None:
+    monkeypatch.setattr(tls, "SYSTEM_CAS", str(tmp_path / "ca-certificates.crt"))
+    if bundle is not None:
+        (tmp_path / "ca-certificates.crt").write_bytes(bundle)
+    with serving(lambda _: Answer(b"x"), pki.server_context()) as server:
+        config = parse(joining({"mirror": {"url": server.url}} if mirrored else {}))
+        source = ask_file(download_client(config, clock, attempts=1), f"{server.url}/runc", ("runc",), clock)
+        with pytest.raises(ConfigUnreachable) as caught:
+            Url(f"{server.url}/config.json", HttpClient(attempts=1)).fetch()
+        registry = parse(joining({"containerd": {"pauseImage": f"{server.url[8:]}/pause:3.10"}}))
+        answers, _late = together(ask_registries(registry, clock), 10)
+    assert advice in source.advice
+    assert ("apt-get" in caught.value.fix) is not bool(bundle)
+    assert ["apt-get" in answer.advice for answer in answers.values()] == [not bundle]
 
 
 def test_a_proxy_and_its_password(clock: FakeClock) -> None:

@@ -56,6 +56,18 @@ def _endpoint(raw: str) -> str:
 listen_address = parsed("IP:PORT such as 127.0.0.1:10257", _endpoint)
 
 
+def _is_host(name: str) -> bool:
+    """Whether a name can be looked up: parts of 1 to 63 characters, 253 in all. Not whether it exists."""
+    if ":" in name:  # an IPv6 address
+        return True
+    try:
+        plain = name if name.isascii() else name.encode("idna").decode()
+    except UnicodeError:
+        return False
+    parts = plain.removesuffix(".").split(".")
+    return len(plain.removesuffix(".")) <= 253 and all(1 <= len(part) <= 63 for part in parts)
+
+
 def _split(raw: str, *schemes: str) -> SplitResult:
     """Split a URL that must have a scheme and a host; no message quotes it, it may hold a password."""
     try:
@@ -67,6 +79,8 @@ def _split(raw: str, *schemes: str) -> SplitResult:
         raise ValueError(f"it must begin with {' or '.join(f'{scheme}://' for scheme in schemes)}")
     if not url.hostname or re.search(r"[\s\x00-\x1f\x7f\"'<>\\^`|]", raw):
         raise ValueError("it has no host, or characters a URL can't have")
+    if not _is_host(url.hostname):
+        raise ValueError("a host name has 1 to 63 characters between its dots, and 253 at most")
     if port == 0:
         raise ValueError("port 0 is not a port")
     return url

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ...components.exec_plugin import identity_method
 from ...machine.facts import ARCHITECTURES, PLATFORMS
 from ...machine.layout import PROGRAM_DIR
 from ..finding import Finding, Outcome, Unchecked, error, listed, warning
@@ -170,12 +171,16 @@ def disks(now: Situation) -> Iterator[Outcome]:
                 "the node's files are written there",
                 f"mount --options remount,rw $(findmnt --noheadings --output TARGET --target {disk.path})",
             )
+    started = {PROGRAM_DIR: "the kubelet and containerd are started from there"}
+    if identity_method(now.config):
+        kubelet = now.config.paths.kubernetes.kubelet_dir
+        started[kubelet] = "the kubelet starts token.sh there, which gets the tokens of its Azure identity"
     for disk in seen:
-        if disk.path == PROGRAM_DIR and disk.noexec:
+        if disk.path in started and disk.noexec:
             yield error(
                 "noexec",
                 f"{disk.path} is on a file system that is mounted noexec",
-                "the kubelet and containerd are started from there",
+                started[disk.path],
                 f"mount --options remount,exec $(findmnt --noheadings --output TARGET --target {disk.path})",
             )
     yield from _space(now, seen)

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 
 from ...catalogue.artifacts import skew as version_skew
 from ...config.types.values import Version
+from ...net.tls import SET_CA
 from ...node_object.rights import binding_command, roles_of
 from ...procedures.arc.roles import ACTS, ROLES, Role
 from ..azure_roles import PURPOSES, assignment_command, missing_roles, needed_by, scope_of
@@ -159,7 +160,7 @@ def artifacts(now: Situation) -> Iterator[Outcome]:
                 else f"check the version and the URL: curl --head --location {where}"
             )
         elif first.tls:
-            fix = first.advice or "set mirror.caCert to the CA of that server"
+            fix = first.advice or SET_CA
         elif mirrored:
             fix = f"check that the mirror runs, and that firewall and proxy allow {where}"
         else:

@@ -20,8 +20,8 @@ from ...config.types.values import ApiServer
 from ...machine.clock import Clock
 from ...net.answer import AGENT, HttpFailure, shown
 from ...net.http_client import HttpClient
-from ...net.proxy import proxies
-from ...net.tls import OUT_OF_TIME, tls_context
+from ...net.proxy import download_client, proxies
+from ...net.tls import INSTALL_CAS, OUT_OF_TIME, lacks_system_cas, tls_context
 from ...secret import Secret
 from ..seen import ApiAnswer, Source
 
@@ -101,8 +101,7 @@ def ask_artifacts(
     names: dict[str, list[str]] = {}
     for artifact in artifacts:
         names.setdefault(artifact.url, []).append(artifact.name)
-    ca = config.mirror.ca_cert.pem if config.mirror.ca_cert else ""
-    client = HttpClient(ca_pem=ca, proxies=proxies(config), clock=clock, timeout=seconds, attempts=1)
+    client = download_client(config, clock, timeout=seconds, attempts=1)
     return {url: partial(ask_file, client, url, tuple(of), clock) for url, of in names.items()}
 
 
@@ -120,8 +119,6 @@ def ask_file(client: HttpClient, url: str, names: tuple[str, ...], clock: Clock)
             failure.tls,
             missing=400 <= failure.status < 500 and failure.status != 407,
         )
-    except UnicodeError as error:
-        return Source(names, shown(url), cause(error))
 
 
 def ask_registries(
@@ -132,7 +129,10 @@ def ask_registries(
     mirror = config.registry_mirrors.get(registry) or config.registry_mirrors.get("_default")
     endpoints = mirror.endpoints if mirror else (f"https://{registry}",)
     ca = mirror.ca_cert.pem if mirror and mirror.ca_cert else ""
-    client = HttpClient(ca_pem=ca, proxies=proxies(config), clock=clock, timeout=seconds, attempts=1)
+    advice = INSTALL_CAS if not mirror and lacks_system_cas() else ""  # containerd reads the same file
+    client = HttpClient(
+        ca_pem=ca, proxies=proxies(config), clock=clock, timeout=seconds, attempts=1, untrusted=advice
+    )
     image = config.containerd.pause_image
     return {f"{at}/v2/": partial(ask_registry, client, f"{at}/v2/", image) for at in endpoints}
 
@@ -145,8 +145,6 @@ def ask_registry(client: HttpClient, url: str, image: str) -> Source:
     except HttpFailure as failure:
         refused = 400 <= failure.status < 500 and failure.status != 407
         return Source((image,), failure.url, "" if refused else failure.reason, failure.advice, failure.tls)
-    except UnicodeError as error:
-        return Source((image,), shown(url), cause(error))
 
 
 def ask_proxies(config: NodeConfig, seconds: float = PATIENCE) -> dict[str, Callable[[], Source]]:

@@ -22,7 +22,7 @@ from ...net.kube import KubeClient
 from ...net.tunnel import Tunnel, route_device, tunnel_of
 from ...node_object.gates import JUST_BEFORE, TOO_MANY_STARTS, Pause
 from ...node_object.kubelet_log import unit_failed
-from ...node_object.processes import Process, processes
+from ...resources.units import Process, processes
 from .errors import VpnRefused, VpnUnreachable, VpnUnusable
 from .profile import read_profile
 
