@@ -116,6 +116,58 @@ def test_what_azure_made_of_a_goal_is_the_goal(azure: FakeAzure, pools: Pools) -
     assert (found["version"], found["max_pods"], found["labels"]) == ("1.34.3", 30, {"site": "lab"})
 
 
+@pytest.mark.parametrize(
+    ("kept", "wanted", "named"),
+    [
+        ({"nodeTaints": ["a=b:NoSchedule"]}, Wanted("edge-1", taints=()), "remove taint a=b:NoSchedule"),
+        ({"nodeLabels": {}}, Wanted("edge-1", labels={"site": "lab"}), "label site=lab"),
+        ({"nodeLabels": {"theirs": "yes"}}, Wanted("edge-1", labels={}), "remove label theirs"),
+    ],
+)
+def test_what_azure_does_not_take_is_named_and_no_change(
+    azure: FakeAzure, pools: Pools, kept: dict[str, Any], wanted: Wanted, named: str
+) -> None:
+    """Otherwise each run would say again that it updated the machine."""
+    etag = azure.pools.add_machine("edge", "edge-1", **kept)
+    azure.pools.keeps = kept
+    for _run in (1, 2):
+        (done,) = keep_present(pools, "edge", [wanted], check=False)
+        assert (done.action.kind, done.action.reasons, done.etag) == ("unchanged", (), etag)
+        assert "edge-1" in done.note
+        assert named in done.note
+    azure.pools.keeps = {}
+    (done,) = keep_present(pools, "edge", [wanted], check=False)
+    assert (done.action.kind, done.action.reasons, done.note) == ("updated", (named,), "")
+
+
+def test_of_a_write_that_azure_takes_in_part_only_that_part_is_told(azure: FakeAzure, pools: Pools) -> None:
+    azure.pools.add_machine("edge", "edge-1", nodeTaints=["a:NoSchedule"])
+    azure.pools.keeps = {"nodeTaints": ["a:NoSchedule"]}
+    (done,) = keep_present(pools, "edge", [Wanted("edge-1", version="1.34.5", taints=())], check=False)
+    assert (done.action.kind, done.action.reasons) == ("updated", ("Kubernetes 1.34.4 -> 1.34.5",))
+    assert done.action.goal.taints == ("a:NoSchedule",), "the node gets what the machine has"
+    assert "remove taint a:NoSchedule" in done.note
+    azure.pools.keeps = {"nodeLabels": {}}
+    azure.pools.add("edge", nodeLabels={"pool": "edge"})
+    (new,) = keep_present(pools, "edge", [Wanted("edge-2")], check=False)
+    assert (new.action.kind, "label pool=edge" in new.note) == ("created", True)
+
+
+def test_another_version_or_max_pods_than_what_was_asked_for_is_an_error(
+    azure: FakeAzure, pools: Pools
+) -> None:
+    azure.pools.add_machine("edge", "edge-1")
+    azure.pools.keeps = {"orchestratorVersion": "1.34.4"}
+    with pytest.raises(AzureRefuses, match=r"not Kubernetes 1\.34\.4 -> 1\.34\.5 .*/machines/edge-1"):
+        keep_present(pools, "edge", [Wanted("edge-1", version="1.34.5")], check=False)
+    azure.pools.keeps = {"maxPods": 30}
+    with pytest.raises(MaxPodsFixed) as caught:
+        keep_present(pools, "edge", [Wanted("edge-2", max_pods=200)], check=False)
+    assert caught.value.where.endswith("/agentPools/edge/machines/edge-2")
+    (done,) = keep_present(pools, "edge", [Wanted("edge-3")], check=False)
+    assert "maxPods 75" in done.note
+
+
 def test_check_mode_writes_nothing(azure: FakeAzure, pools: Pools) -> None:
     done = keep_present(pools, "edge", TEN, check=True)
     assert ({one.action.kind for one in done}, azure.asked("PUT")) == ({"created"}, 0)
