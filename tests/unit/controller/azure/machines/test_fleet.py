@@ -398,6 +398,22 @@ def test_a_label_does_not_change_the_release_of_a_minor_version(
     assert azure.pools.bodies[-1][1]["properties"]["kubernetes"]["orchestratorVersion"] == "1.34.4"
 
 
+def test_what_azure_does_not_take_for_a_pool_is_named_and_no_change(
+    azure: FakeAzure, pools: Pools, idle: Idle
+) -> None:
+    azure.cluster = {"properties": {"provisioningState": "Succeeded"}}
+    azure.pools.add("edge", nodeTaints=["a:NoSchedule"])
+    azure.pools.keeps = {"nodeTaints": ["a:NoSchedule"]}
+    done = life.keep_present(pools, "edge", wanted_pool(taints=()), idle, check=False)
+    assert (done.actions, done.diff) == ([], {})
+    assert done.note == "Azure accepted a write of pool edge, but did not take this: taints"
+    both = wanted_pool(taints=(), labels={"site": "lab"})
+    done = life.keep_present(pools, "edge", both, idle, check=False)
+    assert (done.actions, "this: taints" in done.note) == (["update pool edge (labels)"], True)
+    azure.pools.keeps = {}
+    assert life.keep_present(pools, "edge", both, idle, check=False).note == ""
+
+
 def test_an_operation_that_does_not_end(azure: FakeAzure, pools: Pools, idle: Idle) -> None:
     azure.cluster = {"properties": {"provisioningState": "Upgrading"}}
     with pytest.raises(AzureUnavailable, match="another operation on the cluster does not finish"):
