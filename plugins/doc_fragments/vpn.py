@@ -23,8 +23,9 @@ options:
     type: str
   gateway_id:
     description:
-      - Resource id of the gateway. Without it, the VPN gateway in the GatewaySubnet of the VNet, else one of
-        O(name).
+      - Resource id of a gateway that exists, also in another subscription of the tenant. If it does not
+        exist, that is an error, and none is created.
+      - Without it, the VPN gateway in the GatewaySubnet of the VNet, else one of O(name).
     type: str
   name:
     description:

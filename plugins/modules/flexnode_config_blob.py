@@ -168,15 +168,15 @@ from ansible.module_utils.basic import AnsibleModule, env_fallback
 from ansible_collections.aks.flexnode.plugins.module_utils.controller.azure.blob.account import (
     BLOB_ERROR,
     account,
-    keep,
 )
 from ansible_collections.aks.flexnode.plugins.module_utils.controller.azure.blob.bundle import checked
+from ansible_collections.aks.flexnode.plugins.module_utils.controller.azure.blob.fleet import keep_all
 from ansible_collections.aks.flexnode.plugins.module_utils.controller.azure.module import (
     mask_only_secrets,
     require,
 )
 from ansible_collections.aks.flexnode.plugins.module_utils.controller.members import node_names
-from ansible_collections.aks.flexnode.plugins.module_utils.controller.parallel import FAILURES, in_parallel
+from ansible_collections.aks.flexnode.plugins.module_utils.controller.parallel import FAILURES
 from ansible_collections.aks.flexnode.plugins.module_utils.node.errors import ConfigInvalid
 from ansible_collections.aks.flexnode.plugins.module_utils.node.machine.clock import SystemClock
 
@@ -230,20 +230,8 @@ def main() -> None:
             params["connection_string"] or "",
             ca_bundle=params["ca_bundle"] or "",
         )
-        clock = SystemClock()
-        outcomes = in_parallel(
-            lambda pair: keep(
-                storage,
-                pair[0],
-                pair[1]["document"],
-                params,
-                clock,
-                check=module.check_mode,
-                cluster_id=pair[1]["cluster_id"] or "",
-            ),
-            list(zip(names, params["nodes"], strict=True)),
-            lambda pair: pair[0],
-        )
+        nodes = list(zip(names, params["nodes"], strict=True))
+        outcomes = keep_all(storage, nodes, params, SystemClock(), check=module.check_mode)
     except FAILURES as error:
         module.fail_json(msg=str(error), error=error.as_result())
     else:

@@ -18,6 +18,8 @@ description:
   - A machine is found by the name of its Node, and is created with that name. Azure accepts at most 40
     characters and no dot.
   - O(machines[].max_pods) of an existing machine can't be changed. Recreate the machine instead.
+  - What Azure returns for a write is compared with what was asked for. Labels and taints that it did not take
+    are warnings, and no change. Another version or another maximum of pods is an error.
   - Azure refuses changes while another operation runs, such as an upgrade of the pool. They are tried again
     for O(operation_timeout).
 author:
@@ -164,6 +166,12 @@ machines:
       elements: str
       sample: []
   sample: [{name: edge-1, action: created, version: 1.36.2}]
+notes:
+  description: What Azure did not take of a write, though it accepted it. They are warnings, too.
+  returned: success
+  type: list
+  elements: str
+  sample: []
 error:
   description: The code of the error; the message says the rest. C(nodes) has the code of each
     where machines failed for different reasons.
@@ -235,10 +243,14 @@ def main() -> None:
         module.fail_json(msg=str(error), error=error.as_result())
     else:
         changed = [outcome for outcome in outcomes if outcome.action.changes]
+        notes = [outcome.note for outcome in outcomes if outcome.note]
+        for note in notes:
+            module.warn(note)
         module.exit_json(
             changed=bool(changed),
             actions=[outcome.sentence() for outcome in changed],
             machines=[outcome.as_dict() for outcome in outcomes],
+            notes=notes,
             diff=[outcome.diff() for outcome in changed],
         )
 

@@ -18,6 +18,7 @@ description:
     a time. The module waits until Azure reports the end, see O(operation_timeout). That the pool has the new
     version is no proof that each node has. Compare with C(kubectl get nodes).
   - Before a change the module waits for an operation that runs on the cluster.
+  - A setting that Azure accepted, but did not take, is a warning and no change.
 author:
   - aks.flexnode contributors (@aks-flexnode)
 extends_documentation_fragment:
@@ -174,6 +175,8 @@ def main() -> None:
     except FAILURES as error:
         module.fail_json(msg=str(error), error=error.as_result())
     else:
+        if done.note:
+            module.warn(done.note)
         module.exit_json(changed=bool(done.actions), actions=done.actions, pool=done.pool, diff=done.diff)
 
 

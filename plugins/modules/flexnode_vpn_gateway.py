@@ -281,7 +281,7 @@ def main() -> None:
         login = login_of(module)
         pause, seconds = params["poll_interval"], params["operation_timeout"]
         tell = teller(params["progress_file"])
-        network = Network(login, ids.subscription, clock, tell, pause=pause, seconds=seconds)
+        network = Network(login, clock, tell, pause=pause, seconds=seconds)
         place = place_of(params, ids, login, network)
         store = Store(params["directory"], place.gateway, params["passphrase"] or "")
         bundle = login.settings.ca_bundle

@@ -144,7 +144,6 @@ def main() -> None:
         ids, login = Ids.of(params), login_of(module)
         network = Network(
             login,
-            ids.subscription,
             clock,
             teller(None),
             pause=params["poll_interval"],

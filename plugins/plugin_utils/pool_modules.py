@@ -188,6 +188,8 @@ class PoolModules(SourceModules):
         """Write or delete machines. They may wait for an upgrade of the pool: that is shown."""
         with shown_progress(Display().display) as path:
             answer = self._run("flexnode_machine", {**options, "progress_file": path})
+        for note in answer.get("notes") or ():
+            Display().warning(note)
         machines: list[Result] = answer["machines"]
         return machines
 

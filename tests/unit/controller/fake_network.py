@@ -71,6 +71,7 @@ class FakeNetwork:
     asked: list[str] = field(default_factory=list)
     profile: str = PROFILE
     guids: int = 0
+    subnets_deleted: list[str] = field(default_factory=list)  # the VNets of GatewaySubnets
     updating: int = 0  # so many reads of a gateway still say Updating
     crash_at: str = ""  # a request before which the run ends
     meanwhile: list[Callable[[], Any]] = field(
@@ -137,6 +138,7 @@ class FakeNetwork:
     def delete_subnet(self, vnet: ResourceId) -> None:
         self._note("delete", SUBNET_NAME)
         known = self.resources[str(vnet)]["properties"]
+        self.subnets_deleted.append(str(vnet))
         known["subnets"] = [one for one in known["subnets"] if one["name"] != SUBNET_NAME]
 
     def profile_url(self, gateway: ResourceId) -> str:

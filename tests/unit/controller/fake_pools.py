@@ -29,6 +29,7 @@ class FakePools:
     page: int = 100
     slow: bool = False  # answers by long-running operations
     keeps_deleted: bool = False  # deleteMachines succeeds and deletes nothing
+    keeps: dict[str, Any] = field(default_factory=dict)  # of a pool or a machine, whatever a PUT says
     before_put: Callable[[], None] | None = None  # what someone else does between our GET and our PUT
     data: dict[str, Any] = field(default_factory=dict)  # over the bootstrap data
     etags: int = 0
@@ -82,7 +83,7 @@ class FakePools:
             if set(properties) - POOL or properties.get("nodeTaints") == []:
                 return _refusal(400, "InvalidParameter", f"not for FlexNodes: {sorted(properties)}")
             known = pool in self.pools
-            self.add(pool, **properties)
+            self.add(pool, **{**properties, **self.keeps})
             return self._slow(answer_json(self._pool(pool), 200 if known else 201), url)
         if pool not in self.pools:
             return _refusal(404, "NotFound", f"Could not find agent pool {pool}.")
@@ -102,7 +103,10 @@ class FakePools:
             self.bodies.append((name, request.json))
             if set(request.json["properties"]) - {"kubernetes"} or set(goal) - MACHINE:
                 return _refusal(400, "InvalidParameter", f"not for FlexNodes: {sorted(goal)}")
-            self.add_machine(pool, name, **goal)
+            goal = {"maxPods": 75, "nodeLabels": {}, **goal, **self.keeps}
+            labels = {**goal["nodeLabels"], "kubernetes.azure.com/managed": "false"}
+            if known is None or known["kubernetes"] != {**goal, "nodeLabels": labels}:
+                self.add_machine(pool, name, **goal)  # only a changed goal gets a new eTag
             return self._slow(answer_json(self._machine(pool, name), 200 if known else 201), url)
         if name not in self.machines[pool]:
             return _refusal(404, "ResourceNotFound", f"The Resource 'machines/{name}' was not found.")

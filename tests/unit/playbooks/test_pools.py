@@ -108,6 +108,14 @@ def test_an_upgrade_that_a_machine_waits_for_is_shown(pools: Stage) -> None:
     assert "\nedge: waiting\n" in pools.output
 
 
+def test_what_azure_did_not_take_is_a_warning(pools: Stage) -> None:
+    note = "Azure did not take this for machine a: remove taint a:NoSchedule"
+    pools.answer(flexnode_machine={"changed": False, "notes": [note], "machines": [machine("a")]})
+    pools.play("aks.flexnode.bootstrap", hosts("a"))
+    assert pools.status == 0, pools.output
+    assert f"[WARNING]: {note}" in " ".join(pools.output.split())
+
+
 def named(**sections: dict[str, str]) -> dict[str, Any]:
     """Bootstrap data with versions that the pool names."""
     document = {**DOCUMENT, **sections}

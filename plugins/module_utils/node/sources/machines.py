@@ -134,7 +134,11 @@ def goal_of_document(document: Mapping[str, Any]) -> Goal:
 
 
 def body_of(goal: Goal) -> dict[str, Any]:
-    """The body of the PUT that gives a machine this goal. Azure refuses an empty list of taints."""
+    """The body of the PUT that gives a machine this goal.
+
+    Azure refuses an empty list of taints. A PUT replaces labels and taints as a whole: without a list there
+    are none afterwards.
+    """
     kubernetes = {
         "orchestratorVersion": goal.version,
         **({"maxPods": goal.max_pods} if goal.max_pods is not None else {}),

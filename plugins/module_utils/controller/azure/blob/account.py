@@ -8,31 +8,16 @@ from __future__ import annotations
 import contextlib
 import datetime
 import json
-import secrets
 import traceback
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from ....node.machine.clock import Clock
 from ....node.net.answer import shown as shown_url
-from ....node.secret import REDACTED, Secret
-from ...cluster.bootstrap_token import timestamp
+from ....node.secret import Secret
 from ..errors import AzureUnavailable, StorageRefuses
 from ..transport import transport_options
-from .bundle import (
-    BLOB,
-    PREFIX,
-    Plan,
-    Policy,
-    Stored,
-    account_of,
-    container_of,
-    decide_absent,
-    decide_present,
-    decide_tombstone,
-    shown,
-)
+from .bundle import BLOB, PREFIX, Plan, Policy, Stored, account_of, container_of
 
 BLOB_ERROR = ""
 try:
@@ -115,7 +100,8 @@ class Account:
                 # First the access, then the content: content is never readable for longer than intended.
                 client.set_container_access_policy(_policies(stored, plan.policy))
             if plan.delete:
-                client.delete_blob(BLOB)
+                with contextlib.suppress(ResourceNotFoundError):  # deleted meanwhile
+                    client.delete_blob(BLOB)
                 return ""
             if plan.content is None:
                 return stored.etag
@@ -134,10 +120,9 @@ class Account:
         )
         return f"{self.url}/{container}/{BLOB}?{signature}"
 
-    def await_access(self, node: str, url: str, clock: Clock) -> None:
-        """Wait until a new URL is accepted."""
+    def await_access(self, node: str, url: str, clock: Clock, until: float) -> None:
+        """Wait until a new URL is accepted; it is tried at least once, however late it is."""
         container = container_of(node)
-        until = clock.monotonic() + ACTIVE_SECONDS
         with self._explaining(container), BlobClient.from_blob_url(url, **self._options) as client:
             while not _accepted(client):
                 if clock.monotonic() >= until:
@@ -184,16 +169,15 @@ class Account:
         where = f"{shown_url(self.url)}/{container}"
         try:
             yield
-        except ResourceNotFoundError:
-            raise
         except HttpResponseError as error:
             found = getattr(error, "error_code", None)  # an enumeration, where the SDK knows the code
             code = str(getattr(found, "value", found) or error.reason or "")
             if error.status_code is not None and error.status_code >= 500:
                 raise AzureUnavailable("the storage account fails", where=where, why=code) from error
-            raise StorageRefuses(
-                "the storage account refuses this", where=where, why=code, fix=advice(error.status_code, code)
-            ) from error
+            gone = isinstance(error, ResourceNotFoundError)
+            what = "the bundle was deleted meanwhile" if gone else "the storage account refuses this"
+            fix = advice(error.status_code, code)
+            raise StorageRefuses(what, where=where, why=code, fix=fix) from error
         except AzureError as error:
             why = str(error).splitlines()[0][:300]
             raise AzureUnavailable("the storage account can't be reached", where=where, why=why) from error
@@ -217,90 +201,6 @@ def account(url: str, key: str, connection_string: str, *, ca_bundle: str = "") 
     return Account(url, Secret(key), ca_bundle=ca_bundle)
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """The result for one node; the URL is a secret."""
-
-    name: str
-    plan: Plan
-    url: str = ""
-    version: str = ""
-    etag: str = ""
-
-    def as_dict(self) -> Json:
-        """The node as the module returns it."""
-        policy = self.plan.policy
-        return {
-            "name": self.name,
-            "action": self.plan.kind,
-            "reasons": list(self.plan.reasons),
-            "config_version": self.version,
-            "etag": self.etag,
-            **({"url": self.url} if self.url else {}),
-            **({"url_expires": timestamp(policy.expires)} if self.url and policy else {}),
-        }
-
-    def sentence(self) -> str:
-        """What was done, in words."""
-        verb = {
-            "created": "create the bundle of",
-            "updated": "update the bundle of",
-            "tombstoned": "write a tombstone for",
-            "deleted": "delete the bundle of",
-        }[self.plan.kind]
-        return f"{verb} {self.name} ({', '.join(self.plan.reasons)})"
-
-    def diff(self) -> Json:
-        """Before and after, without secrets."""
-        title = f"{container_of(self.name)}/{BLOB}"
-        before, after = shown(self.plan.before), shown(self.plan.after)
-        return {"before_header": title, "after_header": title, "before": before, "after": after}
-
-
-def keep(
-    account: Account,
-    node: str,
-    document: Mapping[str, Any],
-    options: Mapping[str, Any],
-    clock: Clock,
-    *,
-    check: bool,
-    cluster_id: str = "",
-) -> Outcome:
-    """Bring one node's bundle to the state of the options."""
-    now, stored = float(int(clock.now())), account.stored(node)
-    if options["state"] == "absent":
-        plan = decide_absent(stored, cluster_id=cluster_id)
-    elif options["state"] == "tombstone":
-        plan = decide_tombstone(stored, now=now, cluster_id=cluster_id)
-    else:
-        remove = options["token"] == "remove"  # noqa: S105 - a choice
-        plan = decide_present(
-            stored,
-            document,
-            remove_token=remove,
-            now=now,
-            days=options["days"],
-            new_policy=f"{PREFIX}{secrets.token_hex(8)}",  # a revoked URL must not become valid again
-            cluster_id=cluster_id,
-        )
-    etag = stored.etag if check or not plan.changes else account.apply(node, stored, plan)
-    url = _announced(account, node, stored, plan, check=check)
-    fresh = plan.policy is not None and (stored.policy is None or plan.policy.name != stored.policy.name)
-    if fresh and not check:
-        account.await_access(node, url, clock)
-    version = str(plan.after.get("configVersion") or "")
-    return Outcome(node, plan, url, "" if check and plan.content is not None else version, etag)
-
-
-def _announced(account: Account, node: str, stored: Stored, plan: Plan, *, check: bool) -> str:
-    """The URL; in check mode a mark if the URL or its content would be new."""
-    if plan.policy is None:
-        return ""
-    fresh = (plan.set_policies and plan.policy != stored.policy) or plan.content is not None
-    return REDACTED if check and fresh else account.read_url(node, plan.policy)
-
-
 def advice(status: int | None, code: str) -> str:
     """What to do about a refusal."""
     if status == 403 or code in ("AuthenticationFailed", "InvalidAuthenticationInfo"):
@@ -308,6 +208,8 @@ def advice(status: int | None, code: str) -> str:
             "check account_key (az storage account keys list --account-name NAME), that the account allows "
             "shared keys, its firewall, and this machine's clock"
         )
+    if status == 404:
+        return "run this again: what is missing is created anew"
     if status in (409, 412):
         return "another process changes it at the same time: run this again in a minute"
     return ""

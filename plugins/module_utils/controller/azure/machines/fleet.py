@@ -13,7 +13,7 @@ from ....node.sources.machines import Goal, body_of, pool_id
 from ...parallel import in_parallel
 from ..errors import AzureUnavailable, ChangedMeanwhile, NotInAzure, PermissionMissing
 from .busy import Patience
-from .plan import Action, Json, Machine, Wanted, by_node, decide, pool_goal, shown
+from .plan import Action, Json, Machine, Wanted, by_node, decide, not_taken, pool_goal, shown
 from .pool import require_flexnodes
 
 LISTED_SECONDS = 60.0  # Azure's list of machines follows a deletion with a delay
@@ -45,6 +45,7 @@ class Outcome:
     etag: str = ""
     state: str = ""
     before: Mapping[str, Any] = field(default_factory=dict)
+    note: str = ""  # what the user has to know, though it is no failure
 
     def as_dict(self) -> Json:
         """The machine as a module returns it."""
@@ -201,13 +202,30 @@ def add_line(cluster: str, pool: str) -> str:
 
 
 def _written(pools: Pools, pool: str, machine: Machine | None, wanted: Wanted, action: Action) -> Outcome:
-    """Write a machine. Its goal is what Azure has then: it completes versions, and sets what was not sent."""
+    """Write a machine. Its goal is what Azure has then: it completes versions, and sets what was not sent.
+
+    What Azure did not take is told, and is no change: the next run would write the same again.
+    """
     name = machine.name if machine else wanted.name
     answer = Machine.of(pools.put_machine(pool, name, body_of(action.goal), machine.etag if machine else ""))
     if not answer.etag or answer.state.lower() != "succeeded":  # an operation may end without the resource
         answer = Machine.of(pools.machine(pool, name) or {})
     goal = answer.goal()  # refuses an answer that can't be used: without an eTag, or not settled
-    return _outcome(wanted, replace(action, goal=goal), machine, answer)
+    left = not_taken(wanted, action.goal, goal, f"{pool_id(pools.cluster, pool)}/machines/{name}")
+    done = replace(action, goal=goal, reasons=tuple(one for one in action.reasons if one not in left))
+    if left and not done.reasons and machine and shown(goal) == shown(machine.goal()):
+        done = Action("unchanged", goal)
+    return replace(_outcome(wanted, done, machine, answer), note=_note(name, left))
+
+
+def _note(name: str, left: Sequence[str]) -> str:
+    if not left:
+        return ""
+    return (
+        f"Azure did not take this for machine {name}: {', '.join(left)}. The node gets what the machine has "
+        "in Azure. Change it there (az aks machine update), or recreate the machine: unbootstrap, then "
+        "bootstrap"
+    )
 
 
 def _outcome(wanted: Wanted, action: Action, before: Machine | None, after: Machine | None) -> Outcome:

@@ -35,6 +35,7 @@ class PoolChange:
     actions: list[str] = field(default_factory=list)
     pool: Json = field(default_factory=dict)
     diff: Json = field(default_factory=dict)
+    note: str = ""  # what the user has to know, though it is no failure
 
 
 def keep_present(pools: Pools, name: str, wanted: WantedPool, idle: Idle, *, check: bool) -> PoolChange:
@@ -53,15 +54,14 @@ def keep_present(pools: Pools, name: str, wanted: WantedPool, idle: Idle, *, che
         return PoolChange(pool=described(found or {}, pools.cluster))
     if found is None or "version" in reasons:
         require_not_newer(str(settings["version"]), idle.control_plane(), where)
-    verb = "create" if found is None else "upgrade" if "version" in reasons else "update"
-    done = PoolChange(
-        [f"{verb} pool {name} ({', '.join(reasons)})"],
-        diff=_diff(name, {} if found is None else known, settings),
-    )
+    before: Json = {} if found is None else known
     if check:
-        body = properties_of(settings)
-        done.pool = described({"name": name, "properties": body}, pools.cluster)
-        return done
+        planned = {"name": name, "properties": properties_of(settings)}
+        return PoolChange(
+            _sentences(found, name, reasons),
+            described(planned, pools.cluster),
+            _diff(name, before, settings),
+        )
 
     def write() -> Json:
         """The pool is read again: an operation that was waited for may have changed it, and its eTag."""
@@ -71,8 +71,20 @@ def keep_present(pools: Pools, name: str, wanted: WantedPool, idle: Idle, *, che
 
     written = idle.retried(write)
     # An operation may end without the resource; what Azure has now is what counts.
-    done.pool = described(pools.get(name) or written, pools.cluster)
-    return done
+    now = pools.get(name) or written
+    left = compared(now, wanted)[1]
+    taken = [reason for reason in reasons if reason not in left]
+    return PoolChange(
+        _sentences(found, name, taken),
+        described(now, pools.cluster),
+        _diff(name, before, known_settings(now)) if taken else {},
+        f"Azure accepted a write of pool {name}, but did not take this: {', '.join(left)}" if left else "",
+    )
+
+
+def _sentences(found: Json | None, name: str, reasons: list[str]) -> list[str]:
+    verb = "create" if found is None else "upgrade" if "version" in reasons else "update"
+    return [f"{verb} pool {name} ({', '.join(reasons)})"] if reasons else []
 
 
 def compared(pool: Json | None, wanted: WantedPool) -> tuple[Json, list[str]]:

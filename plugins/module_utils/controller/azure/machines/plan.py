@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 from ....node.config.types.labels import labels as label_kind
 from ....node.config.types.setting import Refused
+from ....node.dataclass import replace
 from ....node.errors import ConfigInvalid, Problem
 from ....node.sources.errors import MaxPodsFixed
 from ....node.sources.machines import (
@@ -21,6 +22,7 @@ from ....node.sources.machines import (
     own_labels,
     own_taints,
 )
+from ..errors import AzureRefuses
 
 Json = dict[str, Any]
 Kind = Literal["created", "updated", "unchanged", "deleted", "absent"]
@@ -209,15 +211,38 @@ def decide(wanted: Wanted, pool: Goal, machine: Machine | None, where: str = "")
         return Action("created", wanted.goal(pool, None), ("it does not exist",))
     current = machine.goal()
     goal = wanted.goal(pool, current)
-    try:
-        reasons = changes(current, goal)
-    except MaxPodsFixed as error:
-        raise MaxPodsFixed(
-            error.what, where=f"{where}/machines/{machine.name}" if where else machine.name, why=error.why
-        ) from error
+    reasons = _changes(current, goal, f"{where}/machines/{machine.name}" if where else machine.name)
     if machine.failed:
         reasons.append("its last change failed")
     return Action("updated", goal, tuple(reasons)) if reasons else Action("unchanged", goal)
+
+
+def not_taken(wanted: Wanted, asked: Goal, answer: Goal, where: str) -> list[str]:
+    """What of a write Azure did not take, in words; another version or maxPods than asked for is an error.
+
+    Where nothing is set explicitly, Azure may add to what was sent. where: the id of the machine.
+    """
+    version = changes(answer, replace(answer, version=asked.version))
+    if version and wanted.version is not None:
+        raise AzureRefuses(
+            f"Azure accepted the write of this machine, but not {version[0]}",
+            where=where,
+            fix="look at it (az aks machine show), set kubernetes.version to a version that Azure takes, "
+            "then run this again",
+        )
+    labels = {**answer.labels, **asked.labels} if wanted.labels is None else asked.labels
+    taints = (*answer.taints, *asked.taints) if wanted.taints is None else asked.taints
+    found = _changes(answer, replace(asked, max_pods=wanted.max_pods, labels=labels, taints=taints), where)
+    if wanted.max_pods is None and asked.max_pods not in (None, answer.max_pods):
+        found.append(f"maxPods {asked.max_pods}")
+    return found
+
+
+def _changes(current: Goal, goal: Goal, where: str) -> list[str]:
+    try:
+        return changes(current, goal)
+    except MaxPodsFixed as error:
+        raise MaxPodsFixed(error.what, where=where, why=error.why) from error
 
 
 def shown(goal: Goal) -> Json:

@@ -16,7 +16,7 @@ from ...progress import Tell
 from ..arm import Json, explaining, refusal_of
 from ..errors import AzureRefuses, AzureUnavailable, ChangedMeanwhile, PermissionMissing
 from ..login import Login
-from .resources import GATEWAYS, SUBNET_NAME, ResourceId
+from .resources import GATEWAYS, SITES, SUBNET_NAME, ResourceId
 
 NETWORK_ERROR = ""
 try:
@@ -32,22 +32,12 @@ TELL = 60.0  # seconds between two lines about an operation
 
 
 class Network:
-    """The resources of one subscription, as JSON: the SDK's models differ between its releases."""
+    """Resources by their ids, as JSON: the SDK's models differ between its releases."""
 
-    def __init__(
-        self, login: Login, subscription: str, clock: Clock, tell: Tell, *, pause: float, seconds: float
-    ) -> None:
+    def __init__(self, login: Login, clock: Clock, tell: Tell, *, pause: float, seconds: float) -> None:
         self._login, self._clock, self._tell = login, clock, tell
         self._pause, self._seconds = max(pause, 0.05), seconds
-        endpoints = login.endpoints
-        self._client: Any = NetworkManagementClient(
-            login.credential,
-            subscription,
-            endpoints.resource_manager,
-            credential_scopes=[endpoints.scope],
-            polling_interval=self._pause,
-            **login.client_options,
-        )
+        self._clients: dict[str, Any] = {}
 
     def get(self, resource: ResourceId) -> Json | None:
         """A resource, None where there is none."""
@@ -61,14 +51,13 @@ class Network:
                 raise
         return found
 
-    def on_premises(self, group: str) -> list[str]:
-        """The ranges of sites that local network gateways describe; none where they may not be read."""
-        path = f"{group}/providers/Microsoft.Network/localNetworkGateways"
+    def on_premises(self, gateway: ResourceId) -> list[str]:
+        """The ranges of sites that local network gateways beside it describe; none if they can't be read."""
+        calls = self._client(gateway).local_network_gateways
         try:
-            with explaining(self._login, "GET", path):
+            with explaining(self._login, "GET", str(gateway.beside(SITES, "")).rstrip("/")):
                 found = [
-                    getattr(one, "local_network_address_space", None)
-                    for one in self._client.local_network_gateways.list(group)
+                    getattr(one, "local_network_address_space", None) for one in calls.list(gateway.group)
                 ]
         except PermissionMissing:
             return []
@@ -112,7 +101,7 @@ class Network:
         found: Json = self._finished(
             "PUT",
             f"{vnet}/subnets/{SUBNET_NAME}",
-            lambda: self._client.subnets.begin_create_or_update(
+            lambda: self._client(vnet).subnets.begin_create_or_update(
                 vnet.group,
                 vnet.name,
                 SUBNET_NAME,
@@ -129,7 +118,7 @@ class Network:
         self._finished(
             "DELETE",
             f"{vnet}/subnets/{SUBNET_NAME}",
-            lambda: self._client.subnets.begin_delete(vnet.group, vnet.name, SUBNET_NAME),
+            lambda: self._client(vnet).subnets.begin_delete(vnet.group, vnet.name, SUBNET_NAME),
             SUBNET_NAME,
         )
 
@@ -138,7 +127,7 @@ class Network:
         found = self._finished(
             "POST",
             f"{gateway}/generatevpnprofile",
-            lambda: self._client.virtual_network_gateways.begin_generate_vpn_profile(
+            lambda: self._client(gateway).virtual_network_gateways.begin_generate_vpn_profile(
                 gateway.group,
                 gateway.name,
                 _body({"processorArchitecture": "Amd64", "authenticationMethod": "EAPTLS"}),
@@ -154,7 +143,21 @@ class Network:
             GATEWAYS: "virtual_network_gateways",
             "publicIPAddresses": "public_ip_addresses",
         }[resource.kind]
-        return getattr(self._client, name)
+        return getattr(self._client(resource), name)
+
+    def _client(self, resource: ResourceId) -> Any:
+        """The SDK's client for the subscription of a resource: a VNet may be in another than its cluster."""
+        if resource.subscription not in self._clients:
+            endpoints = self._login.endpoints
+            self._clients[resource.subscription] = NetworkManagementClient(
+                self._login.credential,
+                resource.subscription,
+                endpoints.resource_manager,
+                credential_scopes=[endpoints.scope],
+                polling_interval=self._pause,
+                **self._login.client_options,
+            )
+        return self._clients[resource.subscription]
 
     def _finished(
         self, method: str, path: str, begin: Callable[[], Any], name: str, *, new: bool = False

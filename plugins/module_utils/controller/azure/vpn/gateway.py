@@ -5,8 +5,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
@@ -21,7 +19,16 @@ from .errors import ClientsActive, GatewayUnusable
 from .plan import Wanted
 from .ranges import Range, ranges, require_apart, subnet_range
 from .record import ACTIVE, REPLACED, Record, Store
-from .resources import SUBNET_NAME, Place, ResourceId, gateway_subnet, gateways_in, properties, state_of
+from .resources import (
+    SUBNET_NAME,
+    Place,
+    ResourceId,
+    gateway_subnet,
+    gateways_in,
+    missing_gateway,
+    state_of,
+    vnet_of_gateway,
+)
 
 Json = dict[str, Any]
 UNSETTLED = ("updating", "deleting", "creating")
@@ -66,7 +73,16 @@ class Gateways:
     def _kept(self, place: Place, request: Request, gateway: Json | None, done: Done) -> Done:
         if request.only_certificates:
             # Nothing else is looked at: neither a range nor a protocol may keep one from being revoked.
-            return self._keep(place, request, gateway, "", False, done) if self._trusts_us(gateway) else done
+            if self._trusts_us(gateway):
+                return self._keep(place, request, gateway, "", False, done)
+            if gateway is None and place.named and self._store.read(secrets=False) is None:
+                done.warnings.append(
+                    f"no VPN certificate was revoked: flexnode_vpn_gateway_id names {place.gateway}, which "
+                    "does not exist; correct it, then run this again"
+                )
+            return done
+        if gateway is None and place.named:
+            raise missing_gateway(place)
         ours = gateway is None or plan.is_ours(gateway)
         if gateway is not None:
             plan.require_usable(gateway, ours=ours)
@@ -176,7 +192,7 @@ class Gateways:
         """Each machine's own profile, from one that Azure generates for all of them."""
         if not request.machines:
             return
-        stamp = _stamp(gateway)
+        stamp = profile.stamp_of(gateway)
         if not record.template or record.profile_of != stamp or request.refresh_profile:
             template = profile.template_in(self._fetch(self._network.profile_url(place.gateway)))
             profile.require_readable(
@@ -218,12 +234,14 @@ class Gateways:
             if not self._check:
                 self._tell(f"{place.gateway.name}: deleting the VPN gateway, which takes minutes")
                 self._network.delete(place.gateway)
-        subnet = gateway_subnet(self._network.get(place.vnet) or {})
+        # Where it was, even if another VNet is given: that one may have a subnet of somebody else.
+        vnet = vnet_of_gateway(gateway) or place.vnet
+        subnet = gateway_subnet(self._network.get(vnet) or {})
         others = [one for one in gateways_in(subnet) if not one.same(place.gateway)]
         if made_subnet and subnet is not None and not others:
-            done.actions.append(f"delete {SUBNET_NAME} of VNet {place.vnet.name}")
+            done.actions.append(f"delete {SUBNET_NAME} of VNet {vnet.name}")
             if not self._check:
-                self._network.delete_subnet(place.vnet)
+                self._network.delete_subnet(vnet)
         # Last: its tag is what an interrupted run would need to know.
         if plan.is_ours(address):
             done.actions.append(f"delete public IP address {place.address.name}")
@@ -311,15 +329,6 @@ def described(place: Place, gateway: Mapping[str, Any] | None) -> Json:
         "vnet_id": str(place.vnet),
         **plan.shown(gateway),
     }
-
-
-def _stamp(gateway: Mapping[str, Any]) -> str:
-    """What a generated profile depends on: which gateway it is, and how its clients connect."""
-    known = properties(gateway)
-    clients = known.get("vpnClientConfiguration") or {}
-    kept = {name: clients.get(name) for name in ("vpnClientProtocols", "vpnAuthenticationTypes")}
-    text = json.dumps([known.get("resourceGuid"), kept], sort_keys=True)
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def _diff(

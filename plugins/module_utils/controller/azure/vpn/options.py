@@ -80,13 +80,6 @@ class Ids:
             raise ConfigInvalid([problem], fix=IN_OPTIONS)
         return cls(vnet, gateway, cluster)
 
-    @property
-    def subscription(self) -> str:
-        """Where the network is: that of the VNet, else that of the cluster."""
-        if self.vnet is not None:
-            return self.vnet.subscription
-        return str(self.cluster.subscription_id)
-
 
 def request_of(params: Mapping[str, Any], clock: Clock) -> Request:
     """The options of the module, checked before any call; all problems at once."""
@@ -150,5 +143,5 @@ def place_of(params: Mapping[str, Any], ids: Ids, login: Login, network: Network
         group=params["resource_group"] or "",
         others=list(ranges("another network", params.get("other_cidrs") or ())),
     )
-    sites = ranges("a site of a local network gateway", network.on_premises(place.gateway.group))
+    sites = ranges("a site of a local network gateway", network.on_premises(place.gateway))
     return replace(place, ranges=[*place.ranges, *sites])

@@ -5,17 +5,22 @@
 
 from __future__ import annotations
 
+import hashlib
 import io
+import json
 import lzma
 import re
 import traceback
 import zipfile
 import zlib
+from collections.abc import Mapping
+from typing import Any
 from urllib.parse import urlsplit
 
 from ....node.config.types.openvpn import profile_problems
 from .certificates import Pair
 from .errors import ProfileUnusable
+from .resources import properties
 
 REQUESTS_ERROR = ""
 try:
@@ -37,6 +42,15 @@ BROKEN = (
     RuntimeError,
 )
 SECONDS = (10, 60)  # to connect, between two parts of an answer
+
+
+def stamp_of(gateway: Mapping[str, Any]) -> str:
+    """What a generated profile depends on: which gateway it is, and how its clients connect."""
+    known = properties(gateway)
+    clients = known.get("vpnClientConfiguration") or {}
+    kept = {name: clients.get(name) for name in ("vpnClientProtocols", "vpnAuthenticationTypes")}
+    text = json.dumps([known.get("resourceGuid"), kept], sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def fetch(url: str, ca_bundle: str = "") -> bytes:

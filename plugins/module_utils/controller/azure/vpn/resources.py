@@ -18,6 +18,7 @@ from .ranges import Range, ranges
 
 Json = Mapping[str, Any]
 VNETS, GATEWAYS, ADDRESSES = "virtualNetworks", "virtualNetworkGateways", "publicIPAddresses"
+SITES = "localNetworkGateways"
 SUBNET_NAME = "GatewaySubnet"  # the only name that Azure accepts
 _ID = (
     r"/subscriptions/([^/]+)/resourceGroups/([^/]+)/providers/Microsoft\.Network/"
@@ -103,6 +104,13 @@ def gateways_in(subnet: Json | None) -> list[ResourceId]:
     return list(dict.fromkeys(one for one in found if one))
 
 
+def vnet_of_gateway(gateway: Json | None) -> ResourceId | None:
+    """The VNet in which a gateway is."""
+    known = (properties(one) for one in properties(gateway).get("ipConfigurations") or ())
+    texts = (str((one.get("subnet") or {}).get("id") or "") for one in known)
+    return next((found for text in texts if (found := resource_id(text, VNETS))), None)
+
+
 def vnet_of_cluster(cluster: Json) -> ResourceId:
     """The VNet in which a cluster's node pools are."""
     profiles = properties(cluster).get("agentPoolProfiles") or ()
@@ -143,6 +151,20 @@ class Place:
     space: Sequence[Range]
     subnets: Sequence[Range]
     ranges: Sequence[Range]  # what the addresses of clients must not overlap
+    named: bool = False  # by its id: it has to exist, and is never made
+
+
+def missing_gateway(place: Place) -> NotInAzure:
+    """The error for a gateway that is named by its id and does not exist."""
+    gateway = place.gateway
+    return NotInAzure(
+        "the VPN gateway that gateway_id (flexnode_vpn_gateway_id) names was not found in Azure",
+        where=str(gateway),
+        why="one that is named by its id is not created",
+        fix=f"correct flexnode_vpn_gateway_id: az network vnet-gateway list -g {gateway.group} "
+        f"--subscription {gateway.subscription} --query [].id -o tsv; or remove it: then the VPN gateway of "
+        "the VNet is used, and created if there is none",
+    )
 
 
 def found_place(
@@ -189,6 +211,7 @@ def found_place(
         space=space,
         subnets=subnets,
         ranges=[*space, *peered, *cluster_ranges(cluster), *others],
+        named=gateway is not None,
     )
 
 

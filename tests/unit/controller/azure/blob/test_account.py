@@ -15,14 +15,17 @@ import pytest
 
 from ansible_collections.aks.flexnode.plugins.module_utils.controller.azure.blob.account import (
     Account,
-    Outcome,
     account,
-    keep,
+)
+from ansible_collections.aks.flexnode.plugins.module_utils.controller.azure.blob.fleet import (
+    Outcome,
+    keep_all,
 )
 from ansible_collections.aks.flexnode.plugins.module_utils.controller.azure.errors import (
     AzureUnavailable,
     StorageRefuses,
 )
+from ansible_collections.aks.flexnode.plugins.module_utils.controller.parallel import NodesFailed
 from ansible_collections.aks.flexnode.plugins.module_utils.node.secret import Secret
 from tests.unit.controller.fake_azure import CLUSTER
 from tests.unit.controller.fake_blob import ACCOUNT, KEY, FakeBlob
@@ -58,7 +61,9 @@ def run(
     **options: Any,
 ) -> Outcome:
     given = {"state": "present", "token": "keep", "days": 365, **options}
-    return keep(storage, "edge-1", document, given, clock or FakeClock(), check=check, cluster_id=cluster_id)
+    node = {"document": document, "cluster_id": cluster_id}
+    (outcome,) = keep_all(storage, [("edge-1", node)], given, clock or FakeClock(), check=check)
+    return outcome
 
 
 def test_a_new_address_is_waited_for(blob: FakeBlob, storage: Account) -> None:
@@ -75,6 +80,69 @@ def test_an_address_that_stays_refused_is_an_error(blob: FakeBlob, storage: Acco
         run(storage, clock=clock)
     assert sum(clock.naps) == 60
     assert "sig=" not in str(caught.value)
+
+
+def test_new_addresses_are_waited_for_together(blob: FakeBlob, storage: Account) -> None:
+    """One after the other, half a minute each, those of a fleet take many minutes."""
+    clock, blob.inactive = FakeClock(), 10_000
+    names = [f"edge-{number}" for number in range(1, 21)]
+    nodes = [(name, {"document": TOKEN_JOIN, "cluster_id": ""}) for name in names]
+
+    def time_passes() -> None:
+        assert len(blob.blobs) == len(names), "all are written before the first is waited for"
+        blob.inactive = 0
+
+    clock.then = time_passes
+    options = {"state": "present", "token": "keep", "days": 365}
+    outcomes = keep_all(storage, nodes, options, clock, check=False)
+    assert [one.name for one in outcomes] == names
+    assert len(clock.naps) <= 8, "at most once in each thread"
+    tried = {urlsplit(request.path).path for request in blob.server.requests if request.method == "HEAD"}
+    assert tried == {urlsplit(one.url).path for one in outcomes}
+
+
+def test_addresses_of_a_fleet_that_stay_refused_cost_one_wait(blob: FakeBlob, storage: Account) -> None:
+    clock, blob.inactive = FakeClock(), 10_000
+    nodes = [(f"edge-{number}", {"document": TOKEN_JOIN}) for number in range(1, 31)]
+    with pytest.raises(NodesFailed, match="new URL is refused"):
+        keep_all(storage, nodes, {"state": "present", "token": "keep", "days": 365}, clock, check=False)
+    assert sum(clock.naps) <= 60 + 8 * 2
+
+
+def test_an_address_that_had_expired_is_waited_for_too(blob: FakeBlob, storage: Account) -> None:
+    clock = FakeClock()
+    first = run(storage, clock=clock)
+    clock.time += 400 * 86400
+    blob.inactive = 2
+    again = run(storage, clock=clock)
+    assert (again.url, clock.naps) == (first.url, [2.0, 2.0])
+
+
+def test_what_someone_deletes_meanwhile_is_explained(blob: FakeBlob, storage: Account) -> None:
+    run(storage)
+    found, plan = storage.stored("edge-1"), run(storage, OTHER, check=True).plan
+    del blob.policies[CONTAINER]
+    with pytest.raises(StorageRefuses, match="ContainerNotFound") as caught:
+        storage.apply("edge-1", found, plan)
+    assert CONTAINER in caught.value.where
+    assert "run this again" in caught.value.fix
+
+
+def test_a_new_address_without_its_blob_is_explained(blob: FakeBlob, storage: Account) -> None:
+    clock, blob.inactive = FakeClock(), 1
+    clock.then = blob.blobs.clear
+    with pytest.raises(StorageRefuses) as caught:
+        run(storage, clock=clock)
+    assert "run this again" in caught.value.fix
+    assert "sig=" not in str(caught.value)
+
+
+def test_a_blob_that_someone_else_deleted_is_deleted(blob: FakeBlob, storage: Account) -> None:
+    run(storage)
+    found, plan = storage.stored("edge-1"), run(storage, check=True, state="absent").plan
+    blob.blobs.clear()
+    assert storage.apply("edge-1", found, plan) == ""
+    assert blob.policy_ids(CONTAINER) == []
 
 
 @pytest.mark.parametrize("options", [{"state": "absent"}, {"state": "tombstone"}, {"token": "remove"}])

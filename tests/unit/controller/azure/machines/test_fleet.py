@@ -116,6 +116,58 @@ def test_what_azure_made_of_a_goal_is_the_goal(azure: FakeAzure, pools: Pools) -
     assert (found["version"], found["max_pods"], found["labels"]) == ("1.34.3", 30, {"site": "lab"})
 
 
+@pytest.mark.parametrize(
+    ("kept", "wanted", "named"),
+    [
+        ({"nodeTaints": ["a=b:NoSchedule"]}, Wanted("edge-1", taints=()), "remove taint a=b:NoSchedule"),
+        ({"nodeLabels": {}}, Wanted("edge-1", labels={"site": "lab"}), "label site=lab"),
+        ({"nodeLabels": {"theirs": "yes"}}, Wanted("edge-1", labels={}), "remove label theirs"),
+    ],
+)
+def test_what_azure_does_not_take_is_named_and_no_change(
+    azure: FakeAzure, pools: Pools, kept: dict[str, Any], wanted: Wanted, named: str
+) -> None:
+    """Otherwise each run would say again that it updated the machine."""
+    etag = azure.pools.add_machine("edge", "edge-1", **kept)
+    azure.pools.keeps = kept
+    for _run in (1, 2):
+        (done,) = keep_present(pools, "edge", [wanted], check=False)
+        assert (done.action.kind, done.action.reasons, done.etag) == ("unchanged", (), etag)
+        assert "edge-1" in done.note
+        assert named in done.note
+    azure.pools.keeps = {}
+    (done,) = keep_present(pools, "edge", [wanted], check=False)
+    assert (done.action.kind, done.action.reasons, done.note) == ("updated", (named,), "")
+
+
+def test_of_a_write_that_azure_takes_in_part_only_that_part_is_told(azure: FakeAzure, pools: Pools) -> None:
+    azure.pools.add_machine("edge", "edge-1", nodeTaints=["a:NoSchedule"])
+    azure.pools.keeps = {"nodeTaints": ["a:NoSchedule"]}
+    (done,) = keep_present(pools, "edge", [Wanted("edge-1", version="1.34.5", taints=())], check=False)
+    assert (done.action.kind, done.action.reasons) == ("updated", ("Kubernetes 1.34.4 -> 1.34.5",))
+    assert done.action.goal.taints == ("a:NoSchedule",), "the node gets what the machine has"
+    assert "remove taint a:NoSchedule" in done.note
+    azure.pools.keeps = {"nodeLabels": {}}
+    azure.pools.add("edge", nodeLabels={"pool": "edge"})
+    (new,) = keep_present(pools, "edge", [Wanted("edge-2")], check=False)
+    assert (new.action.kind, "label pool=edge" in new.note) == ("created", True)
+
+
+def test_another_version_or_max_pods_than_what_was_asked_for_is_an_error(
+    azure: FakeAzure, pools: Pools
+) -> None:
+    azure.pools.add_machine("edge", "edge-1")
+    azure.pools.keeps = {"orchestratorVersion": "1.34.4"}
+    with pytest.raises(AzureRefuses, match=r"not Kubernetes 1\.34\.4 -> 1\.34\.5 .*/machines/edge-1"):
+        keep_present(pools, "edge", [Wanted("edge-1", version="1.34.5")], check=False)
+    azure.pools.keeps = {"maxPods": 30}
+    with pytest.raises(MaxPodsFixed) as caught:
+        keep_present(pools, "edge", [Wanted("edge-2", max_pods=200)], check=False)
+    assert caught.value.where.endswith("/agentPools/edge/machines/edge-2")
+    (done,) = keep_present(pools, "edge", [Wanted("edge-3")], check=False)
+    assert "maxPods 75" in done.note
+
+
 def test_check_mode_writes_nothing(azure: FakeAzure, pools: Pools) -> None:
     done = keep_present(pools, "edge", TEN, check=True)
     assert ({one.action.kind for one in done}, azure.asked("PUT")) == ({"created"}, 0)
@@ -344,6 +396,22 @@ def test_a_label_does_not_change_the_release_of_a_minor_version(
     one = Wanted("edge-1", version="1.34", labels={"rack": "7"})
     keep_present(pools, "edge", [one], check=False)
     assert azure.pools.bodies[-1][1]["properties"]["kubernetes"]["orchestratorVersion"] == "1.34.4"
+
+
+def test_what_azure_does_not_take_for_a_pool_is_named_and_no_change(
+    azure: FakeAzure, pools: Pools, idle: Idle
+) -> None:
+    azure.cluster = {"properties": {"provisioningState": "Succeeded"}}
+    azure.pools.add("edge", nodeTaints=["a:NoSchedule"])
+    azure.pools.keeps = {"nodeTaints": ["a:NoSchedule"]}
+    done = life.keep_present(pools, "edge", wanted_pool(taints=()), idle, check=False)
+    assert (done.actions, done.diff) == ([], {})
+    assert done.note == "Azure accepted a write of pool edge, but did not take this: taints"
+    both = wanted_pool(taints=(), labels={"site": "lab"})
+    done = life.keep_present(pools, "edge", both, idle, check=False)
+    assert (done.actions, "this: taints" in done.note) == (["update pool edge (labels)"], True)
+    azure.pools.keeps = {}
+    assert life.keep_present(pools, "edge", both, idle, check=False).note == ""
 
 
 def test_an_operation_that_does_not_end(azure: FakeAzure, pools: Pools, idle: Idle) -> None:

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -34,9 +35,12 @@ class Sdk:
 
     def __init__(self, *refusals: tuple[int, str]) -> None:
         self.refusals, self.headers = list(refusals), list[dict[str, str]]()
-        self.virtual_network_gateways = self
+        self.virtual_network_gateways = self.local_network_gateways = self
 
     def get(self, *_arguments: Any, **_more: Any) -> Any:
+        raise self.refused(ResourceNotFoundError)
+
+    def list(self, _group: str) -> Any:
         raise self.refused(ResourceNotFoundError)
 
     def begin_create_or_update(self, *_arguments: Any, headers: dict[str, str], **_more: Any) -> Any:
@@ -54,11 +58,23 @@ class Sdk:
         return refused
 
 
+class FoundInSdk:
+    """Another subscription, which has every gateway that it is asked for."""
+
+    def __init__(self) -> None:
+        self.asked = list[tuple[str, ...]]()
+        self.virtual_network_gateways = self
+
+    def get(self, *arguments: str, **_more: Any) -> dict[str, str]:
+        self.asked.append(arguments)
+        return {"name": "there"}
+
+
 def network(sdk: Sdk) -> Network:
     endpoints = SimpleNamespace(resource_manager="https://azure.example.com", scope="x")
     login: Any = SimpleNamespace(endpoints=endpoints, credential=object(), client_options={})
-    made = Network(login, "s", FakeClock(), lambda _line: None, pause=1, seconds=60)
-    made._client = sdk
+    made = Network(login, FakeClock(), lambda _line: None, pause=1, seconds=60)
+    made._clients[GATEWAY.subscription] = sdk
     return made
 
 
@@ -89,3 +105,18 @@ def test_a_change_waits_for_another_operation_and_a_new_gateway_for_what_it_need
     network(changed).put(GATEWAY, {}, 'W/"1"')
     network(made).put(GATEWAY, {}, new=True)
     assert (len(changed.headers), len(made.headers)) == (2, 2)
+
+
+def test_a_resource_is_asked_for_in_its_own_subscription() -> None:
+    """A VNet, or a gateway in a hub, may be in another subscription than the cluster."""
+    asked = network(Sdk((404, "ResourceNotFound")))
+    there = FoundInSdk()
+    asked._clients["another"] = there
+    assert asked.get(GATEWAY) is None
+    assert asked.get(replace(GATEWAY, subscription="another")) == {"name": "there"}
+    assert there.asked == [(GATEWAY.group, GATEWAY.name)]
+
+
+def test_a_group_that_is_missing_is_named() -> None:
+    with pytest.raises(NotInAzure, match=f"resource group {GATEWAY.group} was not found"):
+        network(Sdk((404, "ResourceGroupNotFound"))).on_premises(GATEWAY)

@@ -10,7 +10,10 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.aks.flexnode.plugins.module_utils.controller.azure.errors import AzureUnavailable
+from ansible_collections.aks.flexnode.plugins.module_utils.controller.azure.errors import (
+    AzureUnavailable,
+    NotInAzure,
+)
 from ansible_collections.aks.flexnode.plugins.module_utils.controller.azure.vpn import certificates
 from ansible_collections.aks.flexnode.plugins.module_utils.controller.azure.vpn.asked import Done, Request
 from ansible_collections.aks.flexnode.plugins.module_utils.controller.azure.vpn.certificates import new_root
@@ -27,7 +30,10 @@ from ansible_collections.aks.flexnode.plugins.module_utils.controller.azure.vpn.
 from ansible_collections.aks.flexnode.plugins.module_utils.controller.azure.vpn.record import Store
 from ansible_collections.aks.flexnode.plugins.module_utils.controller.azure.vpn.resources import (
     ADDRESSES,
+    GATEWAYS,
+    VNETS,
     Place,
+    ResourceId,
     found_place,
 )
 from ansible_collections.aks.flexnode.plugins.module_utils.node.errors import ConfigInvalid
@@ -53,14 +59,15 @@ class Controller:
         self.network, self.clock, self.told = FakeNetwork(), FakeClock(), list[str]()
         self.network.add_vnet(("nodes", "10.224.0.0/24"))
         self.directory, self.passphrase = directory / "vpn", PASSPHRASE
+        self.gateway_id: ResourceId | None = None
 
     @property
     def store(self) -> Store:
-        return Store(str(self.directory), GATEWAY, self.passphrase)
+        return Store(str(self.directory), self.gateway_id or GATEWAY, self.passphrase)
 
     def place(self, *others: str) -> Place:
         known = list(ranges("another network", others))
-        return found_place(self.network.get, vnet=VNET, gateway=None, cluster=None, others=known)
+        return found_place(self.network.get, vnet=VNET, gateway=self.gateway_id, cluster=None, others=known)
 
     def gateways(self, *, check: bool = False) -> Gateways:
         return Gateways(
@@ -415,3 +422,46 @@ def test_a_mistyped_name_is_an_error_and_nothing_is_revoked(me: Controller) -> N
 def test_without_a_gateway_there_is_nothing_to_revoke(me: Controller) -> None:
     assert me.present(gone=["edge-1"]).actions == []
     assert me.network.changes() == []
+
+
+def test_a_gateway_that_is_named_by_its_id_is_never_made(me: Controller) -> None:
+    """It takes most of an hour and is billed: a mistyped id must not begin that."""
+    me.gateway_id = GATEWAY.beside(GATEWAYS, "flexnode-vnp")
+    for check in (True, False):
+        with pytest.raises(NotInAzure, match="gateway_id") as caught:
+            me.present("edge-1", check=check)
+        assert caught.value.where == str(me.gateway_id)
+        assert "flexnode_vpn_gateway_id" in caught.value.fix
+        assert me.network.changes() == []
+    assert not list(me.directory.glob("*.json")), "no certificate was issued for it"
+    me.gateway_id = None
+    me.present("edge-1")
+    me.gateway_id = GATEWAY
+    assert me.present("edge-1").actions == []
+
+
+def test_certificates_that_a_mistyped_id_keeps_from_being_revoked_are_told(me: Controller) -> None:
+    me.present("edge-1")
+    me.gateway_id = GATEWAY.beside(GATEWAYS, "flexnode-vnp")
+    done = me.present(left=["edge-1"])
+    assert done.actions == []
+    (warning,) = done.warnings
+    assert "flexnode-vnp" in warning
+    assert "flexnode_vpn_gateway_id" in warning
+    me.gateway_id = GATEWAY
+    me.network.delete(GATEWAY)
+    assert me.present(left=["edge-1"]).warnings == [], "it existed, so the id is right: nobody can connect"
+
+
+def test_the_subnet_of_another_vnet_stays(me: Controller) -> None:
+    """A gateway in a hub: the VNet of the cluster may have an empty GatewaySubnet that is someone else's."""
+    me.network.add_vnet(("nodes", "10.224.0.0/24"))
+    me.present()
+    hub = VNET.beside(VNETS, "hub")
+    me.network.resources[str(hub)] = {**me.network.resources[str(VNET)], "id": str(hub)}
+    place = me.network.gateway["properties"]["ipConfigurations"][0]["properties"]
+    place["subnet"]["id"] = f"{hub}/subnets/GatewaySubnet"
+    me.gateway_id = GATEWAY
+    me.absent()
+    assert me.network.changes() == REMOVING
+    assert me.network.subnets_deleted == [str(hub)]
