@@ -9,84 +9,39 @@ from collections.abc import Callable, Sequence
 from typing import Optional
 
 from ..config.model import NodeConfig
-from ..config.parse import parse
-from ..config.types.setting import Purpose
-from ..dataclass import dataclass, field
-from ..drift.record import DriftRecord
-from ..engine.lease import end_pull
 from ..engine.prune import clear_staging
 from ..engine.records.journal import Entry
-from ..engine.records.name import kubelet_name
 from ..engine.records.places import changed_paths, sync_places
 from ..engine.records.state import Phase, Store, store_of
 from ..engine.restarts import Progress, silent
-from ..engine.restore_host import Restored, restore_host
+from ..engine.restore_host import restore_host
 from ..engine.run_log import RunLog, log_of, recorded
 from ..errors import FlexNodeError, StateCorrupt
 from ..identity.cache import forget_tokens
 from ..machine.host import Host
-from ..machine.layout import CONTAINERD, KUBELET, PULL_SERVICE, PULL_TIMER, UNIT_DIR
-from ..machine.links import real_path
-from ..node_object.drain import drain
-from ..node_object.reporter import left_to_other
-from ..node_object.this_node import ThisNode
+from ..machine.layout import CONTAINERD, KUBELET, PULL_SERVICE, UNIT_DIR
 from ..resources.paths import path_mark
-from ..resources.units import RUNNING, SYSTEMCTL_SECONDS, unit_states
-from ..rollout.errors import RolloutUnknown, forgets
-from ..rollout.local import Local, takes_part
-from ..rollout.turn import forget
-from ..status.publish import publish
+from ..resources.units import unit_states
 from ..status.textfile import has_textfiles, remove_textfiles
-from .runtime_users import (
+from .leaving.cluster import applied_node, leave_cluster, leave_unknown_cluster
+from .leaving.report import Left
+from .leaving.runtime import start, stop_containerd, stop_pods, stop_pull
+from .leaving.runtime_users import (
     DATA,
-    KUBERNETES,
-    SANDBOXES,
-    TASKS,
     RuntimeUsers,
-    end_shims,
     older_than_join,
     remove_kubernetes_data,
     runtime_users,
 )
 
-Act = Callable[[str, Callable[[], None]], None]
 InAzure = Callable[[Optional[NodeConfig]], list[str]]  # noqa: UP045 - returns what remains, and why
 
 DRAIN_SECONDS = 120.0  # a pod has 30 s to end; then a slow machine needs some more to stop it
-NETWORK_NAMESPACES = "/run/netns"
-RUNTIME_STATE = "/run/containerd"
-# Of Kubernetes only: a runtime that was installed before the join may run other containers beside them.
-POD_STATE = (
-    f"{TASKS}/k8s.io",
-    f"{RUNTIME_STATE}/io.containerd.grpc.v1.cri",
-)
 
 
 def nothing_in_azure(_config: NodeConfig | None) -> list[str]:
     """Nothing was created there, or something else removes it."""
     return []
-
-
-@dataclass()
-class Left:
-    """What was done, and what could not be removed."""
-
-    actions: list[str] = field(default_factory=list)
-    remains: list[str] = field(default_factory=list)
-    items: list[Restored] = field(default_factory=list)
-    node: str = ""  # name of the Node that this machine was
-    node_remains: str = ""  # why it could not be deleted
-
-    @property
-    def complaints(self) -> list[str]:
-        """What could not be removed, one line each."""
-        node = f"left: Node {self.node} ({self.node_remains}); delete it: kubectl delete node {self.node}"
-        return ([node] if self.node_remains else []) + [f"left: {line}" for line in self.remains]
-
-    @property
-    def changed(self) -> bool:
-        """Whether there was anything to do."""
-        return bool(self.actions)
 
 
 def leave(
@@ -145,13 +100,7 @@ def leave_with(
     was_node = f"unit:{KUBELET}" in journaled
     node, unusable = applied_node(host, store, was_node=was_node)
     if node and was_node:
-        if shared := "" if deleted else left_to_other(node, log):
-            report.node = node.name
-            report.remains.append(shared)
-            act("stop kubelet", lambda: stop(host, KUBELET))
-        else:
-            publish(host, store, record=DriftRecord())  # others see why its pods leave
-            leave_cluster(node, store, drain_seconds, report, act, deleted=deleted)
+        leave_cluster(node, store, drain_seconds, report, act, log, deleted=deleted)
         if store.applied_if_intact() and not again and not node.has_credential:
             report.node_remains = "the kubelet has no certificate to delete it with"
     elif was_node and (unusable or has_our(KUBELET, host, entries)):  # else a run ended while it cleaned up
@@ -209,145 +158,3 @@ def was_leaving(store: Store, report: Left, progress: Progress) -> tuple[bool, b
         report.actions.append(f"continue without {error.where}, which is damaged: the journal is enough")
         progress(report.actions[-1])
         return False, False
-
-
-def applied_node(host: Host, store: Store, *, was_node: bool) -> tuple[ThisNode | None, list[str]]:
-    """The node that this machine is, if its configuration can be used; else what remains because of that.
-
-    From the applied document: the current one may have failed, and name another Node or cluster. If the
-    applied one can't be used, the current one is, provided that the kubelet runs with the name in it.
-    """
-    purpose: Purpose = "join" if was_node else "prepare"
-    unusable: FlexNodeError | None = None
-    for read in (store.applied_config, store.current_config):
-        try:
-            if (document := read()) is None:
-                continue
-            node = ThisNode.of(host, parse(document, purpose=purpose, pollable=True))
-        except FlexNodeError as error:
-            unusable = unusable or error
-            continue
-        if unusable is None or not was_node or node.name == kubelet_name(host):
-            return node, []
-    if unusable is None:
-        return None, []
-    where = f", {unusable.where}" if unusable.where else ""
-    return None, [
-        f"the stored configuration can't be used ({unusable.what}{where}): what only it names was not "
-        "removed: roles of this machine in Azure, the interface of a bridge network"
-    ]
-
-
-def leave_unknown_cluster(host: Host, store: Store, report: Left, act: Act, *, deleted: bool) -> None:
-    """Stop the kubelet, which would start its pods again; without a configuration nothing else can be done.
-
-    deleted: an earlier run, which had one, has deleted the Node.
-    """
-    running = unit_states(host, (KUBELET,))[KUBELET]["ActiveState"] in RUNNING
-    act("stop kubelet", lambda: stop(host, KUBELET))
-    if deleted and not running:
-        return
-    report.node = name = kubelet_name(host)
-    report.node_remains = "it was neither drained nor deleted: no stored configuration can be used"
-    if takes_part(Local.of(store)):
-        report.remains.append(in_rollout_record(name))
-
-
-def in_rollout_record(name: str) -> str:
-    """What remains of a node that could not remove itself from the rollout record."""
-    return f"{name} is still in the rollout record of the cluster: {forgets(name)}"
-
-
-def leave_cluster(
-    node: ThisNode, store: Store, drain_seconds: float, report: Left, act: Act, *, deleted: bool
-) -> None:
-    """Drain, stop the kubelet (it would register the Node again), delete the Node.
-
-    deleted: an earlier run has deleted it; the identity that could ask may be gone since.
-    """
-    host, name, has_credential = node.host, node.name, node.has_credential
-    report.node = name
-
-    def drain_node() -> None:
-        drained = drain(node.api(attempts=2), name, host.clock, drain_seconds)
-        report.remains += [
-            f"pod {pod} did not leave within {drain_seconds:g} s and was stopped: {why}"
-            for pod, why in sorted(drained.stayed.items())
-        ]
-
-    def delete_node() -> None:
-        try:
-            node.api(attempts=2).delete_node(name)
-            store.note(nodeDeleted=True)
-        except FlexNodeError as error:
-            report.node_remains = f"{error.what}: {error.why}"
-
-    def leave_rollouts() -> None:
-        try:
-            forget(node, store)
-        except RolloutUnknown as error:
-            error.fix = f"If the record still exists, {forgets(name)}"
-            raise
-
-    running = unit_states(host, (KUBELET,))[KUBELET]["ActiveState"] in RUNNING
-    deleted = deleted and not running  # a reboot in between started it, and it registered the Node again
-    if takes_part(Local.of(store)):
-        if has_credential and not deleted:
-            act("remove this node from the rollout record of the cluster", leave_rollouts)
-        else:
-            report.remains.append(in_rollout_record(name))
-    if has_credential and running and drain_seconds > 0 and not deleted:
-        act(f"drain {name}", drain_node)
-    act("stop kubelet", lambda: stop(host, KUBELET))
-    if has_credential and not deleted:
-        act(f"delete Node {name}", delete_node)
-
-
-def stop(host: Host, *units: str) -> None:
-    """Stop units, if they exist, and wait for them. One that is inactive may be about to start, at boot."""
-    for unit, state in unit_states(host, units).items():
-        if state["ActiveState"] != "inactive" or state["UnitFileState"]:
-            host.run(["systemctl", "stop", unit], timeout=SYSTEMCTL_SECONDS)
-
-
-def stop_pull(host: Host) -> None:
-    """Stop ansible-pull: its timer, its service, and one that was started by hand."""
-    stop(host, PULL_TIMER, PULL_SERVICE)
-    end_pull(host)
-
-
-def start(host: Host, unit: str) -> None:
-    """Start a unit."""
-    host.run(["systemctl", "start", unit], timeout=SYSTEMCTL_SECONDS)
-
-
-def stop_pods(host: Host) -> None:
-    """Stop all containers of Kubernetes."""
-    if unit_states(host, (CONTAINERD,))[CONTAINERD]["ActiveState"] in RUNNING:
-        running_tasks = host.run([*KUBERNETES, "tasks", "ls", "-q"], check=False).stdout.split()
-        sandboxes = host.run([*KUBERNETES, "containers", "ls", "-q", SANDBOXES], check=False).stdout.split()
-        # One shim serves a whole pod. It ends with the pod's sandbox, but only if that is the last to go.
-        if in_order := sorted(running_tasks, key=lambda task: task in sandboxes):
-            host.run([*KUBERNETES, "tasks", "rm", "-f", *in_order], timeout=120, check=False)
-    host.run(["systemctl", "stop", "kubepods.slice"], timeout=SYSTEMCTL_SECONDS, check=False)
-
-
-def stop_containerd(host: Host, config: NodeConfig | None) -> None:
-    """Stop containerd; remove pod mounts and pod network namespaces. Containers of others keep running."""
-    stop(host, CONTAINERD)
-    end_shims(host)
-    kubelet_dir = real_path(host, config.paths.kubernetes.kubelet_dir if config else "/var/lib/kubelet")
-    # Only mounts of the kubelet and containerd: a disk that an administrator mounted below is not touched.
-    for place in (f"{kubelet_dir}/pods", f"{kubelet_dir}/plugins", *POD_STATE):
-        for point in host.mounts_below(place):
-            host.run(["umount", "--", point], check=False)
-    for name in host.names(NETWORK_NAMESPACES):
-        if name.startswith("cni-"):
-            host.run(["umount", "--", f"{NETWORK_NAMESPACES}/{name}"], check=False)
-            host.remove(f"{NETWORK_NAMESPACES}/{name}")
-    for place in POD_STATE:
-        host.remove_tree(place)
-    if not any(host.names(f"{TASKS}/{namespace}") for namespace in host.names(TASKS)):
-        host.remove_tree(RUNTIME_STATE)
-    if config and config.cni.mode == "bridge" and host.exists("/sys/class/net/cni0"):
-        host.run(["ip", "link", "delete", "cni0"], check=False)

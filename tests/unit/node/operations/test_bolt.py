@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from ansible_collections.aks.flexnode.plugins.module_utils.node.operations.bolt import bucket_names
+from ansible_collections.aks.flexnode.plugins.module_utils.node.operations.leaving.bolt import bucket_names
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 SMALL, LARGE = "1.7.32", "2.3.4"  # the second has 150 namespaces more, so that its tree has branches

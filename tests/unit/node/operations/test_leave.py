@@ -16,7 +16,9 @@ from ansible_collections.aks.flexnode.plugins.module_utils.node.errors import Co
 from ansible_collections.aks.flexnode.plugins.module_utils.node.machine.host import Host
 from ansible_collections.aks.flexnode.plugins.module_utils.node.operations import leave as leaving
 from ansible_collections.aks.flexnode.plugins.module_utils.node.operations.leave import leave
-from ansible_collections.aks.flexnode.plugins.module_utils.node.operations.runtime_users import SANDBOXES
+from ansible_collections.aks.flexnode.plugins.module_utils.node.operations.leaving.runtime_users import (
+    SANDBOXES,
+)
 from tests.unit.node.engine.test_places import many_disks
 from tests.unit.node.fake_api import a_node, a_pod
 from tests.unit.node.fakes import Machine

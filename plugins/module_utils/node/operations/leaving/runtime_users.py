@@ -15,12 +15,12 @@ from collections.abc import Iterable
 from contextlib import suppress
 from signal import SIGKILL
 
-from ..dataclass import dataclass
-from ..engine.records.journal import Entry
-from ..machine.host import Host
-from ..machine.layout import CONTAINERD
-from ..machine.running import command_line, processes
-from ..resources.units import RUNNING, unit_states
+from ...dataclass import dataclass
+from ...engine.records.journal import Entry
+from ...machine.host import Host
+from ...machine.layout import CONTAINERD
+from ...machine.running import command_line, processes
+from ...resources.units import RUNNING, unit_states
 from .bolt import bucket_names
 
 OURS = "k8s.io"
