@@ -20,7 +20,7 @@ from itertools import count
 from pathlib import Path
 
 from scripts.checkout import copy, own_files
-from tests.regressions import drift, inconclusive, machines, records, requests, smaller, updates
+from tests.regressions import drift, evidence, inconclusive, machines, records, requests, smaller, updates
 from tests.regressions.case import Case, Outdated
 
 CASES = (
@@ -31,6 +31,7 @@ CASES = (
     *drift.CASES,
     *inconclusive.CASES,
     *records.CASES,
+    *evidence.CASES,
 )
 AT_ONCE = 2
 PYTEST = ("pytest", "-q", "-p", "no:cacheprovider")

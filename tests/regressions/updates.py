@@ -14,14 +14,15 @@ KUBELET, TICK_TESTS = f"{NODE}/components/kubelet.py", f"{UNIT}/follow/test_tick
 OLD_READY = (
     Edit(
         GATES,
-        "            if not self._is_fresh(heartbeat(node), since):\n"
-        '                return "the kubelet has not reported since it was started"\n',
+        "            if not self._is_fresh(heartbeat(node), since):\n                return NOT_YET\n",
     ),
     Edit(
         GATES,
         "                young = STABLE - min(process.age for process in seen.values())\n"
-        "                if young <= 0:\n"
+        "                alone = looks.wait(host.clock.monotonic())\n"
+        "                if young <= 0 and alone <= 0:\n"
         "                    return\n"
+        "                deadline = max(deadline, host.clock.monotonic() + alone)\n"
         "                waiting_for = f\"{' and '.join(self.units)} must run for {STABLE:g} s "
         'without a restart"\n',
         "                return\n",
