@@ -100,6 +100,69 @@ def test_ten_hosts_are_one_call_each_and_all_are_checked_first(pools: Stage) -> 
         assert config["agent"]["nodeName"] in names
 
 
+# Each call has a token of its own, and is as old as the list says.
+DATA_BY_CALL = """
+import time
+with open(os.environ["CALLS"]) as file:
+    call = file.read().count('"flexnode_bootstrap_data"')
+answer["document"]["azure"]["bootstrapToken"]["token"] = "abcde%d.0123456789abcdef" % call
+answer["obtained"] = int(time.time()) - AGES[min(call, len(AGES)) - 1]
+"""
+
+
+def data_by_call(stage: Stage, *ages: int) -> None:
+    """The first is asked for twice: before machines are written and, as it is old, after that."""
+    ages = (ages[0], *ages)
+    answer = {"changed": True, "document": DOCUMENT, "notes": []}
+    stage.answer_by_code("flexnode_bootstrap_data", DATA_BY_CALL.replace("AGES", repr(ages)), answer)
+
+
+def tokens(stage: Stage) -> list[str]:
+    """The tokens that machines got, in order."""
+    given = (json.loads(one["document"]) for one in asked(stage, "flexnode_reconcile"))
+    return [one["config"]["azure"]["bootstrapToken"]["token"].partition(".")[0] for one in given]
+
+
+def test_a_machine_whose_turn_comes_late_gets_a_new_token(pools: Stage) -> None:
+    """Azure's tokens are valid for an hour, and a fleet may take longer. What else it gets is the same."""
+    pools.answer(flexnode_machine={"changed": True, "machines": [machine("a"), machine("b")]})
+    data_by_call(pools, 3000, 0)
+    api = "2026-08-02-preview"
+    pools.play("aks.flexnode.bootstrap", hosts("a", "b", flexnode_machines_api_version=api))
+    assert pools.status == 0, pools.output
+    assert sorted(tokens(pools)) == ["abcde3", "abcde4"]
+    for given in asked(pools, "flexnode_bootstrap_data"):
+        assert (given["cluster_id"], given["pool"], given["api_version"]) == (CLUSTER, "edge", api)
+    for given in asked(pools, "flexnode_reconcile"):
+        bundle = json.loads(given["document"])
+        assert bundle["configVersion"] == "e1"
+        assert bundle["config"]["azure"]["targetCluster"]["location"] == "westeurope"
+    assert "0123456789abcdef" not in pools.output
+
+
+def test_a_later_play_of_the_same_run_does_not_use_the_token_of_an_earlier_one(pools: Stage) -> None:
+    pools.answer(flexnode_machine={"changed": True, "machines": [machine("a")]})
+    data_by_call(pools, 3000, 100, 0)
+    twice = pools.directory / "twice.yml"
+    both = [{"name": "Join", "ansible.builtin.import_playbook": "aks.flexnode.bootstrap"}] * 2
+    twice.write_text(json.dumps(both))
+    pools.play(str(twice), hosts("a"))
+    assert pools.status == 0, pools.output
+    assert tokens(pools) == ["abcde3", "abcde4"]
+
+
+def test_a_token_that_can_not_be_renewed_fails_that_machine_alone(pools: Stage) -> None:
+    pools.answer(flexnode_machine={"changed": True, "machines": [machine("a"), machine("b")]})
+    data_by_call(pools, 3000, 0)
+    module = pools.collection / "plugins/modules/flexnode_bootstrap_data.py"
+    failing = "\nif call == 3: answer = {'failed': True, 'msg': 'FLEX-1705: busy'}\nprint"
+    module.write_text(module.read_text().replace("\nprint", failing))
+    pools.play("aks.flexnode.bootstrap", hosts("a", "b"), "-f", "1")
+    assert pools.status != 0
+    assert "FLEX-1705: busy" in pools.output
+    assert tokens(pools) == ["abcde4"]
+
+
 def test_an_upgrade_that_a_machine_waits_for_is_shown(pools: Stage) -> None:
     tells = 'with open(given["progress_file"], "a") as file:\n    file.write("edge: waiting\\n")'
     pools.answer_by_code("flexnode_machine", tells, {"changed": True, "machines": [machine("a")]})
@@ -294,6 +357,20 @@ def test_batches_of_an_update_share_the_bootstrap_data(pools: Stage) -> None:
         json.loads(given["document"])["configVersion"] for given in asked(pools, "flexnode_reconcile")
     }
     assert versions == {"e2"}
+
+
+def test_a_node_that_waits_long_in_its_batch_gets_a_new_token(pools: Stage) -> None:
+    """Its certificate may have expired; then it joins again, with the token."""
+    seen = {"name": "a", "status": "Ready", "joined": True, "kubeletVersion": "1.34.3"}
+    status = {"phase": "NodeJoined", "node": seen, "config": {"version": "e1"}}
+    pools.answer(
+        flexnode_status_info={"status": status, "words": {}},
+        flexnode_machine={"changed": True, "machines": [machine("a", "updated", "e2")]},
+    )
+    data_by_call(pools, 3000, 0)
+    pools.play("aks.flexnode.update", hosts("a"), "-e", "flexnode_preflight=false")
+    assert pools.status == 0, pools.output
+    assert tokens(pools) == ["abcde3"]
 
 
 # -- unbootstrap, config_delete, config_list, preflight ------------------------------------------------------

@@ -19,7 +19,7 @@ from ..azure.machines.plan import wanted_of
 from ..azure.machines.pool import TYPE, is_newer
 from ..inventory.checks import Finding, lines_of
 from ..inventory.errors import NOTHING_CHANGED
-from ..inventory.machines import POOLS, Document, Machine
+from ..inventory.machines import POOLS, Document, Machine, section
 from ..inventory.versions import UNKNOWN, require_versions
 
 # A token is valid for an hour; what is older than this may expire during a join.
@@ -124,7 +124,20 @@ def options_of(
     return {
         "source": "inline",
         "document": {"config": goal.over(document), "configVersion": goal.etag},
+        **_renewal(machine, document, data),
     }
+
+
+def _renewal(machine: Machine, document: Document, data: Mapping[str, Any]) -> dict[str, Any]:
+    """How to get a new token, and when; nothing if the inventory has a token, which takes precedence."""
+    if _token(document) != _token(data["document"]):
+        return {}
+    place = Place(machine.cluster_id, machine.pool, machine.pool_api)
+    return {"pool_data": {**place.options, "obtained": int(data["obtained"]), "fresh_seconds": FRESH_SECONDS}}
+
+
+def _token(document: Document) -> str:
+    return str(section(section(document, "azure"), "bootstrapToken").get("token") or "")
 
 
 def before_data(machine: Machine) -> Machine:

@@ -144,6 +144,21 @@ def test_the_goal_of_the_machine_is_laid_over_everything() -> None:
     assert document["azure"]["bootstrapToken"] == {"token": TOKEN}
 
 
+def test_a_machine_can_get_a_new_token_but_not_over_one_of_the_inventory() -> None:
+    one = a_machine(flexnode_machines_api_version="2026-08-02-preview")
+    options = options_of(one, ANSWER, HostState(), DATA, {})
+    found = handovers([one], documents={}, pools={one.host: options})[one.host]
+    assert found["pool_data"] == {
+        "cluster_id": CLUSTER,
+        "pool": "edge",
+        "api_version": "2026-08-02-preview",
+        "obtained": 1000,
+        "fresh_seconds": 2700,
+    }
+    own = a_machine(flexnode_config={"azure": {"bootstrapToken": {"token": "fedcba.0123456789abcdef"}}})
+    assert "pool_data" not in options_of(own, ANSWER, HostState(), DATA, {})
+
+
 def test_what_needs_no_bootstrap_data() -> None:
     settled = options_of(a_machine(), ANSWER, HostState(joined=True, version="e1"), None, {})
     assert settled["source"] == "stored"
