@@ -19,6 +19,7 @@ from ansible_collections.aks.flexnode.plugins.module_utils.controller.handover.d
     on_their_own,
     with_clusters,
 )
+from ansible_collections.aks.flexnode.plugins.module_utils.controller.handover.leaving import leaving
 from ansible_collections.aks.flexnode.plugins.module_utils.controller.inventory.checks import (
     lines_of,
 )
@@ -182,15 +183,12 @@ class ActionModule(VpnModules):
         if self._options["purpose"] == "host":
             return {"machines": on_their_own(wanted), "purpose": "host"}
         if self._options["purpose"] != "join":  # what the inventory says is enough
-            return summary(
-                # A machine of a pool leaves with the help of the login that knows its cluster.
-                handovers(
-                    [one if one.source == POOLS else replace(one, source="inline") for one in wanted],
-                    documents={},
-                ),
-                wanted,
-                self._options["purpose"],
-            )
+            # A machine of a pool leaves with the help of the login that knows its cluster.
+            as_inline = [one if one.source == POOLS else replace(one, source="inline") for one in wanted]
+            found = handovers(as_inline, documents={})
+            for one in wanted if self._options["purpose"] == "leave" else ():
+                found[one.host] |= leaving(one)
+            return summary(found, wanted, self._options["purpose"])
         directory = self._url_directory(wanted)
         clusters = self._clusters([one for one in of_sources(wanted, "cluster", "blob") if one.cluster_id])
         require_documents(wanted, clusters)  # everything below writes

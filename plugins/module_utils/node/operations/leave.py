@@ -35,6 +35,7 @@ from ..rollout.local import Local, takes_part
 from ..rollout.turn import forget
 from ..status.publish import publish
 from ..status.textfile import has_textfiles, remove_textfiles
+from .checks import Expected, check_expected
 from .runtime_users import (
     DATA,
     KUBERNETES,
@@ -75,6 +76,7 @@ class Left:
     items: list[Restored] = field(default_factory=list)
     node: str = ""  # name of the Node that this machine was
     node_remains: str = ""  # why it could not be deleted
+    pool: str = ""  # its FlexNodes pool, which has a machine of this name
 
     @property
     def complaints(self) -> list[str]:
@@ -96,14 +98,18 @@ def leave(
     progress: Progress = silent,
     in_azure: InAzure = nothing_in_azure,
     aks_deletes: bool = False,
+    expected: Expected | None = None,
 ) -> Left:
     """Leave the cluster and restore the host. Can be run twice, and after a crash at any point.
 
     aks_deletes: AKS deletes the Node; that this machine may not do so is no reason to complain.
     in_azure: removes what was created in Azure. It comes before the host is restored: until then the timer
     takes up an interrupted leave.
+    expected: which node this machine must be, if it is one; another one is refused before it is changed.
     """
     store = store_of(host)
+    if expected:
+        check_expected(host, store, expected)
     if check or not store.journal.entries():
         return leave_with(RunLog(host, "", also=progress), store, drain_seconds, in_azure, check=check)
     with recorded(RunLog(host, log_of(store.journal), also=progress)) as log:
@@ -232,7 +238,7 @@ def leave_cluster(
     deleted: an earlier run has deleted it; the identity that could ask may be gone since.
     """
     host, name, has_credential = node.host, node.name, node.has_credential
-    report.node = name
+    report.node, report.pool = name, node.config.azure.target_agent_pool_name or ""
 
     def drain_node() -> None:
         drained = drain(node.api(attempts=2), name, host.clock, drain_seconds)
