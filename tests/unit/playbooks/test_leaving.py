@@ -11,6 +11,8 @@ import yaml
 
 from tests.unit.playbooks.stage import CLUSTER, NAMED, Stage, hosts, touched
 
+# Nothing listens there.
+DEAD = {"ansible_connection": "ssh", "ansible_host": "127.0.0.1", "ansible_port": 1}
 STAYS = {"changed": True, "remains": [], "node_name": "x", "node_remains": "refused"}
 
 
@@ -204,3 +206,30 @@ def test_role_node_alone_removes_a_machine_without_the_inventory(stage: Stage) -
     assert stage.status == 0, stage.output
     assert expected(stage) == {"a": None}
     assert stage.asked("flexnode_node") == [["edge-1"]]
+
+
+# -- machines that do not answer -----------------------------------------------------------------------------
+
+
+def test_what_may_still_exist_of_a_machine_that_does_not_answer_is_named(stage: Stage) -> None:
+    fleet = {"edge-1": {**hosts("a", source="blob")["a"], **DEAD}}
+    stage.play("aks.flexnode.unbootstrap", fleet, "--limit", "edge-1")
+    assert stage.status != 0
+    (said,) = re.findall(r"fatal: \[edge-1\]: FAILED!.*could not leave the cluster:.*", stage.output)
+    for line in (
+        "it did not answer: ",
+        "if it is lost, delete its Node: kubectl delete node edge-1",
+        "if it is lost, delete its configuration in the blob: "
+        "ansible-playbook -i INVENTORY aks.flexnode.config_delete --limit edge-1",
+    ):
+        assert line in said
+    assert stage.calls == [], "nothing of it is deleted: it may come back"
+
+
+def test_the_configuration_of_a_machine_that_does_not_answer_is_deleted_without_it(stage: Stage) -> None:
+    stage.answer(flexnode_config_blob={"nodes": [{"name": "edge-1", "action": "tombstoned"}]})
+    fleet = {"edge-1": {**hosts("a", source="blob")["a"], **DEAD}}
+    stage.play("aks.flexnode.config_delete", fleet, "--limit", "edge-1")
+    assert stage.status == 0, stage.output
+    assert stage.asked("flexnode_config_blob") == [["edge-1"]]
+    assert "edge-1  tombstoned" in stage.output
