@@ -17,8 +17,10 @@ from ansible_collections.aks.flexnode.plugins.module_utils.controller.handover i
 from ansible_collections.aks.flexnode.plugins.module_utils.controller.handover.documents import (
     handovers,
     on_their_own,
+    taken_names,
     with_clusters,
 )
+from ansible_collections.aks.flexnode.plugins.module_utils.controller.handover.leaving import leaving
 from ansible_collections.aks.flexnode.plugins.module_utils.controller.inventory.checks import (
     lines_of,
 )
@@ -182,15 +184,12 @@ class ActionModule(VpnModules):
         if self._options["purpose"] == "host":
             return {"machines": on_their_own(wanted), "purpose": "host"}
         if self._options["purpose"] != "join":  # what the inventory says is enough
-            return summary(
-                # A machine of a pool leaves with the help of the login that knows its cluster.
-                handovers(
-                    [one if one.source == POOLS else replace(one, source="inline") for one in wanted],
-                    documents={},
-                ),
-                wanted,
-                self._options["purpose"],
-            )
+            # A machine of a pool leaves with the help of the login that knows its cluster.
+            as_inline = [one if one.source == POOLS else replace(one, source="inline") for one in wanted]
+            found = handovers(as_inline, documents={})
+            for one in wanted if self._options["purpose"] == "leave" else ():
+                found[one.host] |= leaving(one)
+            return summary(found, wanted, self._options["purpose"])
         directory = self._url_directory(wanted)
         clusters = self._clusters([one for one in of_sources(wanted, "cluster", "blob") if one.cluster_id])
         require_documents(wanted, clusters)  # everything below writes
@@ -198,10 +197,13 @@ class ActionModule(VpnModules):
         wanted = self._with_profiles(wanted)
         rp, clustered, blob, pooled = (of_sources(wanted, source) for source in RESOLVED)
         of_pools, machines_in_azure = self._pool_join(pooled, data=not chosen)
-        configs = self._configs(rp, need_url=not chosen or bool(directory))
+        # Of an earlier play, if only the source is written now.
+        new = () if chosen else {one.host for one in wanted if self._state(one.host).is_new}
+        configs = self._configs(rp, need_url=not chosen or bool(directory), new=new)
         tokens = self._tokens([one for one in (*clustered, *blob) if one.cluster_id])
+        taken = taken_names(wanted, [*configs, *tokens], new)
         documents = with_clusters([*clustered, *blob], clusters, tokens)
-        blobs = self._run_blobs(blob, documents)
+        blobs = self._run_blobs([one for one in blob if one.host not in taken], documents)
         found = handovers(
             wanted, documents=documents, configs=configs, blobs=blobs, tokens=tokens, pools=of_pools
         )
@@ -210,6 +212,8 @@ class ActionModule(VpnModules):
             url_files.write(directory, {one["name"]: one.get("url") for one in blobs})
         for host in self._vpn["pending"]:
             found[host]["source"] = "pending"
+        for host, why in taken.items():
+            found[host]["refused"] = why
         return {
             **summary(found, wanted, "join"),
             "vpn_certificates": self._vpn,

@@ -41,6 +41,13 @@ options:
             and the settings of the Node and its kubelet. The rest is for the machine only.
         type: dict
         default: {}
+      joined:
+        description:
+          - Whether the machine itself says that it has joined. Without it, Azure's status of the node counts,
+            which may be that of another machine, or of the same one before it was reinstalled.
+          - With V(false) it gets a new URL. If its Node is Ready all the same, and it would join with a
+            bootstrap token, nothing is written, because another machine has its name.
+        type: bool
   state:
     description:
       - V(present) creates or updates the resources.
@@ -110,7 +117,9 @@ nodes:
       type: str
       sample: /subscriptions/.../managedClusters/plant
     action:
-      description: V(created), V(updated), V(regenerated), V(unchanged) or V(deleted).
+      description:
+        - V(created), V(updated), V(regenerated), V(unchanged), V(deleted), or V(refused) if another machine
+          is this Node.
       type: str
       sample: created
     reasons:
@@ -178,6 +187,7 @@ def main() -> None:
         "name": {"type": "str", "required": True},
         "cluster_id": {"type": "str"},
         "document": {"type": "dict", "default": {}},
+        "joined": {"type": "bool"},
     }
     module = AnsibleModule(
         argument_spec={

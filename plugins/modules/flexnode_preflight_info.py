@@ -168,7 +168,9 @@ cluster_id:
   type: str
   sample: /subscriptions/1/resourcegroups/rg/providers/microsoft.containerservice/managedclusters/plant
 joined:
-  description: Whether the machine has joined a cluster and can go on with its own credential.
+  description:
+    - Whether the machine has joined a cluster and can go on with its own credential. Null if that can't be
+      read.
   returned: success
   type: bool
   sample: false

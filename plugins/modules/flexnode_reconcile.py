@@ -75,6 +75,23 @@ options:
       - With O(state=absent), how long pods may take to leave. V(0) does not drain.
     type: int
     default: 120
+  expected:
+    description:
+      - With O(state=absent), which node the machine must be. Another one is refused, and nothing is changed.
+        What is not set is not compared, and a machine that is not a node may leave in any case.
+      - Playbook C(aks.flexnode.unbootstrap) sets it from the inventory, by whose names it then deletes what
+        the node has in Azure.
+    type: dict
+    suboptions:
+      node_name:
+        description: Name of its Node.
+        type: str
+      cluster_id:
+        description: Resource id of its AKS cluster.
+        type: str
+      pool:
+        description: Its FlexNodes pool.
+        type: str
   retry:
     description:
       - Also apply a configuration that was rolled back before. By default it is refused until it changes.
@@ -117,6 +134,11 @@ EXAMPLES = r"""
 - name: Uninstall the node
   aks.flexnode.flexnode_reconcile:
     state: absent
+
+- name: Uninstall the node, if it is Node edge-1
+  aks.flexnode.flexnode_reconcile:
+    state: absent
+    expected: {node_name: edge-1}
 """
 
 RETURN = r"""
@@ -199,6 +221,12 @@ node_remains:
   returned: when O(state=absent)
   type: str
   sample: "the API server refuses this request: nodes \"edge-1\" is forbidden"
+pool:
+  description:
+    - With O(state=absent), the FlexNodes pool of the node. This module does not delete its machine there.
+  returned: when O(state=absent)
+  type: str
+  sample: edge
 rolled_back:
   description: That all changes of this run were rolled back, so that the machine is as before.
   returned: when a failed run was rolled back
@@ -238,6 +266,10 @@ def main() -> None:
             "preflight": {"type": "bool", "default": False},
             "preflight_skip": {"type": "list", "elements": "str", "default": []},
             "drain_seconds": {"type": "int", "default": 120},
+            "expected": {
+                "type": "dict",
+                "options": {name: {"type": "str"} for name in ("node_name", "cluster_id", "pool")},
+            },
             "retry": {"type": "bool", "default": False},
             "wait_seconds": {"type": "int"},
             "operation": {"type": "str"},

@@ -116,7 +116,10 @@ EXAMPLES = r"""
 
 RETURN = r"""
 machines:
-  description: By host, the options with which the machine obtains its configuration. It holds secrets.
+  description:
+    - By host, the options with which the machine obtains its configuration. It holds secrets.
+    - With purpose join, C(refused) is why a machine gets none, because another machine has its name. With
+      purpose leave, C(expected) is which node it must be, and C(if_lost) what to delete if it never answers.
   returned: with state present
   type: dict
   sample: {edge-1: {source: url, url: https://..., durable: false, document: {}, vpn: false}}

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Mapping
-from typing import Any
 
 from ansible.utils.display import Display
 
@@ -20,7 +19,6 @@ from ansible_collections.aks.flexnode.plugins.module_utils.controller.inventory.
     require_versions,
 )
 from ansible_collections.aks.flexnode.plugins.module_utils.controller.needs.pools import (
-    HostState,
     Place,
     announced,
     before_data,
@@ -43,7 +41,6 @@ NEARBY = 20  # hosts; each costs the templating of its variables
 NO_MACHINE_CHANGED = (
     "This run changed no machine, in Azure or here. The bootstrap token that it got expires within an hour."
 )
-STATE = "__source_state"  # what roles read on the machine: whether it has joined, and which version it has
 
 
 class PoolModules(SourceModules):
@@ -231,7 +228,3 @@ class PoolModules(SourceModules):
             if fresh := {key: data for key, data in known.items() if is_fresh(data, now)}:
                 return fresh
         return {}
-
-    def _state(self, host: str) -> HostState:
-        variables: Mapping[str, Any] = self._vars["hostvars"][host]
-        return HostState.of(variables.get(STATE))

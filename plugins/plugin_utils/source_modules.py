@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from typing import Any
 
 from ansible.utils.display import Display
@@ -13,9 +13,11 @@ from ansible.utils.display import Display
 from ansible_collections.aks.flexnode.plugins.module_utils.controller.azure.arguments import AZURE, PREVIEW
 from ansible_collections.aks.flexnode.plugins.module_utils.controller.inventory.errors import NOTHING_CHANGED
 from ansible_collections.aks.flexnode.plugins.module_utils.controller.inventory.machines import Machine
+from ansible_collections.aks.flexnode.plugins.module_utils.controller.needs.pools import HostState
 from ansible_collections.aks.flexnode.plugins.module_utils.node.errors import ConfigInvalid, FlexNodeError
 from ansible_collections.aks.flexnode.plugins.plugin_utils.on_controller import ControllerAction, Result
 
+STATE = "__source_state"  # what roles read on the machine: whether it has joined, and which version it has
 READS = ("flexnode_cluster_info", "flexnode_pool_info")  # modules that change nothing
 
 
@@ -35,12 +37,20 @@ class SourceModules(ControllerAction):
     _actions: list[str]
     _changed: bool
 
-    def _configs(self, machines: list[Machine], *, need_url: bool) -> list[Result]:
+    def _state(self, host: str) -> HostState:
+        variables: Mapping[str, Any] = self._vars["hostvars"][host]
+        return HostState.of(variables.get(STATE))
+
+    def _configs(self, machines: list[Machine], *, need_url: bool, new: Container[str] = ()) -> list[Result]:
+        """new: hosts that say themselves that they have not joined, whatever Azure says of their Nodes."""
         if not machines:
             return []
         options = {
             **self._preview_api,
-            "nodes": [one.request(document=one.document) for one in machines],
+            "nodes": [
+                one.request(document=one.document, **({"joined": False} if one.host in new else {}))
+                for one in machines
+            ],
             "update_secret": self._options["update_secret"],
             "need_url": need_url,
         }

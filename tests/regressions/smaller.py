@@ -319,4 +319,32 @@ CASES = (
         ),
         (f"{INVENTORY_TESTS}/test_variables.py::test_a_switch_that_is_neither_on_nor_off_is_an_error",),
     ),
+    Case(
+        "22a",
+        "a machine that is another node leaves, and is cleaned up in Azure by the names of the inventory",
+        (
+            Edit(
+                f"{NODE}/operations/leave.py",
+                "        check_expected(host, store, expected)\n",
+                "        pass\n",
+            ),
+        ),
+        (f"{UNIT}/operations/test_leave.py::test_another_node_than_the_inventory_says_does_not_leave",),
+        f"{DID_NOT_RAISE} ConfigInvalid",
+    ),
+    Case(
+        "22b",
+        "a machine that was reinstalled gets no new token of its provider",
+        (
+            Edit(
+                "plugins/module_utils/controller/azure/flexnode_config/plan.py",
+                "if need_url and (joined is False or not existing.joined):",
+                "if need_url and not existing.joined:",
+            ),
+        ),
+        (
+            "tests/unit/controller/azure/flexnode_config/test_plan.py::"
+            "test_what_the_machine_says_of_itself_counts[existing2-False-True-regenerated]",
+        ),
+    ),
 )

@@ -25,6 +25,7 @@ class Member:
     name: str
     cluster: ArmId
     document: Mapping[str, Any] = field(default_factory=dict)
+    joined: bool | None = None  # what the machine says of itself; None: it was not asked
 
     @property
     def key(self) -> tuple[str, ArmId]:
@@ -67,7 +68,7 @@ def members_of(nodes: Sequence[Mapping[str, Any]], default_cluster: str = "") ->
             problems += refused.under(f"{at}.name")
             continue
         try:
-            member = Member(name, ArmId.parse(cluster), node.get("document") or {})
+            member = Member(name, ArmId.parse(cluster), node.get("document") or {}, node.get("joined"))
         except ValueError as error:
             problems.append(not_a_cluster(f"{at}.cluster_id", cluster, error))
             continue

@@ -58,15 +58,15 @@ def check(module: AnsibleModule) -> Report:
     )
 
 
-def state() -> tuple[bool, str]:
-    """Whether this machine has joined, and its version; what can not be read counts as not joined."""
+def state() -> tuple[bool | None, str]:
+    """Whether this machine has joined, and its version; None: that can't be read."""
     host = Host()
     store = store_of(host)
     try:
         stored, _intact = store.remembered()
         return bool(stored and has_joined(host, stored)), store.config_version() or ""
     except (FlexNodeError, OSError):
-        return False, ""
+        return None, ""
 
 
 def seconds(moment: str | None) -> float | None:

@@ -13,7 +13,7 @@ from ..node.engine.lease import held, new_operation
 from ..node.engine.records.state import store_of
 from ..node.errors import FlexNodeError
 from ..node.machine.host import Host, require_root
-from ..node.operations.checks import has_joined
+from ..node.operations.checks import Expected, has_joined
 from ..node.operations.obtain import Obtained, obtain, stored_config
 from ..node.operations.reconcile import reconcile
 from ..node.pull.install import PULL, install
@@ -52,13 +52,16 @@ def carry_out(module: AnsibleModule, host: Host) -> dict[str, object]:
     if params["state"] == "absent":
         from ..node.operations.leave import leave
 
-        left = leave(host, drain_seconds=params["drain_seconds"], check=check)
+        given = params["expected"] or {}
+        expected = Expected(*(given.get(part) or "" for part in ("node_name", "cluster_id", "pool")))
+        left = leave(host, drain_seconds=params["drain_seconds"], check=check, expected=expected)
         return {
             "changed": left.changed,
             "actions": left.actions,
             "remains": left.remains,
             "node_name": left.node,
             "node_remains": left.node_remains,
+            "pool": left.pool,
         }
     needs_cluster = {"kubelet", "npd", "services", "vpn"} & set(params["components"])
     purpose: Purpose = "join" if needs_cluster else "prepare"

@@ -7,9 +7,12 @@ import re
 from typing import Any
 
 import pytest
+import yaml
 
-from tests.unit.playbooks.stage import NAMED, Stage, hosts, touched
+from tests.unit.playbooks.stage import CLUSTER, NAMED, Stage, hosts, touched
 
+# Nothing listens there.
+DEAD = {"ansible_connection": "ssh", "ansible_host": "127.0.0.1", "ansible_port": 1}
 STAYS = {"changed": True, "remains": [], "node_name": "x", "node_remains": "refused"}
 
 
@@ -30,7 +33,7 @@ def test_what_had_to_stay_keeps_nothing_from_being_cleaned_up(stage: Stage) -> N
     )
     stage.play("aks.flexnode.unbootstrap", hosts("a", "b", source="blob"), *NAMED, flexnode_kubeconfig="/k")
     assert stage.asked("flexnode_config_blob") == [["a", "b"]], stage.output
-    assert stage.asked("flexnode_node") == [["gone"]] * 2
+    assert sorted(stage.asked("flexnode_node")) == [["a"], ["b"]]
     assert stage.status != 0
     for host in ("a", "b"):
         assert re.search(
@@ -47,7 +50,7 @@ def test_trouble_in_azure_arc_keeps_nothing_from_being_cleaned_up(stage: Stage) 
     )
     stage.play("aks.flexnode.unbootstrap", hosts("a", "b", source="blob"), *NAMED, flexnode_kubeconfig="/k")
     assert stage.asked("flexnode_config_blob") == [["a", "b"]], stage.output
-    assert stage.asked("flexnode_node") == [["gone"]] * 2
+    assert sorted(stage.asked("flexnode_node")) == [["a"], ["b"]]
     assert stage.status != 0
     for host in ("a", "b"):
         assert re.search(rf"fatal: \[{host}\].*this remains:.*in Azure Arc: FLEX-1814", stage.output)
@@ -140,3 +143,93 @@ def test_each_machine_has_the_kubeconfig_of_its_cluster(stage: Stage) -> None:
     used = sorted(params["kubeconfig"] for name, params in stage.calls if name == "flexnode_node")
     assert used == ["/east", "/north"]
     assert re.search(r"fatal: \[west\].*set flexnode_kubeconfig", stage.output)
+
+
+# -- another node than the inventory says --------------------------------------------------------------------
+
+
+def expected(stage: Stage) -> dict[str, dict[str, str]]:
+    """By host, which node it must be."""
+    return {
+        given["host"]: given.get("expected") for name, given in stage.calls if name == "flexnode_reconcile"
+    }
+
+
+def test_a_machine_is_told_which_node_it_must_be(stage: Stage) -> None:
+    stage.answer(flexnode_reconcile={"changed": False, "remains": []}, flexnode_config_blob={"nodes": []})
+    fleet = stage.machines("a", "b", "c", "d", flexnode_cluster_id=CLUSTER)
+    fleet["a"] |= {"flexnode_config_source": "blob"}
+    fleet["b"] |= {
+        "flexnode_config_source": "cluster",
+        "flexnode_host_config": {"agent": {"nodeName": "edge-2"}},
+    }
+    fleet["c"] |= {"flexnode_config_source": "machines", "flexnode_pool": "edge"}
+    fleet["d"] |= {"flexnode_cluster_id": ""}
+    stage.answer(flexnode_pool_info={"pools": [], "cluster": {}})
+    stage.play("aks.flexnode.unbootstrap", fleet, *NAMED)
+    assert stage.status == 0, stage.output
+    assert expected(stage) == {
+        "a": {"node_name": "a", "cluster_id": CLUSTER, "pool": ""},
+        "b": {"node_name": "edge-2", "cluster_id": CLUSTER, "pool": ""},
+        "c": {"node_name": "c", "cluster_id": CLUSTER, "pool": "edge"},
+        "d": {"node_name": "", "cluster_id": "", "pool": ""},  # its host name decides
+    }
+
+
+def test_nothing_of_another_node_is_deleted_in_azure(stage: Stage) -> None:
+    """After a change of addresses, the machine that answers as b is another node: b's blob is in use."""
+    refused = {"failed": True, "msg": "FLEX-1101: this machine is Node c"}
+    gone = {"changed": True, "remains": [], "node_name": "a", "node_remains": ""}
+    stage.answer_by_host("flexnode_reconcile", gone, b=refused)
+    stage.answer(flexnode_config_blob={"nodes": []})
+    fleet = stage.machines("a", "b", flexnode_config_source="blob", flexnode_cluster_id=CLUSTER)
+    stage.play("aks.flexnode.unbootstrap", fleet, *NAMED)
+    assert stage.asked("flexnode_config_blob") == [["a"]], stage.output
+    assert re.search(r"fatal: \[b\].*could not leave the cluster:.*this machine is Node c", stage.output)
+
+
+def test_a_machine_does_not_say_which_node_the_administrator_deletes(stage: Stage) -> None:
+    stage.answer(flexnode_reconcile={**STAYS, "node_name": "victim"}, flexnode_node={"changed": True})
+    stage.play("aks.flexnode.unbootstrap", hosts("a", source="cluster"), *NAMED, flexnode_kubeconfig="/k")
+    assert stage.asked("flexnode_node") == [["a"]], stage.output
+
+
+def test_role_node_alone_removes_a_machine_without_the_inventory(stage: Stage) -> None:
+    stage.answer(flexnode_reconcile={**STAYS, "node_name": "edge-1"}, flexnode_node={"changed": True})
+    book = stage.directory / "book.yml"
+    tasks = [
+        {"ansible.builtin.import_role": {"name": "aks.flexnode.node", "tasks_from": entry}}
+        for entry in ("absent", "left")
+    ]
+    book.write_text(yaml.safe_dump([{"hosts": "all", "gather_facts": False, "tasks": tasks}]))
+    stage.play(str(book), stage.machines("a"), flexnode_kubeconfig="/k")
+    assert stage.status == 0, stage.output
+    assert expected(stage) == {"a": None}
+    assert stage.asked("flexnode_node") == [["edge-1"]]
+
+
+# -- machines that do not answer -----------------------------------------------------------------------------
+
+
+def test_what_may_still_exist_of_a_machine_that_does_not_answer_is_named(stage: Stage) -> None:
+    fleet = {"edge-1": {**hosts("a", source="blob")["a"], **DEAD}}
+    stage.play("aks.flexnode.unbootstrap", fleet, "--limit", "edge-1")
+    assert stage.status != 0
+    (said,) = re.findall(r"fatal: \[edge-1\]: FAILED!.*could not leave the cluster:.*", stage.output)
+    for line in (
+        "it did not answer: ",
+        "if it is lost, delete its Node: kubectl delete node edge-1",
+        "if it is lost, delete its configuration in the blob: "
+        "ansible-playbook -i INVENTORY aks.flexnode.config_delete --limit edge-1",
+    ):
+        assert line in said
+    assert stage.calls == [], "nothing of it is deleted: it may come back"
+
+
+def test_the_configuration_of_a_machine_that_does_not_answer_is_deleted_without_it(stage: Stage) -> None:
+    stage.answer(flexnode_config_blob={"nodes": [{"name": "edge-1", "action": "tombstoned"}]})
+    fleet = {"edge-1": {**hosts("a", source="blob")["a"], **DEAD}}
+    stage.play("aks.flexnode.config_delete", fleet, "--limit", "edge-1")
+    assert stage.status == 0, stage.output
+    assert stage.asked("flexnode_config_blob") == [["edge-1"]]
+    assert "edge-1  tombstoned" in stage.output

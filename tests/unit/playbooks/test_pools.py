@@ -416,6 +416,17 @@ def test_a_machine_that_was_not_ours_stays_in_azure_and_is_named(pools: Stage) -
     assert "machine b of pool" not in said
 
 
+def test_a_machine_of_a_pool_that_is_not_its_source_any_more_is_named(pools: Stage) -> None:
+    left = {"changed": True, "remains": [], "node_name": "a", "node_remains": "", "pool": "edge"}
+    pools.answer(flexnode_reconcile=left)
+    pools.play("aks.flexnode.unbootstrap", {"a": {}}, *NAMED)
+    assert pools.status != 0
+    said = " ".join(pools.output.split())
+    assert "this remains:" in said
+    assert "machine a of pool edge in Azure: set flexnode_config_source: machines" in said
+    assert "aks.flexnode.config_delete --limit a" in said
+
+
 def test_a_machine_that_can_not_be_deleted_in_azure_is_named(pools: Stage) -> None:
     pools.answer(
         flexnode_reconcile={"changed": True, "remains": [], "node_name": "a", "node_remains": ""},

@@ -4,12 +4,13 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 import pytest
 import yaml
 
 from tests.unit.node.tunnels import SECRET_KEY, a_profile
-from tests.unit.playbooks.stage import Stage, hosts
+from tests.unit.playbooks.stage import CLUSTER, READY, Stage, done, hosts
 
 
 def test_only_machines_with_a_flexnodeconfig_get_new_tokens(stage: Stage) -> None:
@@ -109,3 +110,73 @@ def test_a_url_directory_that_cannot_be_made_costs_nothing_in_azure(stage: Stage
     assert stage.status != 0
     assert stage.calls == []
     assert "flexnode_url_directory can't be created" in stage.output
+
+
+# -- machines that have not joined, though their Nodes are Ready ---------------------------------------------
+
+SAYS = {"ok": True, "table": [], "config_version": ""}
+CLUSTERS = {"clusters": [{"id": CLUSTER, "document": {"kubernetes": {"version": "1.34.4"}}}]}
+
+
+def asked_fleet(stage: Stage, source: str, **joined: bool | None) -> dict[str, dict[str, Any]]:
+    """Machines, and what each says of itself."""
+    stage.answer_by_host(
+        "flexnode_preflight_info", **{host: {**SAYS, "joined": j} for host, j in joined.items()}
+    )
+    stage.answer(flexnode_reconcile=done("joined"), flexnode_cluster_info=CLUSTERS)
+    return stage.machines(*joined, flexnode_config_source=source, flexnode_cluster_id=CLUSTER)
+
+
+@pytest.mark.parametrize("source", ["cluster", "blob"])
+def test_a_machine_whose_node_is_ready_elsewhere_is_refused_alone(stage: Stage, source: str) -> None:
+    fleet = asked_fleet(stage, source, a=False, b=True, c=False, d=None)
+    token = {"name": "c", "joined": False, "token": "abcdef.0123456789abcdef", "cluster_id": CLUSTER}
+    ready = [{"name": name, "joined": True, "cluster_id": CLUSTER} for name in "abd"]
+    stage.answer(flexnode_bootstrap_token={"nodes": [*ready, token]})
+    stage.answer(
+        flexnode_config_blob={"nodes": [{"name": name, "url": f"https://x/{name}"} for name in "bcd"]}
+    )
+    stage.play("aks.flexnode.bootstrap", fleet)
+    assert re.search(r"fatal: \[a\].*Node a is Ready, and this machine has not joined", stage.output)
+    assert "kubectl delete node a" in stage.output
+    touched = sorted(given["host"] for name, given in stage.calls if name == "flexnode_reconcile")
+    assert touched == ["b", "c", "d"], stage.output
+    if source == "blob":
+        assert stage.asked("flexnode_config_blob")[0] == ["b", "c", "d"], "it may be in use"
+
+
+def test_a_provider_learns_what_the_machine_says(stage: Stage) -> None:
+    fleet = asked_fleet(stage, "rp", a=False, b=True, c=False, d=None)
+    answers = [
+        {"name": name, "cluster_id": CLUSTER, "action": action, "config_url": f"https://x/{name}"}
+        for name, action in (("a", "refused"), ("b", "unchanged"), ("c", "regenerated"), ("d", "unchanged"))
+    ]
+    stage.answer(flexnode_config={"nodes": answers})
+    stage.play("aks.flexnode.bootstrap", fleet)
+    (given,) = [given for name, given in stage.calls if name == "flexnode_config"]
+    assert [one.get("joined") for one in given["nodes"]] == [False, None, False, None]
+    assert re.search(r"fatal: \[a\].*Node a is Ready, and this machine has not joined", stage.output)
+    touched = sorted(given["host"] for name, given in stage.calls if name == "flexnode_reconcile")
+    assert touched == ["b", "c", "d"], stage.output
+
+
+def test_a_machine_that_was_asked_before_its_join_is_not_refused_after_it(stage: Stage) -> None:
+    """One run may import both playbooks."""
+    fleet = asked_fleet(stage, "cluster", a=False)
+    token = {"name": "a", "joined": False, "token": "abcdef.0123456789abcdef", "cluster_id": CLUSTER}
+    again = f"""
+import pathlib
+mark = pathlib.Path(os.environ["CALLS"] + ".joined")
+if mark.exists() and given.get("state", "present") == "present":
+    answer = {{"nodes": [{{"name": "a", "joined": True, "cluster_id": "{CLUSTER}"}}]}}
+mark.touch()
+"""
+    stage.answer_by_code("flexnode_bootstrap_token", again, {"nodes": [token]})
+    status = {"status": {"phase": "NodeJoined", "node": {**READY, "name": "a"}}}
+    stage.answer(flexnode_status_info=status)
+    book = stage.directory / "book.yml"
+    playbooks = ("aks.flexnode.bootstrap", "aks.flexnode.update")
+    book.write_text(yaml.safe_dump([{"import_playbook": name} for name in playbooks]))
+    stage.play(str(book), fleet)
+    assert stage.status == 0, stage.output
+    assert [name for name, _given in stage.calls].count("flexnode_reconcile") == 2

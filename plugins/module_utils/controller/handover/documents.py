@@ -5,11 +5,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from typing import Any
 
 from ...node.catalogue.artifacts import Catalogue
 from ...node.config.document import merge, unwrap
+from ...node.errors import ConfigInvalid, Problem, shown
 from ...node.secret import REDACTED
 from ...on_machine.arc_request import arc_proxy, arc_request
 from ..inventory.machines import RESOLVED, Machine
@@ -37,6 +38,29 @@ def with_clusters(machines: Iterable[Machine], clusters: Answers, tokens: Answer
             document = merge(token, document)  # a token in the inventory takes precedence
         completed[machine.host] = document
     return completed
+
+
+def taken_names(machines: Iterable[Machine], answers: Answers, new: Container[str]) -> dict[str, str]:
+    """By host, why it can't join: its Node is Ready, on another machine as far as anyone can tell.
+
+    answers: of the modules that look for Nodes. new: hosts that say themselves that they have not joined.
+    Only those that would need a token are refused: with an identity of its own, a machine can repair itself.
+    """
+    by_node, found = _by_node(answers), {}
+    for machine in machines:
+        answer = _about(machine, by_node) or {}
+        ready = answer.get("action") == "refused" if machine.source == "rp" else answer.get("joined")
+        if ready and machine.host in new and machine.wants_token:
+            name = machine.node
+            hint = f"Node {name} is Ready, and this machine has not joined"
+            problem = Problem("agent.nodeName", shown(name), "another name", hint)
+            fix = (
+                f"if another machine is Node {name}, set another agent.nodeName for this host "
+                "(flexnode_host_config). If this machine was installed anew, or /var/lib/aks-flex-node was "
+                f"deleted, delete the Node: kubectl delete node {name}. Then run this again"
+            )
+            found[machine.host] = str(ConfigInvalid([problem], fix=fix))
+    return found
 
 
 def handovers(

@@ -53,12 +53,18 @@ class HostState:
 
     joined: bool = False
     version: str = ""
+    asked: bool = False  # before a join, whatever its source
+
+    @property
+    def is_new(self) -> bool:
+        """Whether the machine itself says that it has not joined."""
+        return self.asked and not self.joined
 
     @classmethod
     def of(cls, state: Mapping[str, Any] | None) -> HostState:
         """From the fact __source_state, which the roles set from what they read on the machine."""
         known = state or {}
-        return cls(bool(known.get("joined")), str(known.get("version") or ""))
+        return cls(bool(known.get("joined")), str(known.get("version") or ""), asked=bool(known.get("asked")))
 
 
 def by_place(machines: Iterable[Machine]) -> dict[Place, list[Machine]]:

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from ..catalogue.artifacts import skew
@@ -13,8 +13,10 @@ from ..components.kubelet import cluster_ca
 from ..components.labels import node_name
 from ..components.services import unit_key
 from ..config.document import placeholders
+from ..config.model import NodeConfig
 from ..config.parse import parse
 from ..config.types.values import Version
+from ..dataclass import dataclass
 from ..drift.record import node_key
 from ..engine.records.name import own_name
 from ..engine.records.state import Phase, Store, store_of
@@ -41,6 +43,11 @@ from ..node_object.kubelet_log import DEAD, rejected
 from ..node_object.this_node import ThisNode
 
 STOPPED = "the kubelet is stopped"  # of a token that was refused
+ANOTHER = (
+    "this machine is not the node that the inventory describes. To remove it from its cluster, correct this "
+    "for its host in the inventory (agent.nodeName: in flexnode_host_config), then run this again. If "
+    "another machine was meant, correct ansible_host"
+)
 
 
 def has_joined(host: Host, document: Mapping[str, Any]) -> bool:
@@ -120,8 +127,56 @@ def check_name(node: ThisNode, store: Store, stored: Mapping[str, Any] | None) -
         return
     name = node_name(joined, own_name(node.host, store.directory))
     if name != node.name:
-        accepted, hint = f"{name}, or unbootstrap first to rename it", f"this machine is Node {name}"
+        accepted = f"{name}. To rename it, unbootstrap it under this name first, then change agent.nodeName"
+        hint = f"this machine is Node {name}"
         raise ConfigInvalid([Problem("agent.nodeName", shown(node.name), accepted, hint)])
+
+
+@dataclass(frozen=True)
+class Expected:
+    """Which node the inventory says a machine is, as far as it does; what is empty may be anything."""
+
+    node: str = ""
+    cluster: str = ""  # resource id
+    pool: str = ""  # of source `machines`
+
+
+def check_expected(host: Host, store: Store, expected: Expected) -> None:
+    """Refuse to remove another node: the controller cleans up in Azure by the names of the inventory.
+
+    A machine that is no node has no name yet. One whose configuration can't be read leaves too; that its Node
+    may still exist is reported then.
+    """
+    if not any(entry.key == f"unit:{KUBELET}" for entry in store.journal.entries()):
+        return
+    try:
+        document = store.applied_config() or store.current_config()
+        config = parse(document, purpose="prepare", pollable=True) if document else None
+    except FlexNodeError:
+        return
+    if config:
+        name = node_name(config, own_name(host, store.directory))
+        if problems := list(_differences(expected, config, name)):
+            raise ConfigInvalid(problems, fix=ANOTHER)
+
+
+def _differences(expected: Expected, config: NodeConfig, name: str) -> Iterator[Problem]:
+    """What differs, without regard to case: Azure ignores it, and Nodes have lower-case names."""
+    if _differ(expected.node, name):
+        yield Problem("agent.nodeName", shown(expected.node), name, f"this machine is Node {name}")
+    cluster = str(config.azure.target_cluster.resource_id or "")
+    if cluster and _differ(expected.cluster, cluster):
+        hint = "this machine is a node of another cluster"
+        yield Problem("flexnode_cluster_id", expected.cluster, cluster, hint)
+    pool = config.azure.target_agent_pool_name or ""
+    if _differ(expected.pool, pool):
+        accepted = pool or "flexnode_config_source to what it joined with"
+        hint = f"this machine is in {f'pool {pool}' if pool else 'no pool'}"
+        yield Problem("flexnode_pool", shown(expected.pool), accepted, hint)
+
+
+def _differ(expected: str, found: str) -> bool:
+    return bool(expected) and expected.lower() != found.lower()
 
 
 def can_get_certificate(node: ThisNode, store: Store) -> bool:

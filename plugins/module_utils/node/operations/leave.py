@@ -23,6 +23,7 @@ from ..machine.layout import CONTAINERD, KUBELET, PULL_SERVICE, UNIT_DIR
 from ..resources.paths import path_mark
 from ..resources.units import unit_states
 from ..status.textfile import has_textfiles, remove_textfiles
+from .checks import Expected, check_expected
 from .leaving.cluster import applied_node, leave_cluster, leave_unknown_cluster
 from .leaving.report import Left
 from .leaving.runtime import start, stop_containerd, stop_pods, stop_pull
@@ -52,14 +53,18 @@ def leave(
     progress: Progress = silent,
     in_azure: InAzure = nothing_in_azure,
     aks_deletes: bool = False,
+    expected: Expected | None = None,
 ) -> Left:
     """Leave the cluster and restore the host. Can be run twice, and after a crash at any point.
 
     aks_deletes: AKS deletes the Node; that this machine may not do so is no reason to complain.
     in_azure: removes what was created in Azure. It comes before the host is restored: until then the timer
     takes up an interrupted leave.
+    expected: which node this machine must be, if it is one; another one is refused before it is changed.
     """
     store = store_of(host)
+    if expected:
+        check_expected(host, store, expected)
     if check or not store.journal.entries():
         return leave_with(RunLog(host, "", also=progress), store, drain_seconds, in_azure, check=check)
     with recorded(RunLog(host, log_of(store.journal), also=progress)) as log:

@@ -10,6 +10,7 @@ import pytest
 from ansible_collections.aks.flexnode.plugins.module_utils.controller.handover.documents import (
     handovers,
     on_their_own,
+    taken_names,
     with_clusters,
 )
 from ansible_collections.aks.flexnode.plugins.module_utils.controller.inventory.machines import (
@@ -177,3 +178,18 @@ def test_the_vpn_is_brought_up_where_the_node_has_one(enabled: bool | str, uses:
 def test_a_part_of_the_wrong_shape_is_no_traceback(document: dict[str, Any]) -> None:
     """The inventory's checks name it; this is all that is left of it."""
     assert handovers([Machine("a", document=document)], documents={})["a"]["vpn"] is False
+
+
+@pytest.mark.parametrize("source", ["cluster", "blob", "rp"])
+def test_a_name_is_taken_if_its_node_is_ready_without_this_machine(source: str) -> None:
+    machines = [
+        *(machine(name, source) for name in ("a", "b", "c")),
+        machine("arc", source, azure={"arc": {"enabled": True}}),
+    ]
+    ready = {"action": "refused"} if source == "rp" else {"joined": True}
+    answers = [{"name": name, **ready} for name in ("a", "b", "arc")] + [{"name": "c", "joined": False}]
+    taken = taken_names(machines, answers, {"a", "c", "arc"})
+    assert list(taken) == ["a"]
+    assert "Node a is Ready, and this machine has not joined. Set another name" in taken["a"]
+    assert "kubectl delete node a. Then run this again" in taken["a"]
+    assert taken_names(machines, answers, ()) == {}

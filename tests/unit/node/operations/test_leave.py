@@ -12,13 +12,15 @@ import pytest
 from ansible_collections.aks.flexnode.plugins.module_utils.node.components.every import PREPARED
 from ansible_collections.aks.flexnode.plugins.module_utils.node.config.document import merge
 from ansible_collections.aks.flexnode.plugins.module_utils.node.engine.records.state import DATA_DIR
-from ansible_collections.aks.flexnode.plugins.module_utils.node.errors import CommandFailed
+from ansible_collections.aks.flexnode.plugins.module_utils.node.errors import CommandFailed, ConfigInvalid
 from ansible_collections.aks.flexnode.plugins.module_utils.node.machine.host import Host
 from ansible_collections.aks.flexnode.plugins.module_utils.node.operations import leave as leaving
+from ansible_collections.aks.flexnode.plugins.module_utils.node.operations.checks import Expected
 from ansible_collections.aks.flexnode.plugins.module_utils.node.operations.leave import leave
 from ansible_collections.aks.flexnode.plugins.module_utils.node.operations.leaving.runtime_users import (
     SANDBOXES,
 )
+from tests.unit.node.config.test_samples import CLUSTER
 from tests.unit.node.engine.test_places import many_disks
 from tests.unit.node.fake_api import a_node, a_pod
 from tests.unit.node.fakes import Machine
@@ -403,3 +405,78 @@ def test_what_someone_changed_since_is_reported(site: Site) -> None:
     report = leave(site.machine.host)
     assert "file:/etc/default/kubelet: changed outside this collection" in report.remains
     assert site.machine.text("/etc/default/kubelet") == "edited by hand"
+
+
+POOLED = {"azure": {"targetAgentPoolName": "edge"}}
+
+
+@pytest.mark.parametrize("check", [True, False])
+@pytest.mark.parametrize(
+    ("expected", "document", "sentence"),
+    [
+        (
+            Expected(node="edge-9"),
+            {},
+            'agent.nodeName is "edge-9", but this machine is Node edge-1. Set edge-1',
+        ),
+        (
+            Expected("edge-1", f"{CLUSTER}-2"),
+            {},
+            f"flexnode_cluster_id is {CLUSTER}-2, but this machine is a node of another cluster. "
+            f"Set {CLUSTER}",
+        ),
+        (
+            Expected("edge-1", CLUSTER, "shop"),
+            POOLED,
+            'flexnode_pool is "shop", but this machine is in pool edge. Set edge',
+        ),
+        (
+            Expected("edge-1", CLUSTER, "shop"),
+            {},
+            'flexnode_pool is "shop", but this machine is in no pool. '
+            "Set flexnode_config_source to what it joined with",
+        ),
+    ],
+    ids=["name", "cluster", "pool", "no pool"],
+)
+def test_another_node_than_the_inventory_says_does_not_leave(
+    site: Site, check: bool, expected: Expected, document: dict[str, Any], sentence: str
+) -> None:
+    """Its blob and its machine in Azure would be looked for by names that are not its own."""
+    site.join(document)
+    before = site.machine.snapshot("/")
+    with pytest.raises(ConfigInvalid) as refused:
+        leave(site.machine.host, check=check, expected=expected)
+    assert [str(problem) for problem in refused.value.problems] == [sentence]
+    assert "Nothing was changed on the machine" in str(refused.value)
+    assert site.machine.snapshot("/") == before
+    assert list(site.api.nodes) == ["edge-1"]
+
+
+@pytest.mark.parametrize(
+    "expected",
+    [Expected(), Expected("edge-1", CLUSTER.upper(), "Edge"), Expected("EDGE-1")],
+    ids=["nothing is known", "all of it", "letters"],
+)
+def test_the_node_that_the_inventory_says_leaves(site: Site, expected: Expected) -> None:
+    site.join(POOLED)
+    report = leave(site.machine.host, expected=expected)
+    assert (report.remains, report.node, report.pool) == ([], "edge-1", "edge")
+    assert site.api.nodes == {}
+
+
+def test_a_machine_that_is_no_node_may_have_any_name(site: Site) -> None:
+    expected = Expected("edge-9", f"{CLUSTER}-2", "shop")
+    assert not leave(site.machine.host, expected=expected).changed
+    site.join(components=("runtime",))
+    assert leave(site.machine.host, expected=expected).changed
+
+
+def test_a_machine_whose_configuration_is_lost_leaves_all_the_same(site: Site) -> None:
+    """Nobody can tell which Node it is; that it may still exist is reported."""
+    site.join()
+    for name in ("applied", "current"):
+        site.machine.put(f"{DATA_DIR}/{name}-config.json", "{", 0o600)
+    report = leave(site.machine.host, expected=Expected("edge-9"))
+    assert report.changed
+    assert any("the Node may still exist" in line for line in report.remains)

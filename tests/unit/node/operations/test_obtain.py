@@ -137,7 +137,7 @@ def test_a_node_keeps_its_name(site: Site, ready: bool) -> None:
     before = site.machine.snapshot("/var")
     for check in (True, False):
         with pytest.raises(
-            ConfigInvalid, match=r"this machine is Node edge-1\. Set edge-1, or unbootstrap first"
+            ConfigInvalid, match=r"is Node edge-1\. Set edge-1\. To rename it, unbootstrap it under this name"
         ):
             store_config(host, Inline(site.document), other, check=check)
     assert bool(site.machine.store.refused()) is ready, "a node keeps it beside, with the reason"

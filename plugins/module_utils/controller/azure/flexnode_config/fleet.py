@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
+from ....node.config.choices import choices_of
 from ....node.config.document import redact
 from ....node.config.types.values import ArmId
 from ....node.secret import REDACTED
@@ -130,7 +131,14 @@ def keep_present(
         existing = existing_of(nodes, (member.name for member in belonging), details=True)
         for member in belonging:
             wanted, found = properties(member), existing.get(member.name)
-            action = decide(wanted, found, secret_anyway=secret_anyway, need_url=need_url)
+            action = decide(
+                wanted,
+                found,
+                secret_anyway=secret_anyway,
+                need_url=need_url,
+                joined=member.joined,
+                by_token=choices_of(member.document).wants_token,
+            )
             plans[member.key] = _Plan(nodes, member, action, found, wanted)
 
     def act(plan: _Plan) -> Outcome:
@@ -146,7 +154,7 @@ def keep_present(
             member,
             plan.action,
             issued,
-            joined=bool(found and found.joined),
+            joined=bool(found and found.joined) and member.joined is not False,
             before=shown(found.known or {}) if found and kind == "updated" else {},
             after=shown(plan.wanted) if kind in ("created", "updated") else {},
         )

@@ -18,7 +18,7 @@ from ....node.errors import ConfigInvalid, Problem
 from ....node.secret import REDACTED
 
 Json = dict[str, Any]
-Kind = Literal["created", "updated", "regenerated", "unchanged", "deleted"]
+Kind = Literal["created", "updated", "regenerated", "unchanged", "refused", "deleted"]
 
 IDENTITIES = ("servicePrincipal", "managedIdentity", "arc")
 VERSIONS = ("kubernetes", "containerd", "runc", "cni", "npd")
@@ -203,18 +203,28 @@ class Action:
     @property
     def changes(self) -> bool:
         """Whether Azure is asked for a change."""
-        return self.kind != "unchanged"
+        return self.kind not in ("unchanged", "refused")
 
 
 def decide(
-    wanted: Mapping[str, Any], existing: FlexNode | None, *, secret_anyway: bool, need_url: bool
+    wanted: Mapping[str, Any],
+    existing: FlexNode | None,
+    *,
+    secret_anyway: bool,
+    need_url: bool,
+    joined: bool | None = None,
+    by_token: bool = True,
 ) -> Action:
     """What `present` does for one node. A PUT always issues a token, so it needs a reason.
 
     A secret is never returned, so a changed one can't be seen; `secret_anyway` sends it every time.
+    joined: what the machine says of itself, if it was asked. A Node that is Ready without it is on another
+    machine; a token would let both be this Node.
     """
     if existing is None:
         return Action("created", ("it does not exist",))
+    if joined is False and by_token and existing.ready:
+        return Action("refused", ("its Node is Ready, and this machine has not joined",))
     reasons = differences(wanted, existing.known or {})
     if secret_anyway and has_secret(wanted):
         reasons.append("update_secret is always")
@@ -222,7 +232,7 @@ def decide(
         reasons.append("its last change failed")
     if reasons:
         return Action("updated", tuple(reasons))
-    if need_url and not existing.joined:
+    if need_url and (joined is False or not existing.joined):
         return Action("regenerated", ("it has not joined",))
     return Action("unchanged")
 

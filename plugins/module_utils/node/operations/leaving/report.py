@@ -22,6 +22,7 @@ class Left:
     items: list[Restored] = field(default_factory=list)
     node: str = ""  # name of the Node that this machine was
     node_remains: str = ""  # why it could not be deleted
+    pool: str = ""  # its FlexNodes pool, which has a machine of this name
 
     @property
     def complaints(self) -> list[str]:

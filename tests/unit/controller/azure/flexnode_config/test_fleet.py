@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -67,6 +68,20 @@ def test_ten_nodes_are_one_login_one_list_and_a_write_each(azure: FakeAzure, con
     assert len({outcome.issued.config_url for outcome in outcomes}) == 10
     asked = [azure.asked(p) for p in ("POST .*/oauth2/", "GET .*/flexNodeConfig", "PUT .*/flexNodeConfig/")]
     assert asked == [1, 1, 10]
+
+
+def test_a_name_that_another_machine_has_costs_nothing_and_stops_no_other(
+    azure: FakeAzure, connect: Connect
+) -> None:
+    present(connect, TEN[:2])
+    azure.ready = {"edge-0"}
+    azure.server.requests.clear()
+    reinstalled = [replace(member, joined=False) for member in TEN[:2]]
+    for check in (True, False):
+        taken, other = (outcome.as_dict() for outcome in present(connect, reinstalled, check=check))
+        assert (taken["action"], "config_url" in taken) == ("refused", False)
+        assert (other["action"], "config_url" in other, other["joined"]) == ("regenerated", True, False)
+    assert (azure.asked("PUT"), azure.asked("POST .*/regenerateToken")) == (0, 1)
 
 
 @pytest.mark.parametrize("list_tells_all", [True, False])

@@ -184,6 +184,35 @@ def test_what_is_to_be_done(existing: FlexNode | None, anyway: bool, need_url: b
     assert decide(WANTED, existing, secret_anyway=anyway, need_url=need_url).kind == kind
 
 
+READY = FlexNode("edge-1", "17", "Succeeded", True, WANTED, ready=True)
+READY_OTHER = FlexNode("edge-1", "17", "Succeeded", True, {**WANTED, "versions": {}}, ready=True)
+
+
+@pytest.mark.parametrize(
+    ("existing", "joined", "by_token", "kind"),
+    [
+        (SAME, None, True, "unchanged"),
+        (SAME, True, True, "unchanged"),
+        (SAME, False, True, "regenerated"),  # reinstalled: its last status is history
+        (NEW, True, True, "regenerated"),
+        (READY, None, True, "unchanged"),
+        (READY, True, True, "unchanged"),
+        (READY, False, True, "refused"),  # on another machine: two kubelets would share one Node
+        (READY_OTHER, False, True, "refused"),
+        (READY_OTHER, None, True, "updated"),
+        (READY, False, False, "regenerated"),  # it has an identity, and repairs what it lost
+        (None, False, True, "created"),
+    ],
+)
+def test_what_the_machine_says_of_itself_counts(
+    existing: FlexNode | None, joined: bool | None, by_token: bool, kind: str
+) -> None:
+    options = {"secret_anyway": False, "need_url": True}
+    action = decide(WANTED, existing, **options, joined=joined, by_token=by_token)
+    assert action.kind == kind
+    assert action.changes == (kind not in ("unchanged", "refused"))
+
+
 def test_a_secret_is_sent_anyway_only_where_there_is_one() -> None:
     plain = properties_of({"kubernetes": {"version": "1.34.4"}})
     existing = FlexNode("edge-1", "17", "Succeeded", True, plain)
