@@ -13,7 +13,7 @@ description:
   - Being Ready says that a kubelet talks to the cluster. It does not say that a pod on the node can resolve a
     name, reach a Service, or that the cluster can reach the kubelet for logs and exec.
   - This module tests it. On every node a pod is placed, resolves the name of a Service and reaches the
-    Service. Then its log is read and a command is run in it through the API server. All nodes at once.
+    Service. Then its log is read and a command is run in it through the API server. 16 nodes at a time.
   - A failure is reported in one sentence, with its cause as far as the cluster shows it.
   - Everything it creates has the label C(aks.flexnode/proof) and is removed in any case. What a killed run
     left is removed by the next one.
@@ -45,7 +45,8 @@ options:
     default: mcr.microsoft.com/azurelinux/busybox:1.36
   timeout:
     description:
-      - Seconds that the proof of all nodes may take. The removal afterwards takes another minute at most.
+      - Seconds that the pods of each node may take, from when its turn comes. The removal, after all nodes,
+        takes another minute at most.
     type: int
     default: 120
 """
@@ -148,7 +149,7 @@ def main() -> None:
     if module.check_mode or not names:
         module.exit_json(changed=False, actions=actions)
     require(module, {"kubernetes": STREAM_ERROR})
-    run = new_run(params["image"], params["timeout"], params["namespace"], clock)
+    run = new_run(params["image"], params["timeout"], params["namespace"], clock, len(names))
     try:
         with signed_in(kubernetes_access(module)) as session:
             proofs, remains = prove(connector(session), run, names, not params["namespace"], clock)

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import secrets
 import signal
@@ -30,6 +31,8 @@ LOOK_EVERY = 0.5
 LOG_SECONDS = 5
 ACCOUNT_SECONDS = 15
 REMOVE_SECONDS = 60
+# What follows the wait for a node's pods: log, command, and what the cluster shows about a failure.
+AFTER_SECONDS = 120
 # These do not get better by waiting.
 HOPELESS = (
     "InvalidImageName",
@@ -74,8 +77,8 @@ class NodeProof:
         return f"{self.name}  proven  {passed}  in {self.seconds:.1f} s"
 
 
-def new_run(image: str, timeout: int, namespace: str, clock: Clock) -> Run:
-    """A proof with unique names."""
+def new_run(image: str, timeout: int, namespace: str, clock: Clock, nodes: int) -> Run:
+    """A proof of so many nodes, with unique names."""
     identifier = "".join(secrets.choice(string.ascii_lowercase + string.digits) for _count in range(6))
     return Run(
         identifier=identifier,
@@ -83,14 +86,19 @@ def new_run(image: str, timeout: int, namespace: str, clock: Clock) -> Run:
         image=image,
         timeout=timeout,
         owner=f"{socket.gethostname()}/{os.getpid()}",
-        expires=int(clock.now()) + timeout + 2 * REMOVE_SECONDS,
+        expires=int(clock.now())
+        + math.ceil(nodes / AT_ONCE) * (timeout + AFTER_SECONDS)
+        + 2 * REMOVE_SECONDS,
     )
 
 
 def prove(
     connect: Callable[[], Cluster], run: Run, names: Sequence[str], own_namespace: bool, clock: Clock
 ) -> tuple[list[NodeProof], list[str]]:
-    """Test all nodes at the same time; returns the results and what could not be removed afterwards."""
+    """Test nodes at the same time, AT_ONCE of them, each for as long as `run.timeout`.
+
+    Returns the results and what could not be removed afterwards.
+    """
     cluster = connect()
     remove_leftovers(cluster, run, clock)
     with interrupted_by_signals():
@@ -107,12 +115,12 @@ def prove(
 
 def _all(connect: Callable[[], Cluster], run: Run, names: Sequence[str], clock: Clock) -> list[NodeProof]:
     stop = threading.Event()
-    deadline = clock.monotonic() + run.timeout
 
     def one(index: int) -> NodeProof:
-        start = clock.monotonic()
+        start = clock.monotonic()  # of this node: the others may have taken all of their time
         try:
-            seen = _observe(connect(), run, index, names[index], _Wait(clock, deadline, stop))
+            wait = _Wait(clock, start + run.timeout, stop)
+            seen = _observe(connect(), run, index, names[index], wait)
             checks = verdict.judge(seen)
         except FlexNodeError as error:
             checks = [Check("pod", "failed", error=error)]
