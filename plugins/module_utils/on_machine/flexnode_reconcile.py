@@ -59,6 +59,7 @@ def carry_out(module: AnsibleModule, host: Host) -> dict[str, object]:
             "remains": left.remains,
             "node_name": left.node,
             "node_remains": left.node_remains,
+            "machine": left.machine,
         }
     needs_cluster = {"kubelet", "npd", "services", "vpn"} & set(params["components"])
     purpose: Purpose = "join" if needs_cluster else "prepare"

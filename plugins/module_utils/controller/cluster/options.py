@@ -104,12 +104,16 @@ def _added_by_environment(params: Mapping[str, Any], environ: Mapping[str, str])
     return found
 
 
-def kubernetes_access(module: AnsibleModule) -> Access:
-    """The same for a module: packages checked, an API key of the environment masked."""
+def kubernetes_access(module: AnsibleModule, kubeconfig: str = "") -> Access:
+    """The same for a module: packages checked, an API key of the environment masked.
+
+    kubeconfig: another one than that of the options, which say nothing about it then.
+    """
     require(module, {"PyYAML": YAML_ERROR, "kubernetes": KUBERNETES_ERROR})
     if key := os.environ.get(ENVIRONMENT["api_key"]):
         module.no_log_values.add(key)
-    return access_from(module.params, os.environ)
+    other = kubeconfig and kubeconfig != module.params["kubeconfig"]
+    return access_from({"kubeconfig": kubeconfig} if other else module.params, os.environ)
 
 
 def _read(path: str, option: str) -> str:

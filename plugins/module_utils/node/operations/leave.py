@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Optional
+from typing import Any, Optional
 
 from ..config.model import NodeConfig
 from ..config.parse import parse
@@ -75,6 +75,7 @@ class Left:
     items: list[Restored] = field(default_factory=list)
     node: str = ""  # name of the Node that this machine was
     node_remains: str = ""  # why it could not be deleted
+    machine: dict[str, Any] = field(default_factory=dict)  # what tells that Node from others of its name
 
     @property
     def complaints(self) -> list[str]:
@@ -232,7 +233,7 @@ def leave_cluster(
     deleted: an earlier run has deleted it; the identity that could ask may be gone since.
     """
     host, name, has_credential = node.host, node.name, node.has_credential
-    report.node = name
+    report.node, report.machine = name, node.identification
 
     def drain_node() -> None:
         drained = drain(node.api(attempts=2), name, host.clock, drain_seconds)

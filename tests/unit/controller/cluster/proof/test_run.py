@@ -9,9 +9,11 @@ from typing import Any, cast
 
 import pytest
 
+from ansible_collections.aks.flexnode.plugins.module_utils.controller.cluster.errors import OtherCluster
 from ansible_collections.aks.flexnode.plugins.module_utils.controller.cluster.proof import objects, run
 from ansible_collections.aks.flexnode.plugins.module_utils.controller.cluster.proof.cluster import Cluster
 from ansible_collections.aks.flexnode.plugins.module_utils.controller.cluster.proof.verdict import Answer
+from ansible_collections.aks.flexnode.plugins.module_utils.controller.cluster.targets import Target
 from ansible_collections.aks.flexnode.plugins.module_utils.node.errors import NodeNotReady
 
 REPORT = "service passed\ndns passed\nnameserver 10.0.0.10\nname proof\nName: proof\nAddress: 10.0.7.7\n"
@@ -44,6 +46,8 @@ class Clock:
 
 class FakeCluster:
     """Pods run at once, on nodes that exist."""
+
+    server = "https://lab.example"
 
     def __init__(self, *, stubborn: bool = False) -> None:
         self.nodes = {"edge-1": NODE}
@@ -134,11 +138,12 @@ class SlowCluster(FakeCluster):
 
 
 def prove(
-    cluster: FakeCluster, *names: str, clock: Clock | None = None
+    cluster: FakeCluster, *names: str | Target, clock: Clock | None = None
 ) -> tuple[list[run.NodeProof], list[str]]:
     clock = clock or Clock()
     made = run.new_run("busybox", 120, "", clock, len(names))
-    return run.prove(lambda: cast(Cluster, cluster), made, names, True, clock)
+    nodes = [name if isinstance(name, Target) else Target(name) for name in names]
+    return run.prove(lambda: cast(Cluster, cluster), made, nodes, True, clock)
 
 
 def test_passes_and_leaves_nothing() -> None:
@@ -155,6 +160,19 @@ def test_one_node_does_not_spoil_the_other() -> None:
     assert first.error is None
     assert isinstance(second.error, NodeNotReady)
     assert cluster.found == {}
+
+
+def test_pods_on_a_node_of_another_machine_prove_nothing() -> None:
+    """Its name is the same, its cluster is not: the kubeconfig is of another one."""
+    cluster = FakeCluster()
+    status: dict[str, Any] = NODE["status"]
+    cluster.nodes["edge-1"] = {"status": {**status, "nodeInfo": {"machineID": "1" * 32}}}
+    (own,), _remains = prove(cluster, Target("edge-1", "1" * 32))
+    assert own.error is None
+    (other,), remains = prove(cluster, Target("edge-1", "2" * 32))
+    assert isinstance(other.error, OtherCluster)
+    assert other.error.where == cluster.server
+    assert (remains, cluster.found, cluster.namespaces) == ([], {}, {})
 
 
 def test_each_node_has_the_whole_time(monkeypatch: pytest.MonkeyPatch) -> None:
