@@ -20,7 +20,17 @@ from itertools import count
 from pathlib import Path
 
 from scripts.checkout import copy, own_files
-from tests.regressions import drift, evidence, inconclusive, machines, records, requests, smaller, updates
+from tests.regressions import (
+    clusters,
+    drift,
+    evidence,
+    inconclusive,
+    machines,
+    records,
+    requests,
+    smaller,
+    updates,
+)
 from tests.regressions.case import Case, Outdated
 
 CASES = (
@@ -28,6 +38,7 @@ CASES = (
     *machines.CASES,
     *smaller.CASES,
     *requests.CASES,
+    *clusters.CASES,
     *drift.CASES,
     *inconclusive.CASES,
     *records.CASES,

@@ -53,6 +53,9 @@ requirements:
   - kubernetes (Python package)
   - PyYAML
 notes:
-  - Options go before environment variables. The environment does not replace an AKS cluster that a task names
-    by its resource id.
+  - Options go before environment variables, and nothing of another cluster is mixed in. With O(kubeconfig)
+    none of the variables above is read. With O(host), those for the sign-in and the CA are, unless
+    E(K8S_AUTH_KUBECONFIG), or E(K8S_AUTH_HOST) with another URL, is set as well. With O(context) alone, only
+    those that name a kubeconfig are. Proxies (E(HTTPS_PROXY), E(NO_PROXY)) are used in any case.
+  - The environment does not replace an AKS cluster that a task names by its resource id.
 """

@@ -32,10 +32,40 @@ options:
   names:
     description:
       - Names of the Nodes. Without it, the Node of this machine, and the environment is not read.
-        Needed with O(kubeconfig), O(host) and O(cluster_id).
+        They, or O(nodes), are needed with O(kubeconfig), O(host) and O(cluster_id).
     type: list
     elements: str
     default: []
+  nodes:
+    description:
+      - Nodes with what is known of their machines, as
+        RV(aks.flexnode.flexnode_reconcile#module:machine) returns it. Machines of two clusters may have the
+        same name. A Node whose kubelet reports another machine id is not changed, and the module fails.
+      - If there is no such Node, the cluster is compared. It is the same if it has the same URL (host and
+        port), or shares a CA certificate. Else the module fails, also with O(state=absent), as the Node may
+        exist in another cluster.
+      - What is empty is not compared. With O(names), it is about those that are named there.
+    type: list
+    elements: dict
+    default: []
+    suboptions:
+      name:
+        description: Name of the Node.
+        type: str
+        required: true
+      machine_id:
+        description: Content of C(/etc/machine-id) of the machine.
+        type: str
+        default: ""
+      api_server:
+        description: URL of the API server, as the machine knows it.
+        type: str
+        default: ""
+      ca_sha256:
+        description: SHA-256 of the CA certificates that the machine trusts the API server with.
+        type: list
+        elements: str
+        default: []
   state:
     description:
       - V(present) for Nodes that must exist, V(absent) deletes them.
@@ -120,6 +150,12 @@ EXAMPLES = r"""
     taints_absent: [{key: maintenance, effect: NoExecute}]
     cluster_id: "{{ flexnode_cluster_id }}"
 
+- name: Delete the Node of a machine that has left, if it is this machine's
+  aks.flexnode.flexnode_node:
+    nodes: ["{{ left.machine | combine({'name': left.node_name}) }}"]
+    state: absent
+    kubeconfig: ~/.kube/config
+
 - name: Delete a Node whose machine is gone
   aks.flexnode.flexnode_node:
     names: [edge-3]
@@ -173,12 +209,16 @@ from ansible_collections.aks.flexnode.plugins.module_utils.controller.cluster.ku
     YAML_ERROR,
     Access,
 )
-from ansible_collections.aks.flexnode.plugins.module_utils.controller.cluster.nodes import NodeClient
+from ansible_collections.aks.flexnode.plugins.module_utils.controller.cluster.nodes import (
+    NodeClient,
+    NodesOfMachines,
+)
 from ansible_collections.aks.flexnode.plugins.module_utils.controller.cluster.options import (
     KUBERNETES,
     kubernetes_access,
     uses_kubernetes,
 )
+from ansible_collections.aks.flexnode.plugins.module_utils.controller.cluster.targets import targets_of
 from ansible_collections.aks.flexnode.plugins.module_utils.node.errors import FlexNodeError
 from ansible_collections.aks.flexnode.plugins.module_utils.node.machine.clock import SystemClock
 from ansible_collections.aks.flexnode.plugins.module_utils.node_code import NODE_CODE, run_node_code
@@ -201,6 +241,17 @@ def main() -> None:
             **NODE_CODE,
             "cluster_id": {"type": "str"},
             "names": {"type": "list", "elements": "str", "default": []},
+            "nodes": {
+                "type": "list",
+                "elements": "dict",
+                "default": [],
+                "options": {
+                    "name": {"type": "str", "required": True},
+                    "machine_id": {"type": "str", "default": ""},
+                    "api_server": {"type": "str", "default": ""},
+                    "ca_sha256": {"type": "list", "elements": "str", "default": []},
+                },
+            },
             "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
             "ready": {"type": "bool", "default": False},
             "timeout": {"type": "int", "default": 120},
@@ -219,7 +270,8 @@ def main() -> None:
     params = module.params
     # Without names the module acts on the Node of this machine, and ignores the environment.
     in_azure = bool(params["cluster_id"])
-    kubernetes = uses_kubernetes(params, os.environ, azure=in_azure or not params["names"])
+    named = bool(params["names"] or params["nodes"])
+    kubernetes = uses_kubernetes(params, os.environ, azure=in_azure or not named)
     if kubernetes or in_azure:
         change_as_controller(module, kubernetes=kubernetes)
     else:
@@ -229,14 +281,18 @@ def main() -> None:
 def change_as_controller(module: AnsibleModule, *, kubernetes: bool) -> None:
     """Change Nodes with a kubeconfig, or with the Azure login."""
     params = module.params
-    if not params["names"]:
+    targets = targets_of(params["names"], params["nodes"])
+    if not targets:
         module.fail_json(
             msg="names is required with kubeconfig, host or cluster_id: set it to the names of the Nodes"
         )
+    names = list(dict.fromkeys(target.name for target in targets))
+    deleting = params["state"] == "absent"
     try:
         access = kubernetes_access(module) if kubernetes else azure_access(module)
         with connected(access, NodeClient) as client:
-            result = apply_nodes(client, params["names"], params, SystemClock(), check=module.check_mode)
+            nodes = NodesOfMachines(client, access, targets, deleting, waiting=params["ready"])
+            result = apply_nodes(nodes, names, params, SystemClock(), check=module.check_mode)
     except FlexNodeError as error:
         module.fail_json(msg=str(error), error=error.as_result())
     else:

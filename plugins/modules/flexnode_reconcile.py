@@ -205,6 +205,17 @@ node:
   returned: when the services component was applied
   type: dict
   sample: {name: edge-1, ready: true, kubeletVersion: 1.34.4, containerRuntime: containerd 2.3.4}
+machine:
+  description:
+    - What tells the Node of this machine from a Node of the same name in another cluster, as
+      O(aks.flexnode.flexnode_node#module:nodes) takes it. The machine id is the one that its kubelet reports,
+      the rest is how it reaches its cluster.
+  returned: when the services component was applied, or O(state=absent)
+  type: dict
+  sample:
+    machine_id: 0f1e2d3c4b5a69788796a5b4c3d2e1f0
+    api_server: https://plant-dns-1a2b3c.hcp.westeurope.azmk8s.io:443
+    ca_sha256: [9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08]
 remains:
   description: With O(state=absent), what could not be restored, and why.
   returned: when O(state=absent)

@@ -51,10 +51,14 @@ def unseen(play: PlayVariables, inventory: Inventory) -> Iterator[Finding]:
 
 
 def unprovable(play: PlayVariables, inventory: Inventory) -> Iterator[Finding]:
-    """A test pod is asked for, and there is no kubeconfig to place it with: known before machines join."""
-    if is_true(play.visible.get("flexnode_proof")) and "flexnode_kubeconfig" not in inventory.filled:
+    """A test pod is asked for, and there is no kubeconfig to place it with: known before machines join.
+
+    The kubeconfig of another machine is no substitute, it may be of another cluster.
+    """
+    without = tuple(host for host, names in inventory.filled.items() if "flexnode_kubeconfig" not in names)
+    if without and is_true(play.visible.get("flexnode_proof")):
         fix = "set flexnode_kubeconfig to a kubeconfig that may create pods, or leave out flexnode_proof"
-        yield Finding(("all",), "flexnode_proof needs flexnode_kubeconfig", fix)
+        yield Finding(without, "flexnode_proof needs flexnode_kubeconfig", fix)
 
 
 def missing_hooks(inventory: Inventory, places: Callable[[str], list[str | None]]) -> Iterator[Finding]:

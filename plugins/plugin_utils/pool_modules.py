@@ -148,7 +148,7 @@ class PoolModules(SourceModules):
         for place, group in by_place(machines).items():
             names = [{"name": one.node} for one in group]
             options = {**self._login, **place.options, "machines": names, "state": "absent"}
-            rows += self._run_machines(options)
+            rows += [{**one, "cluster_id": place.cluster_id} for one in self._run_machines(options)]
         return rows
 
     def _warn_of_kept(self, machines: list[Machine]) -> None:

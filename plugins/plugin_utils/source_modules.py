@@ -137,5 +137,5 @@ def summary(found: Mapping[str, Mapping[str, Any]], machines: Iterable[Machine],
 
 def row(answer: Mapping[str, Any]) -> Result:
     """What may be shown of a module's answer about one node."""
-    shown = ("name", "action", "config_version", "config_url_expires")
+    shown = ("name", "cluster_id", "action", "config_version", "config_url_expires")
     return {key: answer.get(key) for key in shown}

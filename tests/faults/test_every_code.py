@@ -155,6 +155,7 @@ PROVOKED = {
     "FLEX-1901": "faults/test_every_code.py::test_a_kubeconfig_that_is_not_there",
     "FLEX-1902": "unit/controller/cluster/test_exec_plugin.py::test_a_command_that_is_not_installed",
     "FLEX-1903": "unit/controller/cluster/proof/test_cluster.py::test_what_the_api_server_refuses",
+    "FLEX-1904": "unit/controller/cluster/test_targets.py::test_a_node_is_that_of_the_machine",
 }
 
 

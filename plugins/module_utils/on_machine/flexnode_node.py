@@ -21,7 +21,7 @@ def run(module: AnsibleModule) -> None:
     params, host = module.params, Host()
     try:
         node = stored_config(host, pollable=True).node
-        names = params["names"] or [node.name]
+        names = params["names"] or [one["name"] for one in params["nodes"]] or [node.name]
         result = apply_nodes(node.api(), names, params, host.clock, check=module.check_mode)
     except FlexNodeError as error:
         module.fail_json(msg=str(error), error=error.as_result())

@@ -62,6 +62,7 @@ def carry_out(module: AnsibleModule, host: Host) -> dict[str, object]:
             "node_name": left.node,
             "node_remains": left.node_remains,
             "pool": left.pool,
+            "machine": left.machine,
         }
     needs_cluster = {"kubelet", "npd", "services", "vpn"} & set(params["components"])
     purpose: Purpose = "join" if needs_cluster else "prepare"

@@ -27,7 +27,15 @@ def result_of(run: Reconciled, obtained: Obtained, *, fetched: bool) -> dict[str
         "diff": run.plan.diff,
         **({"vpn_certificate": _vpn_certificate(obtained)} if obtained.node.config.azure.vpn.enabled else {}),
         **({"config_version": obtained.version or ""} if fetched else {}),
-        **({"node": run.node, "pull_pending": is_pending(obtained)} if run.node else {}),
+        **(_of_node(run, obtained) if run.node else {}),
+    }
+
+
+def _of_node(run: Reconciled, obtained: Obtained) -> dict[str, object]:
+    return {
+        "node": run.node,
+        "machine": obtained.node.identification,
+        "pull_pending": is_pending(obtained),
     }
 
 

@@ -309,6 +309,50 @@ def test_nodes_are_drained_and_deleted(api: FakeApi, kubeconfig: str, tmp_path: 
     assert set(api.nodes) == {"edge-2"}
 
 
+def test_a_proof_goes_through_all_clusters_and_names_each_that_fails(tmp_path: Path) -> None:
+    nodes = [{"name": "edge-1", "kubeconfig": str(tmp_path / place)} for place in ("north", "south", "north")]
+    said = assert_failure(run("flexnode_proof", tmp_path, check=False, nodes=nodes), "FLEX-1901")
+    assert [said.count(f"({tmp_path / place})") for place in ("north", "south")] == [1, 1]
+    assert run("flexnode_proof", tmp_path)["msg"] == "one of the following is required: names, nodes"
+
+
+ID = "0123456789abcdef" * 2
+
+
+@pytest.mark.parametrize(
+    "change", [{"state": "absent"}, {"taints": [{"key": "gpu", "effect": "NoSchedule"}]}, {"drain": True}]
+)
+def test_a_node_of_the_same_name_that_is_another_machine_is_not_changed(
+    api: FakeApi, kubeconfig: str, tmp_path: Path, change: dict[str, Any]
+) -> None:
+    api.nodes["edge-1"]["status"]["nodeInfo"]["machineID"] = "f" * 32
+    api.pods = [a_pod("a")]
+    before = json.dumps([api.nodes, api.pods])
+    wanted: dict[str, Any] = {
+        "nodes": [{"name": "edge-1", "machine_id": ID, "api_server": "https://plant.example"}],
+        "kubeconfig": kubeconfig,
+        **change,
+    }
+    said = assert_failure(run("flexnode_node", tmp_path, check=False, **wanted), "FLEX-1904")
+    assert api.server.url in said
+    assert "https://plant.example" in said
+    assert json.dumps([api.nodes, api.pods]) == before
+    api.nodes["edge-1"]["status"]["nodeInfo"]["machineID"] = ID
+    assert run("flexnode_node", tmp_path, check=False, **wanted)["changed"], "whatever the URL"
+
+
+def test_a_node_that_is_not_in_this_cluster_may_be_in_the_machines_own(
+    api: FakeApi, kubeconfig: str, tmp_path: Path
+) -> None:
+    gone: dict[str, Any] = {"state": "absent", "kubeconfig": kubeconfig}
+    machine = {"name": "gone", "machine_id": ID, "api_server": "https://plant.example", "ca_sha256": ["1"]}
+    said = assert_failure(run("flexnode_node", tmp_path, check=False, nodes=[machine], **gone), "FLEX-1904")
+    assert f"this cluster has no Node gone ({api.server.url})" in said
+    assert "the machine belonged to https://plant.example" in said
+    same = {**machine, "api_server": api.server.url}
+    assert run("flexnode_node", tmp_path, check=False, nodes=[same], **gone)["actions"] == []
+
+
 @pytest.mark.parametrize(
     ("arguments", "code"),
     [

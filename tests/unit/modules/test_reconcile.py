@@ -5,7 +5,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
+import ssl
 from typing import Any
 
 import pytest
@@ -114,6 +116,29 @@ def test_a_run_of_ansible_pull_does_not_wait_for_its_turn_and_does_not_fail(
     assert len(site.machine.clock.naps) == naps
     rollouts.put(site.api, lambda now: now.without_holder("edge-7"))
     assert answer(site, capsys, rollouts.LIMIT, MORE)["outcome"] == "updated"
+
+
+@pytest.mark.parametrize(
+    ("files", "machine_id"),
+    [
+        ({"/etc/machine-id": f"{'1' * 32}\n"}, "1" * 32),
+        ({"/etc/machine-id": "", "/var/lib/dbus/machine-id": f"{'2' * 32}\n"}, "2" * 32),
+        ({}, ""),
+    ],
+    ids=["systemd", "dbus", "none"],
+)
+def test_a_machine_says_what_tells_its_node_from_others_of_the_same_name(
+    site: Site, pki: Pki, capsys: pytest.CaptureFixture[str], files: dict[str, str], machine_id: str
+) -> None:
+    """The kubeconfig of the controller may be of another cluster."""
+    site.machine.path("/etc/machine-id").unlink(missing_ok=True)
+    for path, content in files.items():
+        site.machine.put(path, content)
+    digest = hashlib.sha256(ssl.PEM_cert_to_DER_cert(pki.ca_pem)).hexdigest()
+    known = {"machine_id": machine_id, "api_server": site.api.server.url, "ca_sha256": [digest]}
+    assert answer(site, capsys)["machine"] == known
+    left = answer(site, capsys, state="absent")
+    assert (left["node_name"], left["machine"]) == ("edge-1", known)
 
 
 @pytest.mark.parametrize(

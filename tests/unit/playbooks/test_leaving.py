@@ -233,3 +233,29 @@ def test_the_configuration_of_a_machine_that_does_not_answer_is_deleted_without_
     assert stage.status == 0, stage.output
     assert stage.asked("flexnode_config_blob") == [["edge-1"]]
     assert "edge-1  tombstoned" in stage.output
+
+
+def test_what_a_machine_says_of_itself_is_compared_with_its_node(stage: Stage) -> None:
+    """A Node of the same name may be another machine, in another cluster."""
+    said = {
+        name: {"machine_id": letter * 32, "api_server": f"https://{name}.example", "ca_sha256": [letter]}
+        for name, letter in (("east", "e"), ("west", "f"))
+    }
+    stage.answer_by_host("flexnode_reconcile", **{name: {**STAYS, "machine": said[name]} for name in said})
+    refused = "FLEX-1904: Node x in this cluster is another machine"
+    stage.answer_by_code(
+        "flexnode_node",
+        f"if given['kubeconfig'] == '/west': answer = {{'failed': True, 'msg': {refused!r}}}",
+        {"changed": True},
+    )
+    fleet = stage.machines("east", "west")
+    for name, variables in fleet.items():
+        variables["flexnode_kubeconfig"] = f"/{name}"
+    stage.play("aks.flexnode.unbootstrap", fleet, *NAMED)
+    given = {params["kubeconfig"]: params for name, params in stage.calls if name == "flexnode_node"}
+    for name, params in given.items():
+        assert params["nodes"] == [{"name": "x", **said[name.strip("/")]}]
+        assert not params.get("names")
+    assert stage.status != 0
+    assert re.search(r"fatal: \[west\].*this remains:.*Node x: FLEX-1904", stage.output), stage.output
+    assert "fatal: [east]" not in stage.output

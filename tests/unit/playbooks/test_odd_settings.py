@@ -192,21 +192,6 @@ if given.get("state") == "absent":
     assert stage.status != 0
 
 
-def test_a_proof_without_a_kubeconfig_is_refused_before_machines_join(stage: Stage) -> None:
-    stage.answer(flexnode_reconcile=done("joined"))
-    stage.play("aks.flexnode.bootstrap", {"a": {}}, "-e", "flexnode_proof=true")
-    assert "flexnode_proof needs flexnode_kubeconfig" in stage.output, stage.output
-    assert stage.calls == []
-
-
-def test_a_proof_asks_for_nodes_by_their_own_names(stage: Stage) -> None:
-    fleet = {"203.0.113.10": {"flexnode_config": {"agent": {"nodeName": "edge-1"}}}, "edge-2": {}}
-    stage.answer(flexnode_proof={"nodes": []})
-    stage.play("aks.flexnode.proof", fleet, flexnode_kubeconfig="/k")
-    (asked,) = [params["names"] for name, params in stage.calls if name == "flexnode_proof"]
-    assert asked == ["edge-1", "edge-2"], stage.output
-
-
 # --- the machine first, then Azure -------------------------------------------------------------------------
 
 DOCKER = {"ok": False, "table": ["docker owns containerd"]}

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import re
 import time
 from typing import Any
 
@@ -400,6 +401,26 @@ def test_without_rights_in_the_cluster_aks_deletes_the_node(pools: Stage) -> Non
     pools.play("aks.flexnode.unbootstrap", hosts("a"), *NAMED)
     assert pools.status == 0, pools.output
     assert "AKS deletes its Node" in pools.output
+
+
+def test_a_machine_that_was_deleted_in_another_cluster_deletes_no_node_here(pools: Stage) -> None:
+    """Two machines have the same name, each in its own cluster. AKS deletes the Node of one of them only."""
+    there = CLUSTER.replace("/plant", "/depot")
+    gone = {"changed": True, "machines": [machine("x", "deleted", "")]}
+    absent = {"changed": False, "machines": [machine("x", "absent", "")]}
+    pools.answer_by_code(
+        "flexnode_machine", f"answer = {gone!r} if given['cluster_id'] == {CLUSTER!r} else {absent!r}"
+    )
+    pools.answer(
+        flexnode_reconcile={"changed": True, "remains": [], "node_name": "x", "node_remains": "refused"},
+        flexnode_node={"failed": True, "msg": "FLEX-1702: no"},
+    )
+    named = {"flexnode_config": {"agent": {"nodeName": "x"}}}
+    fleet = {**hosts("a", **named), **hosts("b", **{**named, "flexnode_cluster_id": there})}
+    pools.play("aks.flexnode.unbootstrap", fleet, *NAMED)
+    assert sorted(given["cluster_id"] for given in asked(pools, "flexnode_node")) == [there, CLUSTER]
+    assert "fatal: [a]" not in pools.output, pools.output
+    assert re.search(r"fatal: \[b\].*Node x: FLEX-1702", pools.output), pools.output
 
 
 def test_a_machine_that_was_not_ours_stays_in_azure_and_is_named(pools: Stage) -> None:

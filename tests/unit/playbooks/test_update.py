@@ -223,15 +223,17 @@ def test_taints_are_changed_by_the_controller(
 ) -> None:
     fleet = Fleet(stage, "a", **variables)
     stage.answer(flexnode_config={"nodes": []}, flexnode_node={"changed": True})
+    said = {"machine_id": "1" * 32, "api_server": "https://plant.example", "ca_sha256": ["2"]}
     fleet.stage.answer_by_host(
-        "flexnode_reconcile", done("updated (taints)", **TAINTED, node={**READY, "name": "edge-1"})
+        "flexnode_reconcile",
+        done("updated (taints)", **TAINTED, node={**READY, "name": "edge-1"}, machine=said),
     )
     stage.play(f"aks.flexnode.{playbook}", fleet.hosts)
     assert stage.status == 0, stage.output
     assert [name for name, _params in stage.calls].count("flexnode_node") == 1
     (params,) = [params for name, params in stage.calls if name == "flexnode_node"]
-    assert (params["names"], params["taints"], params["taints_absent"]) == (
-        ["edge-1"],
+    assert (params["nodes"], params["taints"], params["taints_absent"]) == (
+        [{"name": "edge-1", **said}],  # so that no other machine of this name is tainted
         [GPU],
         [{"key": "old", "effect": "NoExecute"}],
     )

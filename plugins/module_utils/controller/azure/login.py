@@ -11,6 +11,7 @@ import json
 import os
 import re
 import ssl
+import subprocess
 import threading
 import time
 import traceback
@@ -39,6 +40,8 @@ except ImportError:
     IDENTITY_ERROR = traceback.format_exc()
 
 RENEW_BEFORE = 300
+# For one token. The CLI takes a second or two, and many times that where many run on a busy controller.
+CLI_SECONDS = 60
 _CERTIFICATE = re.compile(r"-----BEGIN CERTIFICATE-----.*?-----END CERTIFICATE-----", re.DOTALL)
 
 
@@ -94,6 +97,14 @@ class Login:
     def refused(self, error: Exception) -> FlexNodeError:
         """The error for a failed sign-in, with the identity that tried."""
         settings, why = self.settings, _first_line(error)
+        if isinstance(error.__cause__, subprocess.TimeoutExpired):  # there may well be a login
+            return AzureUnavailable(
+                "the Azure CLI does not answer",
+                where="az account get-access-token",
+                why=f"it was ended after {error.__cause__.timeout:g} s",
+                fix="run the same command by hand; if it is slow because the controller is busy, run this "
+                "again with fewer forks (-f)",
+            )
         if isinstance(error, CredentialUnavailableError):
             why = "; ".join(part for part in (why, settings.unused) if part)
             return SignInFailed(
@@ -124,7 +135,7 @@ def sign_in(settings: Settings) -> Login:
         credential: Any = ManagedIdentityCredential(client_id=settings.client_id or None)
     elif settings.method == "cli":
         chosen: Any = {"subscription": settings.subscription_id} if settings.subscription_id else {}
-        credential = AzureCliCredential(tenant_id=settings.tenant, **chosen)
+        credential = AzureCliCredential(tenant_id=settings.tenant, process_timeout=CLI_SECONDS, **chosen)
     else:
         credential = _principal(settings)
     return Login(OneLogin(credential), settings)

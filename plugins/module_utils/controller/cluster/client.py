@@ -74,6 +74,11 @@ class Client:
         self._rbac: Any = client.RbacAuthorizationV1Api(self._api)
         self._server = session.server
 
+    @property
+    def server(self) -> str:
+        """URL of the API server."""
+        return self._server
+
     def _patching(self) -> Any:
         """The core API with merge patches: how that is said per call differs between releases."""
         api = _api_client(self._session.configuration)

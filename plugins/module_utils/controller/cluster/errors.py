@@ -31,6 +31,11 @@ class CredentialsRefused(FlexNodeError):
     remedy = "get new ones: az aks get-credentials --name NAME --resource-group GROUP --overwrite-existing"
 
 
+class OtherCluster(FlexNodeError):
+    code, title = "FLEX-1904", "The kubeconfig is of another cluster than the machine"
+    remedy = "use a kubeconfig whose current context is the cluster of the machine"
+
+
 # --- from an answer to an error ---------------------------------------------------------------------------
 
 _FORBIDDEN = re.compile(

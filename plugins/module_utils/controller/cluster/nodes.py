@@ -5,13 +5,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from ...node.errors import ApiUnreachable
 from ...node.net.kube import NOT_EVICTED, eviction_refusal
-from ...on_machine.node_changes import Json, http_status
+from ...on_machine.node_changes import Json, NodeApi, http_status
 from .client import Client
+from .kubeconfig import Access
+from .targets import Target, require_cluster, require_machine
+
+# A kubelet reports the machine id that it read when it started.
+RESTART = "its /etc/machine-id was changed, so run systemctl restart kubelet there"
 
 
 class NodeClient(Client):
@@ -49,3 +55,46 @@ class NodeClient(Client):
                 return eviction_refusal(getattr(error.__cause__, "body", "") or "") or error.why
             raise
         return ""
+
+
+@dataclass(frozen=True, slots=True)
+class NodesOfMachines:
+    """The same, for machines of which something is known: a Node of another machine is never changed.
+
+    Each change begins with reading the Node, which is compared here.
+    """
+
+    client: NodeApi
+    access: Access
+    targets: Sequence[Target]
+    deleting: bool = False
+    waiting: bool = False  # for Nodes that may not be registered yet
+
+    def node(self, name: str) -> Json | None:
+        """The Node, None where there is none; it is refused if it is another machine."""
+        node = self.client.node(name)
+        delete = f"kubectl delete node {name}" if self.deleting else ""
+        for target in self.targets:
+            if target.name != name:
+                continue
+            if node is not None:
+                require_machine(target, node, self.access.server, otherwise=delete or RESTART)
+            elif not self.waiting:
+                require_cluster(target, self.access, otherwise=delete)
+        return node
+
+    def patch_node(self, name: str, patch: Mapping[str, Any]) -> Json | None:
+        """Change parts of the Node with a merge patch."""
+        return self.client.patch_node(name, patch)
+
+    def delete_node(self, name: str) -> bool:
+        """Delete the Node; False where there was none."""
+        return self.client.delete_node(name)
+
+    def pods_on(self, node: str) -> list[Json]:
+        """The pods that are bound to a node."""
+        return self.client.pods_on(node)
+
+    def evict(self, namespace: str, name: str) -> str:
+        """Evict a pod; returns why the API server does not allow it now, empty: the pod is leaving."""
+        return self.client.evict(namespace, name)

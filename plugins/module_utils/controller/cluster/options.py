@@ -40,6 +40,8 @@ ENVIRONMENT: Mapping[str, str] = {
 }
 # Either of these names a cluster.
 NAMING = ("kubeconfig", "host")
+# How to sign in to one, and whom to trust there.
+SIGN_IN = ("api_key", "ca_cert", "client_cert", "client_key")
 DEFAULT = "~/.kube/config"
 
 
@@ -55,7 +57,8 @@ def in_environment(environ: Mapping[str, str]) -> bool:
 
 def access_from(params: Mapping[str, Any], environ: Mapping[str, str]) -> Access:
     """The API server and the sign-in that options and environment describe; options go first."""
-    values = {name: str(params.get(name) or environ.get(ENVIRONMENT[name]) or "") for name in KUBERNETES}
+    added = _added_by_environment(params, environ)
+    values = {name: str(params.get(name) or added.get(name) or "") for name in KUBERNETES}
     paths = [values["kubeconfig"]] if values["kubeconfig"] else []
     if not paths and not values["host"]:
         paths = [path for path in environ.get("KUBECONFIG", "").split(os.pathsep) if path] or [DEFAULT]
@@ -88,12 +91,29 @@ def access_from(params: Mapping[str, Any], environ: Mapping[str, str]) -> Access
     return access
 
 
-def kubernetes_access(module: AnsibleModule) -> Access:
-    """The same for a module: packages checked, an API key of the environment masked."""
+def _added_by_environment(params: Mapping[str, Any], environ: Mapping[str, str]) -> dict[str, str]:
+    """What the environment adds to the options: nothing of another cluster than the one that they name."""
+    found = {name: environ.get(variable) or "" for name, variable in ENVIRONMENT.items()}
+    if params.get("kubeconfig"):
+        return {}
+    if host := params.get("host"):
+        same = not found["kubeconfig"] and found["host"].rstrip("/") in ("", str(host).rstrip("/"))
+        return {name: found[name] for name in SIGN_IN} if same else {}
+    if params.get("context"):
+        return {"kubeconfig": found["kubeconfig"]}
+    return found
+
+
+def kubernetes_access(module: AnsibleModule, kubeconfig: str = "") -> Access:
+    """The same for a module: packages checked, an API key of the environment masked.
+
+    kubeconfig: another one than that of the options, which say nothing about it then.
+    """
     require(module, {"PyYAML": YAML_ERROR, "kubernetes": KUBERNETES_ERROR})
     if key := os.environ.get(ENVIRONMENT["api_key"]):
         module.no_log_values.add(key)
-    return access_from(module.params, os.environ)
+    other = kubeconfig and kubeconfig != module.params["kubeconfig"]
+    return access_from({"kubeconfig": kubeconfig} if other else module.params, os.environ)
 
 
 def _read(path: str, option: str) -> str:

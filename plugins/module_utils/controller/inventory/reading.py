@@ -31,7 +31,7 @@ class Inventory:
     findings: list[Finding] = field(default_factory=list)
 
     names: set[str] = field(default_factory=set)  # of all variables with our prefix
-    filled: set[str] = field(default_factory=set)  # of those, the ones that are not blank
+    filled: dict[str, set[str]] = field(default_factory=dict)  # by host, those that are not blank
 
     @property
     def warnings(self) -> list[str]:
@@ -66,7 +66,9 @@ def read_inventory(
         except InventoryInvalid as error:
             inventory.findings.append(Finding((host,), f"{error.what}: {error.why}", error.fix))
     inventory.names = {name for variables in of_hosts.values() for name in variables}
-    inventory.filled = {name for variables in of_hosts.values() for name, value in variables.items() if value}
+    inventory.filled = {
+        host: {name for name, value in variables.items() if value} for host, variables in of_hosts.items()
+    }
     inventory.findings += check_variables(of_hosts)
     if any(found.severity == "error" for found in inventory.findings):
         return inventory

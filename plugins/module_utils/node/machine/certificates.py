@@ -1,7 +1,7 @@
 # Copyright: (c) 2026, aks.flexnode contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Validity and thumbprint of a certificate. The standard library has no public parser for them."""
+"""Validity and digests of certificates. The standard library has no public parser for them."""
 
 from __future__ import annotations
 
@@ -43,6 +43,15 @@ def thumbprint(pem: bytes) -> str:
         if found:
             return hashlib.sha1(base64.b64decode(found[1]), usedforsecurity=False).hexdigest().upper()
     return ""
+
+
+def fingerprints(pem: bytes) -> list[str]:
+    """SHA-256 of each certificate, in small letters; what can't be read is left out."""
+    found = []
+    for match in _PEM.finditer(pem):
+        with contextlib.suppress(binascii.Error):
+            found.append(hashlib.sha256(base64.b64decode(match[1])).hexdigest())
+    return found
 
 
 def _validity(der: bytes) -> Validity:

@@ -19,6 +19,7 @@ from .layout import KUBELET_DEFAULTS, SYSTEM_PYTHON
 
 ARCHITECTURES: dict[str, Arch] = {"x86_64": "amd64", "aarch64": "arm64"}
 PLATFORMS = frozenset((("ubuntu", "22.04"), ("ubuntu", "24.04"), ("debian", "12"), ("debian", "13")))
+MACHINE_ID_FILES = ("/etc/machine-id", "/var/lib/dbus/machine-id")
 UNIT_DIRS = ("/etc/systemd/system", "/run/systemd/system", "/usr/lib/systemd/system", "/lib/systemd/system")
 # Facts that differ by who looks (a sandbox, a container) or by the moment (early at boot, after an update of
 # the kernel, a new host name): stored at the join, and read from there until the machine leaves.
@@ -89,7 +90,7 @@ def gather(host: Host, machine: str | None = None, stored: Mapping[str, Any] | N
         resolv_conf=known["resolv_conf"] or resolver_file(host),
         swap_units=swap_units(host),
         python=system_python(host),
-        machine_id=host.text("/etc/machine-id").strip(),
+        machine_id=machine_id(host),
         tunnel_address=known["tunnel_address"] or "",
     )
 
@@ -106,6 +107,11 @@ def architecture(machine: str | None = None) -> Arch:
     if machine not in ARCHITECTURES:
         raise UnsupportedPlatform("this machine can't become a node", why=f"its processor is {machine}")
     return ARCHITECTURES[machine]
+
+
+def machine_id(host: Host) -> str:
+    """The id of this installation of the system, from where a kubelet reads it; empty: it has none."""
+    return next((found for path in MACHINE_ID_FILES if (found := host.text(path).strip())), "")
 
 
 def hostname(host: Host) -> str:

@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from ..components.exec_plugin import identity_method, uses_tokens
 from ..components.kubelet import kubelet_identity
 from ..components.labels import node_name
@@ -12,6 +14,7 @@ from ..config.model import NodeConfig
 from ..dataclass import dataclass, field
 from ..engine.records.name import own_name
 from ..identity.choice import kubernetes_token
+from ..machine.facts import machine_id
 from ..machine.host import Host, PathState
 from ..net.kube import Json, KubeClient
 
@@ -62,6 +65,21 @@ class ThisNode:
 
         tunnel = tunnel_of(self.host)
         return tunnel is None or not tunnel.connected
+
+    @property
+    def identification(self) -> dict[str, Any]:
+        """What tells its Node from one of the same name in another cluster, for who has a kubeconfig.
+
+        The kubelet reports the machine id in its Node. The API server counts where there is no Node.
+        """
+        from ..machine.certificates import fingerprints  # a poll does not need it
+
+        kubelet = self.config.node.kubelet
+        return {
+            "machine_id": machine_id(self.host),
+            "api_server": kubelet.server_url or "",
+            "ca_sha256": fingerprints(kubelet.ca_cert_data.pem.encode()) if kubelet.ca_cert_data else [],
+        }
 
     def api(self, attempts: int = 3) -> KubeClient:
         """The API server, as the kubelet of this machine.

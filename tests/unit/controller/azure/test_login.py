@@ -20,8 +20,10 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 from cryptography.x509.oid import NameOID
 
+from ansible_collections.aks.flexnode.plugins.module_utils.controller.azure import login as login_module
 from ansible_collections.aks.flexnode.plugins.module_utils.controller.azure.clouds import endpoints_of
 from ansible_collections.aks.flexnode.plugins.module_utils.controller.azure.errors import (
+    AzureUnavailable,
     Identity,
     SignInFailed,
 )
@@ -148,20 +150,30 @@ def test_a_token_is_renewed_before_it_ends_and_after_a_challenge() -> None:
     assert asked[-1]["claims"] == "c"
 
 
-def test_the_azure_cli_signs_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    az = tmp_path / "az"
-    az.write_text(
-        f"""#!/bin/sh
-echo "$@" >> {tmp_path}/asked
-echo '{{"accessToken": "{jwt(oid=OBJECT, upn="jo@example.com")}", "expiresOn": "2099-01-01 00:00:00.000000"}}'
-"""
-    )
+def azure_cli(folder: Path, monkeypatch: pytest.MonkeyPatch, script: str) -> None:
+    """An Azure CLI that runs these lines of shell."""
+    az = folder / "az"
+    az.write_text(f"#!/bin/sh\n{script}\n")
     az.chmod(az.stat().st_mode | stat.S_IXUSR)
-    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    monkeypatch.setenv("PATH", str(folder), prepend=":")
+
+
+def test_the_azure_cli_signs_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    token = jwt(oid=OBJECT, upn="jo@example.com")
+    answer = f'{{"accessToken": "{token}", "expiresOn": "2099-01-01 00:00:00.000000"}}'
+    azure_cli(tmp_path, monkeypatch, f"echo \"$@\" >> {tmp_path}/asked\necho '{answer}'")
     login = sign_in(settings_of({"auth_source": "cli", "tenant": TENANT}, {}))
     assert login.identity() == Identity(OBJECT, "", person=True)
     assert login.identity().object_id == OBJECT
     assert len((tmp_path / "asked").read_text().splitlines()) == 1
+
+
+def test_a_slow_azure_cli_is_not_a_missing_login(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert login_module.CLI_SECONDS == 60
+    azure_cli(tmp_path, monkeypatch, "exec sleep 20")
+    monkeypatch.setattr(login_module, "CLI_SECONDS", 0.2)
+    with pytest.raises(AzureUnavailable, match=r"the Azure CLI does not answer .* after 0.2 s"):
+        sign_in(settings_of({"auth_source": "cli"}, {})).token("https://management.azure.com/.default")
 
 
 @pytest.mark.parametrize("client_id", ["", CLIENT])

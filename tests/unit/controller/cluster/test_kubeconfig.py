@@ -141,6 +141,45 @@ def test_options_replace_parts_of_a_kubeconfig(tmp_path: Path) -> None:
     assert (access.server, access.token.reveal(), access.plugin) == ("https://10.0.0.1", "t0ken", None)
 
 
+OTHERS = {"K8S_AUTH_HOST": "https://other.example", "K8S_AUTH_API_KEY": "other", "KUBECONFIG": "/nowhere"}
+
+
+@pytest.mark.parametrize("environ", [OTHERS, {"K8S_AUTH_API_KEY": "other"}, {"K8S_AUTH_CONTEXT": "other"}])
+def test_nothing_of_the_environment_is_mixed_into_a_kubeconfig_that_a_task_names(
+    tmp_path: Path, environ: dict[str, str]
+) -> None:
+    """Else a Node would be deleted in another cluster than the one that the kubeconfig names."""
+    path = written(tmp_path / "config", document())
+    foreign = {"K8S_AUTH_SSL_CA_CERT": "/nowhere/ca", "K8S_AUTH_CERT_FILE": "/nowhere/cert", **environ}
+    access = access_from({"kubeconfig": path}, foreign)
+    assert (access.server, access.ca_pem, access.certificate) == (SERVER, "", "")
+    assert access.token.reveal() == "token-of-lab"
+
+
+@pytest.mark.parametrize(
+    ("environ", "token"),
+    [
+        ({"K8S_AUTH_API_KEY": "t0ken"}, "t0ken"),
+        ({"K8S_AUTH_API_KEY": "t0ken", "K8S_AUTH_HOST": f"{SERVER}/", "KUBECONFIG": "/nowhere"}, "t0ken"),
+        (OTHERS, ""),
+        ({"K8S_AUTH_API_KEY": "other", "K8S_AUTH_KUBECONFIG": "/nowhere"}, ""),
+    ],
+    ids=["no cluster", "the same", "another host", "another kubeconfig"],
+)
+def test_a_host_of_a_task_gets_no_token_of_another_cluster(environ: dict[str, str], token: str) -> None:
+    access = access_from({"host": SERVER}, environ)
+    assert (access.server, access.token.reveal()) == (SERVER, token)
+
+
+def test_a_context_of_a_task_is_not_replaced_by_the_environment(tmp_path: Path) -> None:
+    both = document("lab")
+    for section, items in document("site", "https://site.example").items():
+        both[section] = [*both[section], *items] if isinstance(items, list) else both[section]
+    environ = {**OTHERS, "K8S_AUTH_CONTEXT": "lab", "KUBECONFIG": written(tmp_path / "config", both)}
+    access = access_from({"context": "site"}, environ)
+    assert (access.server, access.token.reveal()) == ("https://site.example", "token-of-site")
+
+
 def test_no_cluster_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
     with pytest.raises(KubeconfigUnusable, match="no cluster is named") as raised:

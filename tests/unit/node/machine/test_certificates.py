@@ -6,6 +6,8 @@
 from __future__ import annotations
 
 import datetime
+import hashlib
+import ssl
 
 import pytest
 from cryptography import x509
@@ -13,7 +15,10 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from ansible_collections.aks.flexnode.plugins.module_utils.node.machine.certificates import validity
+from ansible_collections.aks.flexnode.plugins.module_utils.node.machine.certificates import (
+    fingerprints,
+    validity,
+)
 from tests.unit.node.servers import Pki
 
 
@@ -58,3 +63,11 @@ def test_what_is_no_certificate_has_no_validity(cut: int) -> None:
     begin, _newline, body = whole.partition(b"\n")
     assert validity(begin + body[:cut] + b"\n-----END CERTIFICATE-----") is None
     assert validity(b"") is None
+
+
+def test_each_certificate_of_a_file_has_a_fingerprint() -> None:
+    one, two = (a_certificate(datetime.datetime(2040, 1, 1)) for _count in range(2))
+    digests = [hashlib.sha256(ssl.PEM_cert_to_DER_cert(pem.decode())).hexdigest() for pem in (one, two)]
+    damaged = b"-----BEGIN CERTIFICATE-----\nx\n-----END CERTIFICATE-----\n"
+    assert fingerprints(one + damaged + two) == digests
+    assert fingerprints(b"") == []

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import secrets
 import signal
@@ -20,6 +21,7 @@ from typing import Any
 from ....node.errors import FlexNodeError, Forbidden, NodeNotReady
 from ....node.machine.clock import Clock
 from ....node.node_object.conditions import ready_condition
+from ..targets import Target, require_machine
 from . import objects, verdict
 from .cluster import Cluster
 from .objects import MARK, PROBE, ROLE_LABEL, SERVER, Run
@@ -30,6 +32,8 @@ LOOK_EVERY = 0.5
 LOG_SECONDS = 5
 ACCOUNT_SECONDS = 15
 REMOVE_SECONDS = 60
+# What follows the wait for a node's pods: log, command, and what the cluster shows about a failure.
+AFTER_SECONDS = 120
 # These do not get better by waiting.
 HOPELESS = (
     "InvalidImageName",
@@ -47,6 +51,7 @@ class NodeProof:
     name: str
     checks: Sequence[Check]
     seconds: float
+    cluster: str = ""  # its API server, where nodes of several are proven
 
     @property
     def error(self) -> FlexNodeError | None:
@@ -62,20 +67,22 @@ class NodeProof:
             "checks": checks,
             "seconds": round(self.seconds, 1),
             "summary": self.summary,
+            **({"cluster": self.cluster} if self.cluster else {}),
         }
         return {**found, "error": self.error.as_dict()} if self.error else found
 
     @property
     def summary(self) -> str:
         """One line of text."""
+        node = f"{self.name} ({self.cluster})" if self.cluster else self.name
         if self.error:
-            return f"{self.name}  FAILED  {self.error}"
+            return f"{node}  FAILED  {self.error}"
         passed = ", ".join(check.name for check in self.checks)
-        return f"{self.name}  proven  {passed}  in {self.seconds:.1f} s"
+        return f"{node}  proven  {passed}  in {self.seconds:.1f} s"
 
 
-def new_run(image: str, timeout: int, namespace: str, clock: Clock) -> Run:
-    """A proof with unique names."""
+def new_run(image: str, timeout: int, namespace: str, clock: Clock, nodes: int) -> Run:
+    """A proof of so many nodes, with unique names."""
     identifier = "".join(secrets.choice(string.ascii_lowercase + string.digits) for _count in range(6))
     return Run(
         identifier=identifier,
@@ -83,21 +90,26 @@ def new_run(image: str, timeout: int, namespace: str, clock: Clock) -> Run:
         image=image,
         timeout=timeout,
         owner=f"{socket.gethostname()}/{os.getpid()}",
-        expires=int(clock.now()) + timeout + 2 * REMOVE_SECONDS,
+        expires=int(clock.now())
+        + math.ceil(nodes / AT_ONCE) * (timeout + AFTER_SECONDS)
+        + 2 * REMOVE_SECONDS,
     )
 
 
 def prove(
-    connect: Callable[[], Cluster], run: Run, names: Sequence[str], own_namespace: bool, clock: Clock
+    connect: Callable[[], Cluster], run: Run, nodes: Sequence[Target], own_namespace: bool, clock: Clock
 ) -> tuple[list[NodeProof], list[str]]:
-    """Test all nodes at the same time; returns the results and what could not be removed afterwards."""
+    """Test nodes at the same time, AT_ONCE of them, each for as long as `run.timeout`.
+
+    Returns the results and what could not be removed afterwards.
+    """
     cluster = connect()
     remove_leftovers(cluster, run, clock)
     with interrupted_by_signals():
         try:
             if own_namespace:
                 cluster.create_namespace(objects.namespace(run))
-            proofs = _all(connect, run, names, clock)
+            proofs = _all(connect, run, nodes, clock)
         except BaseException:
             with contextlib.suppress(FlexNodeError):  # the first failure is the one to report
                 remove(cluster, run, own_namespace, clock, seconds=0)
@@ -105,21 +117,21 @@ def prove(
         return proofs, remove(cluster, run, own_namespace, clock)
 
 
-def _all(connect: Callable[[], Cluster], run: Run, names: Sequence[str], clock: Clock) -> list[NodeProof]:
+def _all(connect: Callable[[], Cluster], run: Run, nodes: Sequence[Target], clock: Clock) -> list[NodeProof]:
     stop = threading.Event()
-    deadline = clock.monotonic() + run.timeout
 
     def one(index: int) -> NodeProof:
-        start = clock.monotonic()
+        start = clock.monotonic()  # of this node: the others may have taken all of their time
         try:
-            seen = _observe(connect(), run, index, names[index], _Wait(clock, deadline, stop))
+            wait = _Wait(clock, start + run.timeout, stop)
+            seen = _observe(connect(), run, index, nodes[index], wait)
             checks = verdict.judge(seen)
         except FlexNodeError as error:
             checks = [Check("pod", "failed", error=error)]
-        return NodeProof(names[index], checks, clock.monotonic() - start)
+        return NodeProof(nodes[index].name, checks, clock.monotonic() - start)
 
-    with ThreadPoolExecutor(max_workers=min(AT_ONCE, len(names))) as pool:
-        futures = [pool.submit(one, index) for index in range(len(names))]
+    with ThreadPoolExecutor(max_workers=min(AT_ONCE, len(nodes))) as pool:
+        futures = [pool.submit(one, index) for index in range(len(nodes))]
         try:
             return [future.result() for future in futures]
         except BaseException:
@@ -143,8 +155,8 @@ class _Wait:
         self.clock.sleep(LOOK_EVERY)
 
 
-def _observe(cluster: Cluster, run: Run, index: int, name: str, wait: _Wait) -> Seen:
-    kubelet = _kubelet_of(cluster, name)
+def _observe(cluster: Cluster, run: Run, index: int, target: Target, wait: _Wait) -> Seen:
+    name, kubelet = target.name, _kubelet_of(cluster, target)
     service = cluster.create_service(run.namespace, objects.service(run, index))
     address = str(service["spec"]["clusterIP"])
     for pod in (objects.server_pod(run, index, name), objects.probe_pod(run, index, name, address)):
@@ -161,11 +173,13 @@ def _observe(cluster: Cluster, run: Run, index: int, name: str, wait: _Wait) -> 
     return replace(seen, log=log, exec=ran, evidence=evidence)
 
 
-def _kubelet_of(cluster: Cluster, name: str) -> str:
-    """Where the cluster reaches a node's kubelet."""
+def _kubelet_of(cluster: Cluster, target: Target) -> str:
+    """Where the cluster reaches a node's kubelet. Pods on a Node of another machine prove nothing."""
+    name = target.name
     node = cluster.node(name)
     if node is None:
         raise NodeNotReady(f"there is no Node {name}", where=name, fix="check the name: kubectl get nodes")
+    require_machine(target, node, cluster.server)
     ready, message = ready_condition(node)
     if not ready:
         raise NodeNotReady(f"Node {name} is not Ready", where=name, why=message)

@@ -68,7 +68,8 @@ def leave_cluster(
     deleted: an earlier run has deleted it; the identity that could ask may be gone since.
     """
     host, name, has_credential = node.host, node.name, node.has_credential
-    report.node, report.pool = name, node.config.azure.target_agent_pool_name or ""
+    report.node, report.machine = name, node.identification
+    report.pool = node.config.azure.target_agent_pool_name or ""
     if shared := "" if deleted else left_to_other(node, say):
         report.remains.append(shared)
         act("stop kubelet", lambda: stop(host, KUBELET))

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 from ...dataclass import dataclass, field
 from ...engine.restore_host import Restored
@@ -22,6 +23,7 @@ class Left:
     items: list[Restored] = field(default_factory=list)
     node: str = ""  # name of the Node that this machine was
     node_remains: str = ""  # why it could not be deleted
+    machine: dict[str, Any] = field(default_factory=dict)  # what tells that Node from others of its name
     pool: str = ""  # its FlexNodes pool, which has a machine of this name
 
     @property

@@ -9,9 +9,11 @@ from typing import Any, cast
 
 import pytest
 
+from ansible_collections.aks.flexnode.plugins.module_utils.controller.cluster.errors import OtherCluster
 from ansible_collections.aks.flexnode.plugins.module_utils.controller.cluster.proof import objects, run
 from ansible_collections.aks.flexnode.plugins.module_utils.controller.cluster.proof.cluster import Cluster
 from ansible_collections.aks.flexnode.plugins.module_utils.controller.cluster.proof.verdict import Answer
+from ansible_collections.aks.flexnode.plugins.module_utils.controller.cluster.targets import Target
 from ansible_collections.aks.flexnode.plugins.module_utils.node.errors import NodeNotReady
 
 REPORT = "service passed\ndns passed\nnameserver 10.0.0.10\nname proof\nName: proof\nAddress: 10.0.7.7\n"
@@ -44,6 +46,8 @@ class Clock:
 
 class FakeCluster:
     """Pods run at once, on nodes that exist."""
+
+    server = "https://lab.example"
 
     def __init__(self, *, stubborn: bool = False) -> None:
         self.nodes = {"edge-1": NODE}
@@ -104,10 +108,42 @@ class FakeCluster:
         self.namespace(name)
 
 
-def prove(cluster: FakeCluster, *names: str) -> tuple[list[run.NodeProof], list[str]]:
-    clock = Clock()
-    made = run.new_run("busybox", 120, "", clock)
-    return run.prove(lambda: cast(Cluster, cluster), made, names, True, clock)
+class SlowCluster(FakeCluster):
+    """Pods of a node run some seconds after they were created."""
+
+    def __init__(self, clock: Clock, **seconds: float) -> None:
+        super().__init__()
+        self.clock, self.seconds = clock, {name.replace("_", "-"): wait for name, wait in seconds.items()}
+        self.nodes = dict.fromkeys(self.seconds, NODE)
+        self.runs_at: dict[str, float] = {}
+
+    def create_pod(self, namespace: str, body: Any) -> None:
+        super().create_pod(namespace, body)
+        (term,) = body["spec"]["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"][
+            "nodeSelectorTerms"
+        ]
+        (node,) = term["matchFields"][0]["values"]
+        self.runs_at[body["metadata"]["name"]] = self.clock.monotonic() + self.seconds[node]
+
+    def pods(self, namespace: str, selector: str) -> list[Any]:
+        now = self.clock.monotonic()
+        found = super().pods(namespace, selector)
+        return [
+            pod if now >= self.runs_at[pod["metadata"]["name"]] else {**pod, "status": {"phase": "Pending"}}
+            for pod in found
+        ]
+
+    def warnings(self, _namespace: str, _pod: str) -> list[str]:
+        return ["no answer of the kubelet"]
+
+
+def prove(
+    cluster: FakeCluster, *names: str | Target, clock: Clock | None = None
+) -> tuple[list[run.NodeProof], list[str]]:
+    clock = clock or Clock()
+    made = run.new_run("busybox", 120, "", clock, len(names))
+    nodes = [name if isinstance(name, Target) else Target(name) for name in names]
+    return run.prove(lambda: cast(Cluster, cluster), made, nodes, True, clock)
 
 
 def test_passes_and_leaves_nothing() -> None:
@@ -124,6 +160,41 @@ def test_one_node_does_not_spoil_the_other() -> None:
     assert first.error is None
     assert isinstance(second.error, NodeNotReady)
     assert cluster.found == {}
+
+
+def test_pods_on_a_node_of_another_machine_prove_nothing() -> None:
+    """Its name is the same, its cluster is not: the kubeconfig is of another one."""
+    cluster = FakeCluster()
+    status: dict[str, Any] = NODE["status"]
+    cluster.nodes["edge-1"] = {"status": {**status, "nodeInfo": {"machineID": "1" * 32}}}
+    (own,), _remains = prove(cluster, Target("edge-1", "1" * 32))
+    assert own.error is None
+    (other,), remains = prove(cluster, Target("edge-1", "2" * 32))
+    assert isinstance(other.error, OtherCluster)
+    assert other.error.where == cluster.server
+    assert (remains, cluster.found, cluster.namespaces) == ([], {}, {})
+
+
+def test_each_node_has_the_whole_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nodes wait for a free thread: the time of one that hangs is not taken from those after it."""
+    monkeypatch.setattr(run, "AT_ONCE", 1)
+    clock = Clock()
+    cluster = SlowCluster(clock, hangs=1000, edge_2=30, edge_3=119, edge_4=125)
+    proofs, _remains = prove(cluster, "hangs", "edge-2", "edge-3", "edge-4", clock=clock)
+    assert [(proof.name, proof.error is None) for proof in proofs] == [
+        ("hangs", False),
+        ("edge-2", True),
+        ("edge-3", True),
+        ("edge-4", False),
+    ]
+    assert 120 <= proofs[0].seconds < 125, "and no more than that"
+
+
+def test_what_a_proof_of_many_nodes_made_is_not_a_leftover_while_it_runs() -> None:
+    clock = Clock()
+    few, many = (run.new_run("busybox", 120, "", clock, nodes) for nodes in (1, 10 * run.AT_ONCE))
+    assert few.expires >= clock.now() + 120
+    assert many.expires >= clock.now() + 10 * 120
 
 
 @pytest.mark.parametrize("end", [KeyboardInterrupt(), SystemExit(1)])
