@@ -16,13 +16,13 @@ from typing import Any
 
 from ..dataclass import dataclass
 from ..errors import FlexNodeError
+from ..machine.facts import machine_id
 from ..machine.host import Host
 from ..machine.program import COMMAND
 from .conditions import UNKNOWN, heartbeat, ready_status, seconds
 from .this_node import ThisNode
 
 BOOT_ID = "/proc/sys/kernel/random/boot_id"
-MACHINE_IDS = ("/etc/machine-id", "/var/lib/dbus/machine-id")  # as the kubelet looks for them
 CONTAINER = "/run/systemd/container"  # written by systemd if it runs in a container
 AHEAD = 60.0  # seconds that the clock of another machine may be ahead of this one's
 # A kubelet reports every ten seconds, and 4 % later at most: within this time each of two was seen.
@@ -65,11 +65,10 @@ class Ids:
     @classmethod
     def of(cls, host: Host) -> Ids:
         """Those of this machine."""
-        found = (host.text(path).strip() for path in MACHINE_IDS)
         now = host.clock.now()
         return cls(
             host.text(BOOT_ID).strip(),
-            next((one for one in found if one), ""),
+            machine_id(host),
             host.exists(CONTAINER),
             now - host.clock.monotonic(),
             now,
