@@ -20,7 +20,7 @@ from itertools import count
 from pathlib import Path
 
 from scripts.checkout import copy, own_files
-from tests.regressions import drift, inconclusive, machines, requests, smaller, updates
+from tests.regressions import arc, drift, inconclusive, machines, requests, smaller, updates
 from tests.regressions.case import Case, Outdated
 
 CASES = (
@@ -30,6 +30,7 @@ CASES = (
     *requests.CASES,
     *drift.CASES,
     *inconclusive.CASES,
+    *arc.CASES,
 )
 AT_ONCE = 2
 PYTEST = ("pytest", "-q", "-p", "no:cacheprovider")
