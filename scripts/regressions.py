@@ -21,6 +21,7 @@ from pathlib import Path
 
 from scripts.checkout import copy, own_files
 from tests.regressions import (
+    arc,
     clusters,
     drift,
     evidence,
@@ -43,6 +44,7 @@ CASES = (
     *inconclusive.CASES,
     *records.CASES,
     *evidence.CASES,
+    *arc.CASES,
 )
 AT_ONCE = 2
 PYTEST = ("pytest", "-q", "-p", "no:cacheprovider")

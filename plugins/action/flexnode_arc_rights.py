@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -16,11 +17,13 @@ from ansible_collections.aks.flexnode.plugins.module_utils.controller.azure.argu
 from ansible_collections.aks.flexnode.plugins.module_utils.controller.needs.arc import (
     ArcMachine,
     binding_nodes,
+    failed_hosts,
+    notes,
+    refusals,
     registered,
     role_nodes,
     roles_of_others,
 )
-from ansible_collections.aks.flexnode.plugins.module_utils.node.errors import FlexNodeError
 from ansible_collections.aks.flexnode.plugins.plugin_utils.on_controller import (
     ControllerAction,
     Result,
@@ -41,62 +44,83 @@ class ActionModule(ControllerAction):
     """Role assignments in Azure and bindings in the cluster, for all machines in one task."""
 
     def run(self, tmp: None = None, task_vars: dict[str, Any] | None = None) -> Result:
-        """Do what `state` says. `absent` never fails: `remains` says per host what was not revoked."""
+        """Do what `state` says. A failure is that of single machines: a task that runs once fails for all."""
         super(ControllerAction, self).run(tmp, task_vars)
         variables: dict[str, Any] = task_vars or {}
         _valid, options = self.validate_argument_spec(argument_spec=ARGUMENTS)
-        hostvars, handovers = variables["hostvars"], options["machines"]
-        machines = [
-            ArcMachine.of_host(host, handovers.get(host, {}).get("arc", {}), hostvars[host])
-            for host in variables["ansible_play_hosts"]
-        ]
-        login = {name: options[name] for name in AZURE if options[name] is not None}
-        kubeconfig = {"kubeconfig": options["kubeconfig"]} if options["kubeconfig"] else {}
-        refused: dict[str, str] = {}
-        if options["state"] == "present":
-            for machine in machines:
-                try:
-                    machine.require_requested()
-                except FlexNodeError as error:
-                    refused[machine.host] = str(error)
+        state = options["state"]
+        machines = self._machines(options["machines"], variables)
+        refused = self._refused(machines, variables) if state == "present" else {}
         machines = [machine for machine in machines if machine.host not in refused]
-        roles = role_nodes(machines, options["state"])
-        bindings = binding_nodes(machines, options["state"])
-        absent = {} if options["state"] == "present" else {"state": "absent"}
-        results = [
-            self.on_controller(
-                f"aks.flexnode.{module}", {**login, **more, **absent, "nodes": nodes}, variables
-            )
-            for module, nodes, more in (
-                ("flexnode_role_assignment", roles, {}),
-                ("flexnode_identity_binding", bindings, kubeconfig),
-            )
-            if nodes
-        ]
-        failed = [result for result in results if result.get("failed")]
-        if failed and options["state"] != "absent":
-            return {**failed[0], "invocation": {}}
-        remains = {machine.host: remaining(machine, failed) for machine in machines}
+        results, failures = self._change_rights(machines, options, variables)
+        remains: dict[str, list[str]] = {machine.host: [] for machine in machines}
         deleted: list[str] = []
-        if options["state"] == "absent":
+        if state == "present":
+            refused |= {host: told(found) for host, found in failures.items() if found}
+        elif state == "absent":
+            remains = {machine.host: remaining(machine, failures[machine.host]) for machine in machines}
             # Roles are found by the identity of the registration: it stays until they are gone.
             ending = [machine for machine in machines if not remains[machine.host]]
-            ended, reasons = self._end_registrations(ending, login, variables)
-            results += [ended]
+            ended, reasons = self._end_registrations(ending, login_of(options), variables)
             deleted = [one["name"] for one in ended.get("machines") or () if one["action"] in GONE]
             for host, why in reasons.items():
                 remains[host].append(why)
+            results.append(ended)
+        failed = [result for result in results if result.get("failed") and state == "surplus"]
+        error = {"failed": True, "error": failed[0].get("error") or {}, "msg": told(failed)} if failed else {}
         return {
+            **error,
             "changed": any(result.get("changed") for result in results),
             "actions": [sentence for result in results for sentence in result.get("actions") or ()],
             "diff": [entry for result in results for entry in result.get("diff") or ()],
             "commands": {
-                machine.host: [role["command"] for role in roles_of_others(machine)] for machine in machines
+                machine.host: [role["command"] for role in roles_of_others(machine)]
+                for machine in machines
+                if machine.host not in refused
             },
             "refused": refused,
             "remains": remains,
+            "notes": notes(machines, results) if state == "absent" else {},
             "deleted": deleted,
+            "time": int(time.time()),
         }
+
+    def _change_rights(
+        self, machines: Sequence[ArcMachine], options: Mapping[str, Any], variables: Mapping[str, Any]
+    ) -> tuple[list[Result], dict[str, list[Mapping[str, Any]]]]:
+        """Grant or revoke, one call of each module for all machines; by host, what failed."""
+        state = options["state"]
+        more = {**login_of(options), **({} if state == "present" else {"state": "absent"})}
+        kubeconfig = {"kubeconfig": options["kubeconfig"]} if options["kubeconfig"] else {}
+        results: list[Result] = []
+        failures: dict[str, list[Mapping[str, Any]]] = {machine.host: [] for machine in machines}
+        for module, nodes, arguments in (
+            ("flexnode_role_assignment", role_nodes(machines, state), more),
+            ("flexnode_identity_binding", binding_nodes(machines, state), {**more, **kubeconfig}),
+        ):
+            if not nodes:
+                continue
+            result = self.on_controller(f"aks.flexnode.{module}", {**arguments, "nodes": nodes}, variables)
+            results.append(result)
+            for host, failure in failed_hosts(machines, nodes, result).items():
+                failures[host].append(failure)
+        return results, failures
+
+    def _machines(self, handovers: Mapping[str, Any], variables: Mapping[str, Any]) -> list[ArcMachine]:
+        """The machines of the batch: those of earlier ones are done, those of later ones not yet known."""
+        hostvars = variables["hostvars"]
+        return [
+            ArcMachine.of_host(host, handovers.get(host, {}).get("arc", {}), hostvars[host])
+            for host in variables["ansible_play_batch"]
+        ]
+
+    def _refused(self, machines: Sequence[ArcMachine], variables: Mapping[str, Any]) -> dict[str, str]:
+        """By host, why it gets no rights; machines that failed before this have still said who they are."""
+        hostvars = variables["hostvars"]
+        everyone = [
+            ArcMachine.of_host(host, {}, hostvars[host]) for host in variables["ansible_play_hosts_all"]
+        ]
+        return refusals(machines, {one.host: one.resource_id for one in everyone})
 
     def _end_registrations(
         self, machines: Sequence[ArcMachine], login: Mapping[str, Any], variables: Mapping[str, Any]
@@ -115,22 +139,26 @@ class ActionModule(ControllerAction):
         return result, {**reasons, **{one["name"]: stays(one) for one in stayed}}
 
 
+def login_of(options: Mapping[str, Any]) -> dict[str, Any]:
+    """The login of the task, for the modules that it runs."""
+    return {name: options[name] for name in AZURE if options[name] is not None}
+
+
 def stays(machine: Mapping[str, str]) -> str:
     """Why the registration of a machine still exists."""
     return f"registration {machine['machine_id']} was not deleted: {machine['reason']}"
 
 
-def remaining(machine: ArcMachine, failed: Sequence[Mapping[str, Any]]) -> list[str]:
+def remaining(machine: ArcMachine, failures: Sequence[Mapping[str, Any]]) -> list[str]:
     """Why rights of a machine may still exist.
 
     An identity that only registers machines may not read role assignments. Where the inventory assigns none,
     none is expected.
     """
-    if not machine.reported.get("installed", True):
-        return []
     expected = machine.request.get("assign_roles")
-    return [
-        str(result.get("msg") or "the module returned nothing")
-        for result in failed
-        if expected or (result.get("error") or {}).get("code") != PERMISSION
-    ]
+    return [str(one["msg"]) for one in failures if expected or one["code"] != PERMISSION]
+
+
+def told(failures: Sequence[Mapping[str, Any]]) -> str:
+    """The messages of failures, each once."""
+    return "\n".join(dict.fromkeys(str(one.get("msg") or "the module returned nothing") for one in failures))

@@ -40,6 +40,7 @@ from ansible_collections.aks.flexnode.plugins.module_utils.controller.inventory.
     find_file,
     read_inventory,
 )
+from ansible_collections.aks.flexnode.plugins.module_utils.controller.needs.arc import arc_findings
 from ansible_collections.aks.flexnode.plugins.module_utils.controller.needs.pools import require_documents
 from ansible_collections.aks.flexnode.plugins.module_utils.node.errors import FlexNodeError
 from ansible_collections.aks.flexnode.plugins.plugin_utils.document_file import load_document
@@ -135,7 +136,7 @@ class ActionModule(VpnModules):
         inventory.findings += [*unseen(self._play, inventory), *excluded_in_vain(self._play, typed)]
         inventory.findings += missing_hooks(inventory, self._places)
         if joins:
-            inventory.findings += unprovable(self._play, inventory)
+            inventory.findings += [*unprovable(self._play, inventory), *arc_findings(inventory.machines)]
         if joins or self._options["state"] == "gateway":
             inventory.findings += self._vpn_findings(inventory.machines)
         inventory.require()

@@ -12,10 +12,11 @@ short_description: Assign and remove the rights of the Azure Arc machines of a p
 version_added: 0.1.0
 description:
   - Role assignments in Azure (M(aks.flexnode.flexnode_role_assignment)) and the right to request a kubelet
-    certificate in the cluster (M(aks.flexnode.flexnode_identity_binding)), for all machines of the play at
-    once.
+    certificate in the cluster (M(aks.flexnode.flexnode_identity_binding)), for all machines of the batch
+    at once.
   - Rights follow the inventory alone. A machine that reports to be another Arc machine than the inventory
-    names is refused.
+    names is refused, and so are machines that report to be the same one.
+  - What fails for one machine is reported of this machine (RV(refused), RV(remains)). The others are done.
   - Runs on the controller, once per play (C(run_once)). Role P(aks.flexnode.arc#role) calls it.
 options:
   state:
@@ -58,7 +59,7 @@ commands:
   type: dict
   sample: {edge-1: ["az role assignment create --role ..."]}
 refused:
-  description: By host, why it gets no rights. It reports to be another Arc machine than the inventory names.
+  description: By host, why it gets no rights. Only with O(state=present), which then does not fail.
   returned: success
   type: dict
   sample: {}
@@ -67,12 +68,22 @@ remains:
   returned: success
   type: dict
   sample: {edge-1: []}
+notes:
+  description: By host, what may be left and was not looked for. Only with O(state=absent).
+  returned: success
+  type: dict
+  sample: {}
 deleted:
   description: The hosts whose registration no longer exists in Azure. Only with O(state=absent).
   returned: success
   type: list
   elements: str
   sample: [edge-1]
+time:
+  description: When it was done, in seconds of the controller's clock. Machines wait for roles from then on.
+  returned: success
+  type: int
+  sample: 1767225600
 actions:
   description: What was done, as sentences.
   returned: success

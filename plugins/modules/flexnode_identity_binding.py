@@ -78,14 +78,15 @@ EXAMPLES = r"""
 
 RETURN = r"""
 actions:
-  description: What was done, or would be done, in sentences.
-  returned: success
+  description: What was done, or would be done, in sentences. Also where it failed for some machines.
+  returned: unless the sign-in failed
   type: list
   elements: str
   sample: ["bind system:node-bootstrapper to 99999999-8888-7777-6666-555555555555"]
 nodes:
-  description: The machines, with their identities. A machine that no longer exists in Azure is left out.
-  returned: success
+  description: The machines, with their identities. A machine that no longer exists in Azure, or for which it
+    failed, is left out.
+  returned: unless the sign-in failed
   type: list
   elements: dict
   contains:
@@ -102,6 +103,12 @@ nodes:
       type: str
       sample: /subscriptions/.../managedClusters/plant
   sample: [{name: edge-1, principal_id: 99999999-8888-7777-6666-555555555555}]
+failures:
+  description: The machines for which it failed, with C(code) and C(msg) of each. The others are done.
+  returned: failure, unless the sign-in failed
+  type: list
+  elements: dict
+  sample: [{name: edge-2, machine_id: /subscriptions/..., code: FLEX-1703, msg: there is no machine ...}]
 error:
   description: The code of the error; the message says the rest. C(nodes) has the code of each
     where machines failed for different reasons.
@@ -111,6 +118,7 @@ error:
 """
 
 import os
+from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 
@@ -142,7 +150,12 @@ from ansible_collections.aks.flexnode.plugins.module_utils.controller.cluster.op
     kubernetes_access,
     uses_kubernetes,
 )
+from ansible_collections.aks.flexnode.plugins.module_utils.controller.failures import (
+    Failure,
+    as_result,
+)
 from ansible_collections.aks.flexnode.plugins.module_utils.controller.parallel import FAILURES
+from ansible_collections.aks.flexnode.plugins.module_utils.node.errors import FlexNodeError
 
 
 def main() -> None:
@@ -169,32 +182,48 @@ def main() -> None:
         },
         supports_check_mode=True,
     )
-    params, check = module.params, module.check_mode
     require(module, {"PyYAML": YAML_ERROR, "kubernetes": KUBERNETES_ERROR})
+    try:
+        result, failures = change(module)
+    except FlexNodeError as error:
+        module.fail_json(msg=str(error), error=error.as_result())
+    else:
+        if failures:
+            module.fail_json(**result, **as_result(failures))
+        module.exit_json(**result)
+
+
+def change(module: AnsibleModule) -> tuple[dict[str, Any], list[Failure]]:
+    """Bind or unbind the machines of each cluster; a failure concerns a machine, or those of a cluster."""
+    params = module.params
     in_azure = bool(params["cluster_id"]) or any(node["cluster_id"] for node in params["nodes"])
     kubernetes = uses_kubernetes(params, os.environ, azure=in_azure)
     act = unbind if params["state"] == "absent" else bind
+    login = sign_in(module, kubernetes=kubernetes)
+    owner = Authorization(login).principal_of if login else None
+    by_cluster, failures = machines_of(params, owner, kubernetes=kubernetes)
     actions, diff, nodes = [], [], []
-    try:
-        login = sign_in(module, kubernetes=kubernetes)
-        owner = Authorization(login).principal_of if login else None
-        for cluster, machines in machines_of(params, owner, kubernetes=kubernetes).items():
+    for cluster, machines in by_cluster.items():
+        try:
             if cluster and login:
                 access = Clusters(login).access(cluster, admin=True)
             else:
                 access = kubernetes_access(module)
             with connected(access, RbacClient) as client:
-                done = act(client, machines, check=check)
-            actions += done.actions
-            diff += done.diff
-            nodes += [
-                {"name": one.name, "principal_id": one.principal_id, "cluster_id": str(cluster or "")}
-                for one in machines
-            ]
-    except FAILURES as error:
-        module.fail_json(msg=str(error), error=error.as_result())
-    else:
-        module.exit_json(changed=bool(actions), actions=actions, nodes=nodes, diff=diff)
+                done = act(client, machines, check=module.check_mode)
+        except FAILURES as error:
+            failures += [Failure(one.name, one.machine_id, error) for one in machines]
+            continue
+        actions += done.actions
+        diff += done.diff
+        failures += done.failures
+        failed = {(one.node, one.machine_id) for one in done.failures}
+        nodes += [
+            {"name": one.name, "principal_id": one.principal_id, "cluster_id": str(cluster or "")}
+            for one in machines
+            if (one.name, one.machine_id) not in failed
+        ]
+    return {"changed": bool(actions), "actions": actions, "nodes": nodes, "diff": diff}, failures
 
 
 def sign_in(module: AnsibleModule, *, kubernetes: bool) -> Login | None:

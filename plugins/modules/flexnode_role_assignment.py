@@ -150,14 +150,14 @@ EXAMPLES = r"""
 
 RETURN = r"""
 actions:
-  description: What was done, or would be done, in sentences.
-  returned: success
+  description: What was done, or would be done, in sentences. Also where it failed for some machines.
+  returned: unless the sign-in failed
   type: list
   elements: str
   sample: [assign role Reader to edge-1 at /subscriptions/.../managedClusters/plant]
 assignments:
-  description: The result for each assignment.
-  returned: success
+  description: The result for each assignment, except those of RV(failures).
+  returned: unless the sign-in failed
   type: list
   elements: dict
   contains:
@@ -207,7 +207,7 @@ assignments:
 missing:
   description:
     - Roles that are not assigned, each with the command that assigns it. In check mode, also planned ones.
-  returned: success
+  returned: unless the sign-in failed
   type: list
   elements: dict
   contains:
@@ -236,6 +236,20 @@ missing:
       type: str
       sample: az role assignment create --assignee-object-id ...
   sample: [{node: edge-1, role: Reader, command: az role assignment create ...}]
+gone:
+  description:
+    - With O(state=absent), machines that no longer exist in Azure Arc. Their identities are not known, so
+      assignments to them are not found. C(command) lists those that this module created, at one scope.
+  returned: unless the sign-in failed
+  type: list
+  elements: dict
+  sample: [{name: edge-3, machine_id: /subscriptions/..., command: az role assignment list --scope ...}]
+failures:
+  description: The machines for which it failed, with C(code) and C(msg) of each. The others are done.
+  returned: failure, unless the sign-in failed
+  type: list
+  elements: dict
+  sample: [{name: edge-2, machine_id: /subscriptions/..., code: FLEX-1703, msg: there is no machine ...}]
 error:
   description: The code of the error; the message says the rest. C(nodes) has the code of each
     where machines failed for different reasons.
@@ -262,7 +276,8 @@ from ansible_collections.aks.flexnode.plugins.module_utils.controller.azure.role
     plan_of,
     remove_roles,
 )
-from ansible_collections.aks.flexnode.plugins.module_utils.controller.parallel import FAILURES
+from ansible_collections.aks.flexnode.plugins.module_utils.controller.failures import as_result
+from ansible_collections.aks.flexnode.plugins.module_utils.node.errors import FlexNodeError
 from ansible_collections.aks.flexnode.plugins.module_utils.node.machine.clock import SystemClock
 from ansible_collections.aks.flexnode.plugins.module_utils.node.procedures.arc.roles import PROFILES
 
@@ -303,23 +318,30 @@ def main() -> None:
         azure = Authorization(login_of(module, {"azure-mgmt-core": ARM_ERROR, **packages}))
         plan = plan_of(azure, requests, absent=state == "absent")
         if state == "absent":
-            outcomes = remove_roles(azure, plan, check=check)
+            done = remove_roles(azure, plan, check=check)
         elif state == "query":
-            outcomes = inspect_roles(plan)
+            done = inspect_roles(plan)
         else:
             seconds = params["principal_seconds"]
-            outcomes = assign_roles(azure, plan, SystemClock(), seconds=seconds, check=check)
-    except FAILURES as error:
+            done = assign_roles(azure, plan, SystemClock(), seconds=seconds, check=check)
+    except FlexNodeError as error:
         module.fail_json(msg=str(error), error=error.as_result())
     else:
-        changed = [outcome for outcome in outcomes if outcome.changes]
-        module.exit_json(
-            changed=bool(changed),
-            actions=[outcome.sentence() for outcome in changed],
-            assignments=[outcome.as_dict() for outcome in outcomes],
-            missing=[outcome.grant.as_missing() for outcome in outcomes if outcome.lacks(planned=check)],
-            diff=[outcome.diff() for outcome in changed],
-        )
+        changed = [outcome for outcome in done.outcomes if outcome.changes]
+        result = {
+            "changed": bool(changed),
+            "actions": [outcome.sentence() for outcome in changed],
+            "assignments": [outcome.as_dict() for outcome in done.outcomes],
+            "missing": [one.grant.as_missing() for one in done.outcomes if one.lacks(planned=check)],
+            "gone": [
+                {"name": one.node, "machine_id": one.machine_id, "command": one.list_command}
+                for one in plan.gone
+            ],
+            "diff": [outcome.diff() for outcome in changed],
+        }
+        if done.failures:
+            module.fail_json(**result, **as_result(done.failures))
+        module.exit_json(**result)
 
 
 if __name__ == "__main__":

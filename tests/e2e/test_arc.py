@@ -267,10 +267,10 @@ class TestRolesOfOthers:
         site = waiting.site
         run = site.play("bootstrap", site.inventory("refused", autoRoleAssignment=True))
         assert run.status != 0
-        message = failure(run, "localhost")
-        assert message.startswith(f"FLEX-1702: the identity may not {GIVE_ROLES} ("), message
-        assert "Role Based Access Control Administrator" in message
         for member in site.members:
+            message = failure(run, member.machine.name)
+            assert message.startswith(f"FLEX-1702: the identity may not {GIVE_ROLES} ("), message
+            assert "Role Based Access Control Administrator" in message
             for line in commands(member, *ROLES):
                 assert line in message
         assert waiting.untouched() == []

@@ -38,18 +38,29 @@ class NodesFailed(Exception):
 FAILURES = (FlexNodeError, NodesFailed)
 
 
-def in_parallel(work: Callable[[T], R], items: Sequence[T], name: Callable[[T], str]) -> list[R]:
-    """Call `work` for every item, a few at a time. All are tried, then all failures are raised together."""
+def each(work: Callable[[T], R], items: Sequence[T]) -> list[R | FlexNodeError]:
+    """Call `work` for every item, a few at a time. Where it failed, the error stands for the result."""
     if not items:
         return []
-    done: list[R] = []
-    errors: dict[str, FlexNodeError] = {}
+    done: list[R | FlexNodeError] = []
     with ThreadPoolExecutor(max_workers=min(AT_ONCE, len(items))) as pool:
-        for item, future in [(item, pool.submit(work, item)) for item in items]:
+        for future in [pool.submit(work, item) for item in items]:
             try:
                 done.append(future.result())
             except FlexNodeError as error:
-                errors[name(item)] = error
+                done.append(error)
+    return done
+
+
+def in_parallel(work: Callable[[T], R], items: Sequence[T], name: Callable[[T], str]) -> list[R]:
+    """Call `work` for every item, a few at a time. All are tried, then all failures are raised together."""
+    done: list[R] = []
+    errors: dict[str, FlexNodeError] = {}
+    for item, found in zip(items, each(work, items), strict=True):
+        if isinstance(found, FlexNodeError):
+            errors[name(item)] = found
+        else:
+            done.append(found)
     if errors:
         # One cause for all items (a missing role, no network) is one error.
         distinct = {str(error): error for error in errors.values()}

@@ -30,6 +30,7 @@ class FakeAuthorization:
     unheard: int = 0  # so often a principal is not known yet
     raced: bool = False  # somebody else is faster
     forbidden: FlexNodeError | None = None
+    refused: dict[str, FlexNodeError] = field(default_factory=dict)  # principals whose roles stay as they are
     unseen: FlexNodeError | None = None  # who may not even look
     asked: list[str] = field(default_factory=list)
 
@@ -53,6 +54,8 @@ class FakeAuthorization:
         self.asked.append(f"create {grant.role.label} of {grant.who}")
         if self.forbidden:
             raise self.forbidden
+        if grant.principal_id in self.refused:
+            raise self.refused[grant.principal_id]
         if self.unheard:
             self.unheard -= 1
             raise PrincipalUnknown(f"there is no principal {grant.principal_id}")
@@ -63,6 +66,8 @@ class FakeAuthorization:
 
     def delete(self, grant: Grant) -> None:
         self.asked.append(f"delete {grant.role.label} of {grant.who}")
+        if grant.principal_id in self.refused:
+            raise self.refused[grant.principal_id]
         self.existing = [one for one in self.existing if one.name != grant.name]
 
     def principal_of(self, machine_id: str) -> str:

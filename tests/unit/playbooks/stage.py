@@ -27,7 +27,7 @@ given.pop("node_code", None)
 host = given["_ansible_remote_tmp"].rpartition("/")[2]
 with open(os.environ["CALLS"], "a") as file:
     file.write(json.dumps(["{name}", {"host": host, **given}]) + "\\n")
-answers = json.loads({answers})
+answers = json.loads({answers}.replace("{host}", host))
 answer = answers.get(host, answers["*"])
 {code}
 print(json.dumps(answer))
@@ -99,7 +99,8 @@ class Stage:
         local = {"ansible_connection": "local", "ansible_python_interpreter": sys.executable}
         inventory = self.directory / "hosts.yml"
         always = {**local, "ansible_become": False, **variables}
-        inventory.write_text(yaml.safe_dump({"all": {"hosts": hosts, "vars": always, "children": groups}}))
+        named = {name: {**self.machines(name)[name], **given} for name, given in hosts.items()}
+        inventory.write_text(yaml.safe_dump({"all": {"hosts": named, "vars": always, "children": groups}}))
         environment = {
             **os.environ,
             "ANSIBLE_COLLECTIONS_PATH": str(self.directory),
@@ -136,7 +137,7 @@ GROUP = CLUSTER.partition("/providers/")[0].replace("/s/", "/12345678-1234-1234-
 IN_ARC = {
     "changed": False,
     "installed": True,
-    "resource_id": f"{GROUP}/providers/Microsoft.HybridCompute/machines/edge",
+    "resource_id": f"{GROUP}/providers/Microsoft.HybridCompute/machines/{{host}}",  # each is what it is named
     "principal_id": "",
     "registered_by_us": True,
     "vm_id": "v1",

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from typing import Any
 
@@ -34,7 +35,7 @@ LIE = {
 
 @pytest.mark.parametrize("source", ["inline", "url"])
 def test_what_a_machine_returns_gives_it_no_rights(stage: Stage, source: str) -> None:
-    other = IN_ARC["resource_id"].replace("/rg/", "/other/").replace("edge", "other")
+    other = IN_ARC["resource_id"].replace("/rg/", "/other/").replace("{host}", "other")
     stage.answer(
         arc_register={**IN_ARC, "resource_id": other},
         flexnode_config_fetch={"config": LIE, "arc": arc_request(LIE)},
@@ -124,3 +125,134 @@ def test_one_machine_that_names_another_stops_no_other(stage: Stage) -> None:
     stage.play("aks.flexnode.bootstrap", fleet, flexnode_arc_wait_seconds=0)
     assert re.search(r"fatal: \[b\].*not the machine of the inventory", stage.output), stage.output
     assert [params for name, params in stage.calls if name == "flexnode_reconcile"], "a joins"
+
+
+# --- which machine a host is in Arc -------------------------------------------------------------------------
+
+
+def joined(stage: Stage) -> list[str]:
+    return sorted(given["host"] for name, given in stage.calls if name == "flexnode_reconcile")
+
+
+def granted(stage: Stage) -> list[str]:
+    """The machines whose roles were assigned, by the last part of their ids."""
+    asked = [given for name, given in stage.calls if name == "flexnode_role_assignment"]
+    nodes = [node for given in asked if "state" not in given for node in given["nodes"]]
+    return [node["machine_id"].rpartition("/")[2] for node in nodes]
+
+
+ROLES = {"autoRoleAssignment": True}
+
+
+def follows(*names: str, **of_arc: Any) -> dict[str, dict[str, Any]]:
+    """Machines that need a role in Azure."""
+    fleet = arc_hosts(*names, **of_arc)
+    for one in fleet.values():
+        one["flexnode_config"]["continuousMonitoring"] = True
+    return fleet
+
+
+def test_the_controller_names_a_machine_that_the_document_does_not_name(stage: Stage) -> None:
+    stage.answer(arc_register=IN_ARC, flexnode_config_fetch={"config": {}, "arc": arc_request({})})
+    fleet = follows("a", "b", **ROLES)
+    fleet["b"]["flexnode_host_config"] = {"agent": {"nodeName": "b"}, "azure": {"arc": {"machineName": "B"}}}
+    fleet |= follows("c", source="url", **ROLES)
+    document = {"azure": {"arc": {"enabled": True}}, "agent": {"nodeName": "of-the-url"}}
+    stage.answer(flexnode_config_fetch={"config": {}, "arc": arc_request(document)})
+    joins(stage, fleet)
+    named = {given["host"]: given["machine_name"] for name, given in stage.calls if name == "arc_register"}
+    assert named == {"a": "a", "b": "B", "c": "c"}
+    assert granted(stage) == ["a", "b", "c"]
+
+
+def test_a_machine_that_is_registered_under_another_name_gets_no_rights(stage: Stage) -> None:
+    """A copy of a disk, or a machine that lies: it could name any machine of the resource group."""
+    another = {**IN_ARC, "resource_id": IN_ARC["resource_id"].replace("{host}", "another")}
+    stage.answer(flexnode_config_fetch={"config": {}})
+    for module in ("arc_info", "arc_register"):
+        stage.answer_by_host(module, IN_ARC, b=another)
+    stage.play("aks.flexnode.bootstrap", follows("a", "b", **ROLES), flexnode_arc_wait_seconds=0)
+    assert re.search(r"fatal: \[b\].*set azure.arc.machineName: another for b in the inventory", stage.output)
+    assert (granted(stage), joined(stage)) == (["a"], ["a"])
+
+
+def test_copies_of_one_disk_get_no_rights(stage: Stage) -> None:
+    """Also if the copy has failed before: it has the same identity."""
+    a = {**IN_ARC, "resource_id": IN_ARC["resource_id"].replace("{host}", "a")}
+    stage.answer(flexnode_config_fetch={"config": {}})
+    stage.answer_by_host("arc_info", IN_ARC, b=a)
+    stage.answer_by_host("arc_register", IN_ARC, b={"failed": True, "msg": "FLEX-1813: registered as a"})
+    stage.play("aks.flexnode.bootstrap", follows("a", "b", "c", **ROLES), flexnode_arc_wait_seconds=0)
+    assert re.search(r"fatal: \[a\].*a, b report to be the same.*force-local-only", stage.output), (
+        stage.output
+    )
+    assert re.search(r"fatal: \[b\].*FLEX-1813: registered as a", stage.output)
+    assert (granted(stage), joined(stage)) == (["c"], ["c"])
+
+
+@pytest.mark.parametrize("name", ["192.0.2.7", "a" * 55])
+def test_a_host_that_can_not_lend_its_name_is_refused_before_anything_is_asked(
+    stage: Stage, name: str
+) -> None:
+    stage.play("aks.flexnode.bootstrap", arc_hosts(name, **ROLES))
+    assert stage.status != 0
+    assert "set azure.arc.machineName" in stage.output, stage.output
+    assert stage.calls == []
+
+
+# --- failures are those of single machines ------------------------------------------------------------------
+
+FAILS_FOR_B = """
+if "state" not in given:
+    answer = {"failed": True, "msg": "all", "error": {"code": "FLEX-1703"}, "failures": [
+        {"machine_id": node["machine_id"], "code": "FLEX-1703", "msg": "FLEX-1703: no machine b"}
+        for node in given["nodes"] if node["machine_id"].endswith("/b")]}
+"""
+
+
+@pytest.mark.parametrize("module", ["flexnode_role_assignment", "flexnode_identity_binding"])
+def test_a_machine_whose_rights_can_not_be_granted_stops_no_other(stage: Stage, module: str) -> None:
+    """Neither other machines of Arc nor those without it."""
+    stage.answer(arc_register=IN_ARC, flexnode_config_fetch={"config": {}})
+    stage.answer_by_code(module, FAILS_FOR_B)
+    fleet = {**follows("a", "b", **ROLES), **hosts("c", source="inline")}
+    fleet["c"].pop("flexnode_cluster_id")
+    stage.play("aks.flexnode.bootstrap", fleet, flexnode_arc_wait_seconds=0)
+    assert re.search(r"fatal: \[b\].*FLEX-1703: no machine b", stage.output), stage.output
+    assert not re.search(r"fatal: \[[ac]\]", stage.output), stage.output
+    assert joined(stage) == ["a", "c"]
+
+
+def test_a_login_that_fails_is_the_failure_of_those_who_need_it(stage: Stage) -> None:
+    stage.answer(arc_register=IN_ARC, flexnode_config_fetch={"config": {}})
+    stage.answer(flexnode_role_assignment={"failed": True, "msg": "FLEX-1701: nobody is signed in"})
+    fleet = {**follows("a", "b", **ROLES), **arc_hosts("c")}
+    stage.play("aks.flexnode.bootstrap", fleet, flexnode_arc_wait_seconds=0)
+    for host in "ab":
+        assert re.search(rf"fatal: \[{host}\].*FLEX-1701: nobody is signed in", stage.output), stage.output
+    assert joined(stage) == ["c"]
+
+
+# --- one time limit for all machines ------------------------------------------------------------------------
+
+
+def test_machines_wait_for_roles_within_one_time_limit(stage: Stage) -> None:
+    """With fewer forks than machines, the last ones look when the time of all is up: once, and shortly."""
+    stage.answer(arc_register=IN_ARC, flexnode_config_fetch={"config": {}})
+    lacks = """
+import time
+if given.get("wait_roles_seconds"):
+    time.sleep(given["wait_roles_seconds"])
+    msg = f"FLEX-1816: lacks Reader, after {given['wait_roles_seconds']} s\\nfix: az role assignment create"
+    answer = {"failed": True, "error": {"code": "FLEX-1816"}, "msg": msg}
+"""
+    stage.answer_by_code("arc_register", lacks, IN_ARC)
+    parts = json.dumps({"flexnode_arc_wait_seconds": 8, "__arc_part_seconds": 3})
+    stage.play("aks.flexnode.bootstrap", arc_hosts("a", "b", "c"), "-f", "1", "-e", parts)
+    asked = [given for name, given in stage.calls if name == "arc_register"]
+    waits = [(given["host"], given["wait_roles_seconds"]) for given in asked if "wait_roles_seconds" in given]
+    assert waits[:2] == [("a", 3), ("a", 3)], stage.output
+    assert [one for one in waits if one[0] != "a"] == [("b", 1), ("c", 1)]
+    assert "FAILED - RETRYING: [a]" in stage.output
+    for host in "abc":
+        assert re.search(rf"fatal: \[{host}\].*lacks Reader, after 8 s.*az role assignment", stage.output)

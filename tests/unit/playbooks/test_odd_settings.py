@@ -9,7 +9,20 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.unit.playbooks.stage import AKS, BAD, LEFT, NAMED, ROOT, Fleet, Stage, arc_hosts, done, hook, hosts
+from tests.unit.playbooks.stage import (
+    AKS,
+    BAD,
+    IN_ARC,
+    LEFT,
+    NAMED,
+    ROOT,
+    Fleet,
+    Stage,
+    arc_hosts,
+    done,
+    hook,
+    hosts,
+)
 
 UNREACHABLE = {"ansible_connection": "ssh", "ansible_host": "127.0.0.1", "ansible_port": 9}
 
@@ -165,14 +178,7 @@ def test_what_can_not_be_removed_after_a_join_keeps_the_rest_from_nothing(stage:
     token = {"azure": {**fleet["a"]["flexnode_config"]["azure"], "bootstrapToken": {}}}
     fleet["a"]["flexnode_config"] = {**token, "kubernetesAuth": {"method": "bootstrapToken"}}
     fleet |= arc_hosts("b", autoRoleAssignment=True)
-    registered = {
-        "changed": False,
-        "installed": True,
-        "resource_id": f"{AKS.partition('/providers/')[0]}/providers/Microsoft.HybridCompute/machines/edge",
-        "registered_by_us": True,
-        "missing_roles": [],
-    }
-    stage.answer(arc_register=registered, flexnode_config_fetch={"config": {}})
+    stage.answer(arc_register={**IN_ARC, "missing_roles": []}, flexnode_config_fetch={"config": {}})
     stage.answer(flexnode_cluster_info={"clusters": []}, flexnode_config_blob={"nodes": []})
     stage.answer(flexnode_reconcile=done("joined", pull_pending=True))
     stage.answer(flexnode_bootstrap_token={"nodes": []}, flexnode_identity_binding={})

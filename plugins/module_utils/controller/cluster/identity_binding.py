@@ -6,15 +6,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from ...node.config.types.values import ArmId
-from ...node.errors import ConfigInvalid, Problem
+from ...node.errors import ConfigInvalid, FlexNodeError, Problem
 from ...node.node_object.rights import APPROVAL, BOOTSTRAPPER, WORDS
 from ..azure.roles.granting import owners_of
+from ..failures import Failure
 from ..members import IN_OPTIONS, members_of, node_names
-from ..parallel import in_parallel
+from ..parallel import NodesFailed, each
 from .binding import Changes, RbacClient, by_name, grant
 from .rbac import AFTER_JOIN, Right, missing_rights
 
@@ -28,6 +29,7 @@ class Machine:
 
     name: str
     principal_id: str
+    machine_id: str = ""  # in Azure Arc, if the principal was found by it
 
     @property
     def rights(self) -> tuple[Right, ...]:
@@ -44,18 +46,33 @@ class Machine:
         )
 
 
+@dataclass(slots=True)
+class Done(Changes):
+    """What was changed in one cluster, and for whom it was not."""
+
+    failures: list[Failure] = field(default_factory=list)
+
+
 def machines_of(
     options: Mapping[str, Any], owner: Callable[[str], str] | None, *, kubernetes: bool
-) -> dict[ArmId | None, list[Machine]]:
-    """The machines per cluster; None is the cluster of the kubeconfig. `owner` asks Azure for identities."""
+) -> tuple[dict[ArmId | None, list[Machine]], list[Failure]]:
+    """The machines per cluster, and those without an identity; None is the cluster of the kubeconfig.
+
+    `owner` asks Azure for identities. A machine that no longer exists has nothing to remove.
+    """
     nodes = options["nodes"]
     asked = [str(node["machine_id"]) for node in nodes if not node["principal_id"]]
     owners = owners_of(owner, asked, absent=options["state"] == "absent") if owner else {}
     found: dict[ArmId | None, list[Machine]] = {}
+    failures: list[Failure] = []
     for node, home in zip(nodes, _homes(options, kubernetes), strict=True):
-        if principal := str(node["principal_id"] or owners[node["machine_id"]]).lower():
-            found.setdefault(home, []).append(Machine(node["name"], principal))
-    return found
+        machine_id = "" if node["principal_id"] else str(node["machine_id"])
+        principal = node["principal_id"] or owners[machine_id]
+        if isinstance(principal, FlexNodeError):
+            failures.append(Failure(node["name"], machine_id, principal))
+        elif principal:
+            found.setdefault(home, []).append(Machine(node["name"], str(principal).lower(), machine_id))
+    return found, failures
 
 
 def _homes(options: Mapping[str, Any], kubernetes: bool) -> Sequence[ArmId | None]:
@@ -72,24 +89,48 @@ def _homes(options: Mapping[str, Any], kubernetes: bool) -> Sequence[ArmId | Non
     return [None for _name in node_names(nodes)]
 
 
-def bind(client: RbacClient, machines: Sequence[Machine], *, check: bool) -> Changes:
-    """Grant what the machines need to join, and what they need afterwards."""
-    done = Changes()
-    wanted = [right for machine in machines for right in machine.rights]
-    grant(client, missing_rights(client.bindings(), (*wanted, *AFTER_JOIN)), done, check=check)
-    return done
+def bind(client: RbacClient, machines: Sequence[Machine], *, check: bool) -> Done:
+    """Grant what the machines need to join, and what all nodes need afterwards."""
+    done, bound = Done(), client.bindings()
+    grant(client, missing_rights(bound, AFTER_JOIN), done, check=check)
+
+    def act(machine: Machine) -> Changes:
+        changes = Changes()
+        try:
+            grant(client, missing_rights(bound, machine.rights), changes, check=check)
+        except NodesFailed as several:
+            raise next(iter(several.errors.values())) from several
+        return changes
+
+    return _for_each(machines, act, done)
 
 
-def unbind(client: RbacClient, machines: Sequence[Machine], *, check: bool) -> Changes:
+def unbind(client: RbacClient, machines: Sequence[Machine], *, check: bool) -> Done:
     """Remove the bindings of the machines that this collection created, and nothing else."""
-    done = Changes()
     selector = ",".join(f"{key}={value}" for key, value in LABELS.items())
     own = {str(one["metadata"]["name"]) for one in client.bindings(selector)}
-    found = [right for machine in machines for right in machine.rights if right.name in own]
-    if not check:
-        in_parallel(lambda right: client.delete_binding(right.name), found, lambda right: right.name)
-    for right in found:
-        done.actions.append(f"remove the binding of {right.role} to {right.subject}")
-        head = {"before_header": right.name, "after_header": right.name}
-        done.diff.append({**head, "before": by_name([right.binding]), "after": {}})
+
+    def act(machine: Machine) -> Changes:
+        changes = Changes()
+        for right in machine.rights:
+            if right.name not in own:
+                continue
+            if not check:
+                client.delete_binding(right.name)
+            changes.actions.append(f"remove the binding of {right.role} to {right.subject}")
+            head = {"before_header": right.name, "after_header": right.name}
+            changes.diff.append({**head, "before": by_name([right.binding]), "after": {}})
+        return changes
+
+    return _for_each(machines, act, Done())
+
+
+def _for_each(machines: Sequence[Machine], act: Callable[[Machine], Changes], done: Done) -> Done:
+    """Act on every machine. What fails for one of them is kept from no other."""
+    for machine, found in zip(machines, each(act, machines), strict=True):
+        if isinstance(found, FlexNodeError):
+            done.failures.append(Failure(machine.name, machine.machine_id, found))
+        else:
+            done.actions += found.actions
+            done.diff += found.diff
     return done

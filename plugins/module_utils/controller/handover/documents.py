@@ -12,8 +12,9 @@ from ...node.catalogue.artifacts import Catalogue
 from ...node.config.document import merge, unwrap
 from ...node.errors import ConfigInvalid, Problem, shown
 from ...node.secret import REDACTED
-from ...on_machine.arc_request import arc_proxy, arc_request
+from ...on_machine.arc_request import arc_proxy
 from ..inventory.machines import RESOLVED, Machine
+from ..needs.arc import request_of
 from ..needs.vpn import vpn_of
 
 Document = Mapping[str, Any]
@@ -108,7 +109,7 @@ def handovers(
             "origin": machine.source,
             # Its Node can be changed with the Azure login that resolved this source.
             "cluster_id": machine.cluster_id if machine.source in RESOLVED else "",
-            "arc": arc_request(document, machine.cluster_id, machine.node or machine.host),
+            "arc": request_of(document, machine.cluster_id, machine.node or machine.host),
             "arc_proxy": arc_proxy(document),
             "vpn": uses_vpn(document),
         }

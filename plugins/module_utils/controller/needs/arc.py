@@ -8,15 +8,21 @@ Rights follow the inventory alone. What a machine reports about itself grants no
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import ipaddress
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from ...node.config.types.formats import machine_name
+from ...node.config.types.setting import Refused
 from ...node.node_object.rights import APPROVAL, BOOTSTRAPPER
-from ...node.procedures.arc.agent import Registration
+from ...node.procedures.arc.agent import CLONED, Registration
 from ...node.procedures.arc.errors import ArcElsewhere
 from ...node.procedures.arc.roles import OF_POOL, ROLES
+from ...on_machine.arc_request import arc_request
 from ..azure.roles.assignments import known_role
+from ..inventory.checks import Finding
+from ..inventory.machines import Machine
 from ..inventory.variables import listed
 
 Json = Mapping[str, Any]
@@ -59,16 +65,15 @@ class ArcMachine:
         return bool(asked and request["kubelet"] and request["profile"] == "certificate")
 
     @property
+    def requested(self) -> Registration:
+        """The Arc machine that the inventory names; parts that it does not know are empty."""
+        return _registration(self.request)
+
+    @property
     def is_requested(self) -> bool:
         """Whether it is the Arc machine that the inventory names."""
         found = Registration.parse(self.resource_id)
-        parts = [found.subscription_id, found.resource_group, found.machine_name] if found else []
-        pairs = zip(self._place, parts, strict=False)
-        return bool(found) and all(not name or name.lower() == part.lower() for name, part in pairs)
-
-    @property
-    def _place(self) -> list[str]:
-        return [str(self.request[key]) for key in ("subscription_id", "resource_group", "machine_name")]
+        return bool(found and found.same(self.requested))
 
     def require_requested(self) -> None:
         """Refuse a machine that says it is another one: it would get that machine's rights."""
@@ -76,11 +81,91 @@ class ArcMachine:
         if gets_rights and self.resource_id and not self.is_requested:
             raise ArcElsewhere(
                 f"{self.host} reports to be {self.resource_id}, which is not the machine of the inventory",
-                where="/".join(name or "*" for name in self._place),
+                where=self.requested.resource_id,
                 why="roles are assigned only to the machine that the inventory names",
-                fix="check `azcmagent show` on the machine, then correct azure.arc in the inventory or the "
-                "registration",
+                fix=f"{self.confirmation}; {CLONED}, then run this again",
             )
+
+    @property
+    def confirmation(self) -> str:
+        """What a user writes into the inventory to say that the machine is what it reports."""
+        found = Registration.parse(self.resource_id)
+        settings = found.settings(self.requested) if found else "azure.arc.machineName"
+        return f"if it is this machine, set {settings} for {self.host} in the inventory"
+
+
+def request_of(document: Json, cluster_id: str, name: str) -> dict[str, Any]:
+    """What the inventory asks of Azure Arc. name: of the Node, or else of the host in the inventory.
+
+    Without azure.arc.machineName, a machine in Arc is named after its Node. The machine does not decide it:
+    it could name any other one.
+    """
+    request = arc_request(document, cluster_id, name)
+    return {**request, "machine_name": request["machine_name"] or _usable(str(request["node"]))}
+
+
+def _usable(name: str) -> str:
+    """A name, if a machine in Arc can have it. An address is none: it says nothing of the machine."""
+    try:
+        ipaddress.ip_address(name)
+    except ValueError:
+        pass
+    else:
+        return ""
+    try:
+        return str(machine_name.read(name))
+    except Refused:
+        return ""
+
+
+def _registration(request: Json) -> Registration:
+    place = (request.get(key) for key in ("subscription_id", "resource_group", "machine_name"))
+    return Registration(*(str(part or "") for part in place))
+
+
+def arc_findings(machines: Iterable[Machine]) -> Iterator[Finding]:
+    """Machines whose name in Azure Arc the inventory leaves open, or gives to several."""
+    by_registration: dict[str, list[str]] = {}
+    nameless: list[str] = []
+    for machine in machines:
+        request = request_of(machine.document, machine.cluster_id, machine.node or machine.host)
+        if not request["enabled"]:
+            continue
+        if request["machine_name"]:
+            found = by_registration.setdefault(_registration(request).resource_id.lower(), [])
+            found.append(machine.host)
+        elif machine.source != "url" or request["assign_roles"]:  # behind a URL there may be a name
+            nameless.append(machine.host)
+    if nameless:
+        what = "the Node name, or else the name in the inventory, can't be the name of a machine in Azure Arc"
+        fix = "set azure.arc.machineName (in flexnode_host_config): 1-54 letters, digits, _ - ."
+        yield Finding(tuple(nameless), what, fix)
+    for registration, hosts in by_registration.items():
+        if len(hosts) > 1:
+            what = f"all of these would be {registration.rpartition('/')[2]} in Azure Arc"
+            fix = "set a different azure.arc.machineName for each (in flexnode_host_config)"
+            yield Finding(tuple(hosts), what, fix)
+
+
+def refusals(machines: Iterable[ArcMachine], reported: Mapping[str, str]) -> dict[str, str]:
+    """By host, why a machine gets no rights. reported: by host of the run, which machine it says it is."""
+    refused: dict[str, str] = {}
+    for machine in machines:
+        mine = machine.resource_id.lower()
+        others = [host for host, said in reported.items() if said.lower() == mine and host != machine.host]
+        try:
+            if mine and others:
+                raise ArcElsewhere(
+                    f"{', '.join((machine.host, *others))} report to be the same machine in Azure Arc",
+                    where=machine.resource_id,
+                    why="a copy of a registered machine's disk has its identity, and would have its rights",
+                    fix="on each copy: azcmagent disconnect --force-local-only (without this option, the "
+                    "original would lose its registration), then run this again",
+                )
+            machine.require_requested()
+        except ArcElsewhere as error:
+            refused[machine.host] = str(error)
+    return refused
 
 
 def role_nodes(machines: Iterable[ArcMachine], state: str = "present") -> list[Json]:
@@ -158,10 +243,51 @@ def registered(machines: Iterable[ArcMachine]) -> tuple[list[Json], dict[str, st
             nodes.append({"name": machine.host, "machine_id": machine.resource_id, "vm_id": vm_id})
         else:
             refused[machine.host] = (
-                f"registration {machine.resource_id} was not deleted: azure.arc in the inventory names "
-                f"another one. If it is this machine's: az resource delete --ids {machine.resource_id}"
+                f"registration {machine.resource_id} was not deleted: it is not the machine of the inventory "
+                f"({machine.requested.resource_id}); {machine.confirmation} and run this again; {CLONED}"
             )
     return nodes, refused
+
+
+def failed_hosts(machines: Iterable[ArcMachine], nodes: Sequence[Json], result: Json) -> dict[str, Json]:
+    """By host, the error of a module that was called with these nodes; the others were done.
+
+    A module that fails before it comes to single machines has failed for all of them.
+    """
+    if not result.get("failed"):
+        return {}
+    whole = {
+        "code": (result.get("error") or {}).get("code", ""),
+        "msg": str(result.get("msg") or "the module returned nothing"),
+    }
+    failures = result.get("failures") or [{**whole, "machine_id": node["machine_id"]} for node in nodes]
+    of_machine = {str(one["machine_id"]).lower(): one for one in failures}
+    known = {machine.host: machine.resource_id.lower() for machine in machines if machine.resource_id}
+    return {host: of_machine[found] for host, found in known.items() if found in of_machine}
+
+
+def notes(machines: Iterable[ArcMachine], results: Iterable[Json]) -> dict[str, list[str]]:
+    """By host, what may be left of a machine that leaves and could not be looked for."""
+    commands: dict[str, list[str]] = {}
+    for one in (one for result in results for one in result.get("gone") or ()):
+        commands.setdefault(str(one["machine_id"]).lower(), []).append(str(one["command"]))
+    found: dict[str, list[str]] = {}
+    for machine in machines:
+        name = machine.resource_id
+        if listing := commands.get(name.lower()):
+            found[machine.host] = [
+                f"{name} does not exist in Azure, so roles of its identity were not found. This lists those "
+                "that this collection assigned (then: az role assignment delete --ids ID):",
+                *dict.fromkeys(listing),
+            ]
+        elif machine.reported.get("registered_by_us") and not (
+            machine.request.get("enabled") or machine.is_requested
+        ):
+            found[machine.host] = [
+                f"roles of {name} were not looked for: the inventory does not name it (azure.arc, "
+                "flexnode_cluster_id)"
+            ]
+    return found
 
 
 def roles_of_others(machine: ArcMachine) -> list[Json]:

@@ -45,9 +45,9 @@ def register_machine(obtained: Obtained, say: Say, *, from_stdin: bool = False) 
     """Register with Azure Arc as configured."""
     host, config = obtained.node.host, obtained.node.config
     token = Secret(sys.stdin.readline().strip()) if from_stdin else None
-    registered = query(host).status.registration is not None
-    token = token or (None if registered else installer_token(config, host))
-    request = requested_registration(config, gather(host).hostname)
+    known = query(host).status.registration
+    token = token or (None if known else installer_token(config, host))
+    request = requested_registration(config, gather(host).hostname, known)
     try:
         return register(host, obtained.store, request, token, progress=say)
     finally:

@@ -97,11 +97,25 @@ def test_what_others_granted_stays_theirs(cluster: FakeCluster, client: RbacClie
 
 
 def test_a_name_that_is_taken_for_something_else_is_refused(cluster: FakeCluster, client: RbacClient) -> None:
-    wrong = {**EDGE.rights[0].binding, "subjects": [{"kind": "User", "name": OTHER}]}
+    wrong = {**EDGE.rights[0].binding, "subjects": [{"kind": "User", "name": "someone"}]}
     cluster.objects = {f"{BINDINGS}/{EDGE.rights[0].name}": wrong}
-    with pytest.raises(BindingConflict, match=EDGE.rights[0].name):
+    done = bind(client, [EDGE, Machine("edge-2", OTHER, ARC)], check=False)
+    (failed,) = done.failures
+    assert isinstance(failed.error, BindingConflict)
+    assert (failed.node, EDGE.rights[0].name in str(failed.error)) == ("edge-1", True)
+    bound = {right.name for right in Machine("edge-2", OTHER).rights}
+    assert names(cluster) == {EDGE.rights[0].name, *bound}, "nothing is bound where one thing is wrong"
+    assert not [action for action in done.actions if OBJECT in action]
+
+
+def test_a_name_of_all_nodes_that_is_taken_is_refused_for_all(
+    cluster: FakeCluster, client: RbacClient
+) -> None:
+    wrong = {**rbac.AFTER_JOIN[0].binding, "roleRef": {"kind": "ClusterRole", "name": "view"}}
+    cluster.objects = {f"{BINDINGS}/{rbac.AFTER_JOIN[0].name}": wrong}
+    with pytest.raises(BindingConflict, match=rbac.AFTER_JOIN[0].name):
         bind(client, [EDGE], check=False)
-    assert len(cluster.objects) == 1, "nothing is bound where one thing is wrong"
+    assert len(cluster.objects) == 1
 
 
 def options_for(*nodes: dict[str, Any], **more: Any) -> dict[str, Any]:
@@ -117,23 +131,28 @@ def test_azure_says_who_a_machine_is() -> None:
         return OBJECT.upper()
 
     options = options_for({"machine_id": ARC}, {"name": "edge-2", "principal_id": OTHER})
-    (machines,) = machines_of(options, owner, kubernetes=False).values()
-    assert machines == [EDGE, Machine("edge-2", OTHER)]
+    found, failures = machines_of(options, owner, kubernetes=False)
+    assert (list(found.values()), failures) == (
+        [[Machine("edge-1", OBJECT, ARC), Machine("edge-2", OTHER)]],
+        [],
+    )
     assert asked == [ARC]
 
 
 def test_a_machine_that_azure_does_not_know() -> None:
-    with pytest.raises(NotInAzure, match="edge-1"):
-        machines_of(options_for({"machine_id": ARC}), lambda _machine: "", kubernetes=False)
-    assert (
-        machines_of(options_for({"machine_id": ARC}, state="absent"), lambda _machine: "", kubernetes=False)
-        == {}
-    )
+    """The others are bound; a machine that leaves may be gone already."""
+    nodes = {"machine_id": ARC}, {"name": "edge-2", "principal_id": OTHER}
+    found, (failed,) = machines_of(options_for(*nodes), lambda _machine: "", kubernetes=False)
+    assert list(found.values()) == [[Machine("edge-2", OTHER)]]
+    assert isinstance(failed.error, NotInAzure)
+    assert (failed.node, failed.machine_id) == ("edge-1", ARC)
+    leaves = options_for({"machine_id": ARC}, state="absent")
+    assert machines_of(leaves, lambda _machine: "", kubernetes=False) == ({}, [])
 
 
 def test_the_cluster_of_a_kubeconfig_needs_no_id() -> None:
     options = options_for({"principal_id": OBJECT}, cluster_id=None)
-    assert machines_of(options, None, kubernetes=True) == {None: [EDGE]}
+    assert machines_of(options, None, kubernetes=True) == ({None: [EDGE]}, [])
     with pytest.raises(ConfigInvalid, match="cluster_id"):
         machines_of(options_for({"principal_id": OBJECT}, cluster_id=None), None, kubernetes=False)
 
@@ -141,10 +160,8 @@ def test_the_cluster_of_a_kubeconfig_needs_no_id() -> None:
 def test_a_node_of_the_same_name_in_another_cluster_is_another_machine() -> None:
     other = f"{CLUSTER}-2"
     nodes = {"principal_id": OBJECT}, {"principal_id": OTHER, "cluster_id": other}
-    found = {
-        str(cluster): machines
-        for cluster, machines in machines_of(options_for(*nodes), None, kubernetes=False).items()
-    }
+    by_cluster, _failures = machines_of(options_for(*nodes), None, kubernetes=False)
+    found = {str(cluster): machines for cluster, machines in by_cluster.items()}
     assert found == {CLUSTER: [EDGE], other: [Machine("edge-1", OTHER)]}
 
 
@@ -153,4 +170,4 @@ def test_a_kubeconfig_has_one_cluster() -> None:
     with pytest.raises(ConfigInvalid, match="for one cluster, but these nodes are in 2: "):
         machines_of(options_for(*nodes), None, kubernetes=True)
     same = {"principal_id": OBJECT}, {"name": "edge-2", "principal_id": OTHER, "cluster_id": CLUSTER.upper()}
-    assert list(machines_of(options_for(*same), None, kubernetes=True)) == [None]
+    assert list(machines_of(options_for(*same), None, kubernetes=True)[0]) == [None]

@@ -7,10 +7,16 @@ from typing import Any
 
 import pytest
 
+from ansible_collections.aks.flexnode.plugins.module_utils.controller.inventory.machines import machine_of
 from ansible_collections.aks.flexnode.plugins.module_utils.controller.needs.arc import (
     ArcMachine,
+    arc_findings,
     binding_nodes,
+    failed_hosts,
+    notes,
+    refusals,
     registered,
+    request_of,
     role_nodes,
     roles_of_others,
 )
@@ -138,7 +144,7 @@ def host(
 ) -> dict[str, Any]:
     arc = {"enabled": enabled, "autoRoleAssignment": assign}
     seen = {"resource_id": MACHINE if registered else "", "principal_id": "", "registered_by_us": by_us}
-    request = arc_request({"azure": {"arc": arc}, "continuousMonitoring": True}, PLANT, "edge-1")
+    request = request_of({"azure": {"arc": arc}, "continuousMonitoring": True}, PLANT, "edge-1")
     return {"request": request, "__arc_seen": seen, **more}
 
 
@@ -323,7 +329,6 @@ def test_roles_go_to_whom_azure_names_and_not_to_whom_the_machine_does() -> None
 def test_a_machine_that_says_it_is_another_one_is_refused(claimed: str, state: str) -> None:
     said = {"resource_id": claimed, "principal_id": "", "registered_by_us": True}
     variables = host(__arc_registered=said)
-    variables["request"]["machine_name"] = "EDGE-1"
     assert role_nodes([machine(variables)], state) == []
     with pytest.raises(ArcElsewhere, match="not the machine of the inventory"):
         machine(variables).require_requested()
@@ -398,7 +403,7 @@ def test_a_machine_of_a_pool_gets_the_role_of_the_pool_and_nothing_in_the_cluste
             "targetCluster": {"resourceId": PLANT},
         }
     }
-    request = arc_request(document, PLANT, "edge-1")
+    request = request_of(document, PLANT, "edge-1")
     assert (request["pool"], request["roles"], request["kubelet"]) == ("edge", ["flex-node-agent"], False)
     said = {"resource_id": MACHINE, "missing_roles": [{"kind": "kubernetes", "role": "any"}]}
     one = ArcMachine("edge-1", request, said)
@@ -444,7 +449,8 @@ def test_a_machine_that_reports_another_ones_registration_deletes_nothing() -> N
     nodes, refused = registered([leaving(REPORTED, machine_name="edge-7")])
     assert nodes == []
     assert list(refused) == ["a"]
-    assert f"az resource delete --ids {MACHINE}" in refused["a"]
+    assert "set azure.arc.machineName: edge-1 for a in the inventory" in refused["a"]
+    assert "azcmagent disconnect --force-local-only" in refused["a"]
 
 
 @pytest.mark.parametrize(
@@ -453,3 +459,114 @@ def test_a_machine_that_reports_another_ones_registration_deletes_nothing() -> N
 )
 def test_roles_of_the_inventory_are_a_list_none_at_all_or_not_said(value: Any, roles: Any) -> None:
     assert ArcMachine.of_host("a", {}, {"flexnode_arc_roles": value}).roles == roles
+
+
+# -- which Arc machine a host is ----------------------------------------------------------------------------
+
+ARC: dict[str, Any] = {"enabled": True, "autoRoleAssignment": True}
+
+
+@pytest.mark.parametrize(
+    ("document", "name", "expected"),
+    [
+        pytest.param({}, "edge-1", "edge-1", id="of-the-inventory"),
+        pytest.param({"agent": {"nodeName": "n1"}}, "edge-1", "n1", id="of-the-node"),
+        pytest.param({"azure": {"arc": {"machineName": "m1"}}}, "edge-1", "m1", id="chosen"),
+        pytest.param({}, "edge_1.lab", "edge_1.lab", id="as-azure-allows"),
+        pytest.param({}, "192.0.2.7", "", id="an-address"),
+        pytest.param({}, "2001:db8::7", "", id="an-address-of-ipv6"),
+        pytest.param({}, "a" * 55, "", id="too-long"),
+    ],
+)
+def test_the_controller_decides_the_name_in_arc(document: dict[str, Any], name: str, expected: str) -> None:
+    """The machine must not: it could name any other one, and get its rights."""
+    assert request_of(merge({"azure": {"arc": ARC}}, document), PLANT, name)["machine_name"] == expected
+
+
+def test_arc_machines_are_compared_without_regard_to_case() -> None:
+    assert machine(host(__arc_registered={**LACKS, "resource_id": MACHINE.upper()})).is_requested
+
+
+def test_a_machine_of_a_place_that_the_inventory_does_not_know_is_not_requested() -> None:
+    """It could name one of any subscription; nothing of it is deleted by its word alone."""
+    bare = ArcMachine("edge-1", request_of({}, "", "edge-1"), {**REPORTED, "registered_by_us": True})
+    assert role_nodes([bare], "absent") == []
+    (note,) = notes([bare], [])["edge-1"]
+    assert note.startswith(f"roles of {MACHINE} were not looked for: the inventory does not name it")
+
+
+def test_who_is_refused_is_told_what_confirms_it() -> None:
+    said = {**LACKS, "resource_id": MACHINE.replace("edge-1", "edge-7")}
+    (why,) = refusals([machine(host(__arc_registered=said))], {}).values()
+    assert "set azure.arc.machineName: edge-7 for a in the inventory;" in why
+    said = {**LACKS, "resource_id": MACHINE.replace("/rg/", "/other/")}
+    (why,) = refusals([machine(host(__arc_registered=said))], {}).values()
+    assert "set azure.arc.resourceGroup: other for a in the inventory;" in why
+
+
+@pytest.mark.parametrize("assign", [True, False])
+def test_machines_that_report_the_same_registration_are_refused(assign: bool) -> None:
+    """One disk is a copy of the other: both have the identity that the rights are for."""
+    original = machine(host(__arc_registered=LACKS, assign=assign))
+    reported = {"a": MACHINE, "b": "", "c": "", "clone": MACHINE.upper()}
+    (why,) = refusals([original], reported).values()
+    assert why.startswith(f"FLEX-1813: a, clone report to be the same machine in Azure Arc ({MACHINE})")
+    assert "azcmagent disconnect --force-local-only" in why
+    assert refusals([original], {"a": MACHINE, "b": ""}) == {}
+    assert refusals([machine({})], {"a": "", "b": ""}) == {}
+
+
+def found(*hosts: str, **variables: Any) -> list[tuple[tuple[str, ...], str]]:
+    given = {"flexnode_config": {"azure": {"arc": ARC}}, "flexnode_cluster_id": PLANT, **variables}
+    machines = [machine_of(name, given, lambda _path: {}) for name in hosts]
+    return [(one.hosts, one.what) for one in arc_findings(machines)]
+
+
+def test_a_name_that_arc_does_not_take_is_found_before_anything_is_asked() -> None:
+    assert found("edge-1", "edge-2") == []
+    ((hosts, what),) = found("edge-1", "192.0.2.7", "a" * 55)
+    assert hosts == ("192.0.2.7", "a" * 55)
+    assert "can't be the name of a machine in Azure Arc" in what
+    named = {"azure": {"arc": {**ARC, "machineName": "m"}}}
+    assert found("192.0.2.7", flexnode_config=named) == []
+    assert found("192.0.2.7", flexnode_config={}) == []
+    from_url = {"azure": {"arc": {"enabled": True}}}
+    assert found("192.0.2.7", flexnode_config=from_url, flexnode_config_source="url") == []
+    assert found("192.0.2.7", flexnode_config_source="url"), "it is to get rights"
+
+
+def test_one_name_of_two_machines_is_found_before_anything_is_asked() -> None:
+    named = {"azure": {"arc": {**ARC, "machineName": "M"}}}
+    assert found("edge-1", "edge-2", flexnode_config=named) == [
+        (("edge-1", "edge-2"), "all of these would be m in Azure Arc")
+    ]
+
+
+# -- whose failure it is ------------------------------------------------------------------------------------
+
+
+def named(name: str) -> ArcMachine:
+    resource_id = MACHINE.replace("edge-1", name)
+    return ArcMachine(name, request_of({"azure": {"arc": ARC}}, PLANT, name), {"resource_id": resource_id})
+
+
+def test_a_failure_concerns_the_machine_that_it_names() -> None:
+    machines = [named("a"), named("b"), named("c"), ArcMachine("d", {})]
+    nodes = [{"machine_id": one.resource_id} for one in machines[:2]]
+    single = {"machine_id": nodes[1]["machine_id"].upper(), "code": "FLEX-1703", "msg": "m"}
+    failed = {"failed": True, "msg": "all", "error": {"code": "FLEX-1703"}}
+    assert failed_hosts(machines, nodes, {**failed, "failures": [single]}) == {"b": single}
+    whole = failed_hosts(machines, nodes, failed)
+    assert {host: (one["code"], one["msg"]) for host, one in whole.items()} == dict.fromkeys(
+        "ab", ("FLEX-1703", "all")
+    )
+    assert set(failed_hosts(machines, nodes, {"failed": True})) == {"a", "b"}, "it crashed"
+    assert failed_hosts(machines, nodes, {"changed": True}) == {}
+
+
+def test_what_is_left_of_a_registration_that_someone_deleted_is_told() -> None:
+    gone = [{"machine_id": named("a").resource_id, "command": command} for command in ("list x", "list y")]
+    told = notes([named("a"), named("b")], [{"gone": gone}])
+    assert list(told) == ["a"]
+    assert told["a"][0].startswith(f"{named('a').resource_id} does not exist in Azure")
+    assert told["a"][1:] == ["list x", "list y"]

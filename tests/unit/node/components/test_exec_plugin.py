@@ -16,6 +16,7 @@ from ansible_collections.aks.flexnode.plugins.module_utils.node.components impor
 from ansible_collections.aks.flexnode.plugins.module_utils.node.config.model import NodeConfig
 from ansible_collections.aks.flexnode.plugins.module_utils.node.config.parse import parse
 from ansible_collections.aks.flexnode.plugins.module_utils.node.identity.choice import method_for, source_of
+from ansible_collections.aks.flexnode.plugins.module_utils.node.procedures.arc.agent import Registration
 from ansible_collections.aks.flexnode.plugins.module_utils.node.procedures.arc.choice import (
     installer_token,
     requested_registration,
@@ -131,6 +132,12 @@ def test_what_is_left_out_is_the_clusters() -> None:
     assert (order.tenant_id, order.location, order.cloud) == (TENANT, "westeurope", "AzurePublicCloud")
 
 
+def test_a_registered_machine_keeps_its_name_unless_it_is_given_another() -> None:
+    known = Registration("s", "g", "of-the-playbook")
+    order = requested_registration(configured("arc"), "edge-1", known)
+    assert (order.registration.machine_name, order.registration.resource_group) == ("of-the-playbook", "rg")
+
+
 def test_what_is_given_counts(machine: Machine) -> None:
     arc = {
         "enabled": True,
@@ -140,7 +147,7 @@ def test_what_is_given_counts(machine: Machine) -> None:
         "tags": {"a": "b"},
     }
     config = parse(joining({"azure": {"arc": arc, "tenantId": TENANT, **AT}}))
-    order = requested_registration(config, "edge-1")
+    order = requested_registration(config, "edge-1", Registration("s", "g", "known"))
     assert order.registration.resource_id.endswith("/g/providers/Microsoft.HybridCompute/machines/m")
     assert (order.location, order.tags) == ("eastus", {"a": "b"})
     assert installer_token(config, machine.host) is None

@@ -225,7 +225,15 @@ def test_another_registration_is_an_error_that_names_both(site: Site) -> None:
         site.register()
     assert "machines/other" in raised.value.what
     assert EDGE.resource_id in raised.value.where
+    assert "set azure.arc.machineName: other;" in raised.value.fix
+    assert "azcmagent disconnect --force-local-only" in raised.value.fix, "it may be a copy of another disk"
     assert site.agent_calls("connect") == []
+
+
+def test_settings_that_confirm_a_registration_are_those_that_differ() -> None:
+    other = Registration("SUB-1", "lab", "edge-2")
+    assert other.settings(EDGE) == "azure.arc.machineName: edge-2, azure.arc.resourceGroup: lab"
+    assert Registration("sub-2", "edge", "EDGE-1").settings(EDGE) == "azure.subscriptionId: sub-2"
 
 
 def test_what_we_registered_is_taken_back_once(site: Site) -> None:

@@ -58,6 +58,11 @@ def known_role(text: str) -> Role | None:
     return next((role for role in KNOWN.values() if role.name.lower() == last), None)
 
 
+def about(node: str) -> str:
+    """The description of an assignment."""
+    return f"aks.flexnode: {node}" if node else "aks.flexnode"
+
+
 @dataclass(frozen=True, slots=True)
 class Request:
     """One requested assignment. No role: all that this collection assigned; no principal: the machine's."""
@@ -69,6 +74,12 @@ class Request:
     node: str = ""
     below: bool = False  # also scopes below this one, because the cluster is not known
 
+    @property
+    def list_command(self) -> str:
+        """The command that lists what this collection assigned to the machine, whatever its principal."""
+        where = f"--all --subscription {self.scope.split('/')[2]}" if self.below else f"--scope {self.scope}"
+        return f"az role assignment list {where} --query \"[?description=='{about(self.node)}'].id\" -o tsv"
+
 
 @dataclass(frozen=True, slots=True)
 class Grant:
@@ -78,6 +89,7 @@ class Grant:
     role: Role
     scope: str
     node: str = ""
+    machine_id: str = ""  # in Azure Arc, if the principal was found by it
 
     @property
     def name(self) -> str:
@@ -97,12 +109,11 @@ class Grant:
     @property
     def properties(self) -> dict[str, str]:
         """The properties to send. With its type, Azure needs no lookup of a new principal."""
-        about = f"aks.flexnode: {self.node}" if self.node else "aks.flexnode"
         return {
             "roleDefinitionId": self.role.definition(self.scope),
             "principalId": self.principal_id,
             "principalType": PRINCIPAL_TYPE,
-            "description": about,
+            "description": about(self.node),
         }
 
     @property
@@ -172,8 +183,8 @@ class Outcome:
         """As a module returns it."""
         missing = self.grant.as_missing()
         del missing["command"]
-        about = {"action": self.action, "reason": self.reason, "ours": self.ours}
-        return {**missing, "name": self.grant.name, "id": self.grant.id, **about}
+        result = {"action": self.action, "reason": self.reason, "ours": self.ours}
+        return {**missing, "name": self.grant.name, "id": self.grant.id, **result}
 
     def sentence(self) -> str:
         """What was done, in words."""
@@ -185,8 +196,8 @@ class Outcome:
     def diff(self) -> dict[str, Any]:
         """Before and after."""
         title = f"role assignment {self.grant.name}"
-        about = {"principal": self.grant.who, "role": self.grant.role.label, "scope": self.grant.scope}
-        before, after = ({}, about) if self.action == "created" else (about, {})
+        granted = {"principal": self.grant.who, "role": self.grant.role.label, "scope": self.grant.scope}
+        before, after = ({}, granted) if self.action == "created" else (granted, {})
         return {"before_header": title, "after_header": title, "before": before, "after": after}
 
 
@@ -214,7 +225,13 @@ def decide_absent(grant: Grant, existing: Iterable[Existing]) -> Outcome:
 def own_grants(request: Request, principal_id: str, existing: Iterable[Existing]) -> list[Grant]:
     """All grants that this collection created for a principal at a scope."""
     return [
-        Grant(principal_id, KNOWN.get(one.role_id, Role(one.role_id, "")), one.scope, request.node)
+        Grant(
+            principal_id,
+            KNOWN.get(one.role_id, Role(one.role_id, "")),
+            one.scope,
+            request.node,
+            request.machine_id,
+        )
         for one in existing
         if one.ours
         and one.principal_id == principal_id

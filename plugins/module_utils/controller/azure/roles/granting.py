@@ -6,12 +6,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Protocol
+from dataclasses import dataclass, field
+from typing import Protocol, TypeVar
 
+from ....node.errors import FlexNodeError
 from ....node.machine.clock import Clock
-from ...parallel import FAILURES, in_parallel
-from ..errors import NotInAzure, PermissionMissing, PrincipalUnknown
+from ...failures import Failure
+from ...parallel import each
+from ..errors import NotInAzure, PrincipalUnknown
 from .assignments import (
     Existing,
     Grant,
@@ -25,6 +27,7 @@ from .assignments import (
 )
 
 PAUSE, LONGEST_PAUSE = 2.0, 15.0
+R = TypeVar("R")
 
 
 class Azure(Protocol):
@@ -45,84 +48,128 @@ class Azure(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The wanted grants, and the existing assignments per scope."""
+    """The wanted grants, the existing assignments per scope, and for whom there is no plan."""
 
     grants: Sequence[Grant]
     existing: Mapping[str, Sequence[Existing]]
+    failures: Sequence[Failure] = ()
+    gone: Sequence[Request] = ()  # of machines that no longer exist, so that their principals are not known
 
     def decided(self, by: Callable[[Grant, Sequence[Existing]], Outcome]) -> list[Outcome]:
         """The outcome of each grant by a rule."""
         return [by(grant, self.existing[grant.scope]) for grant in self.grants]
 
 
+@dataclass(frozen=True, slots=True)
+class Done:
+    """What was done, and for whom it was not."""
+
+    outcomes: Sequence[Outcome]
+    failures: Sequence[Failure]
+
+
 def owners_of(
     principal_of: Callable[[str], str], machine_ids: Iterable[str], *, absent: bool = False
-) -> dict[str, str]:
+) -> dict[str, str | FlexNodeError]:
     """The identity of each Arc machine, asked once. With `absent`, a machine may no longer exist."""
     machines = list(dict.fromkeys(machine_ids))
-    owners = dict(zip(machines, in_parallel(principal_of, machines, str), strict=True))
-    gone = [machine for machine, owner in owners.items() if not owner]
-    if gone and not absent:
-        raise NotInAzure(
-            f"there is no machine {', '.join(gone)}, or it has no identity",
-            fix="register it with Azure Arc first; see `azcmagent show` there",
-        )
-    return owners
+    owners = dict(zip(machines, each(principal_of, machines), strict=True))
+    if absent:
+        return owners
+    return {machine: owner or _no_identity(machine) for machine, owner in owners.items()}
+
+
+def _no_identity(machine_id: str) -> NotInAzure:
+    return NotInAzure(
+        f"there is no machine {machine_id}, or it has no identity",
+        fix="register it with Azure Arc first; see `azcmagent show` there",
+    )
 
 
 def plan_of(azure: Azure, requests: Sequence[Request], *, absent: bool = False) -> Plan:
     """Look up the roles, principals and assignments that the requests need, each once."""
     unknown = [request.machine_id for request in requests if not request.principal_id]
-    owners = owners_of(azure.principal_of, unknown, absent=absent)
-    scopes = list(dict.fromkeys(request.scope for request in requests if not request.below))
-    try:
-        lists = in_parallel(azure.at, scopes, str)
-    except FAILURES as error:
-        raise with_commands(error, [] if absent else known_grants(requests, owners)) from error
-    existing = {scope: list(found) for scope, found in zip(scopes, lists, strict=True)}
-    roles: dict[tuple[str, str], Role] = {}
+    lookup = _Lookup(azure, owners_of(azure.principal_of, unknown, absent=absent))
+    lookup.read([request.scope for request in requests if not request.below])
     grants: list[Grant] = []
+    failures: list[Failure] = []
+    gone: list[Request] = []
     for request in requests:
-        principal = request.principal_id or owners[request.machine_id]
-        if not principal:
-            continue
+        try:
+            principal = lookup.principal(request)
+            if principal:
+                grants += lookup.grants(request, principal)
+            else:
+                gone.append(request)
+        except FlexNodeError as error:
+            commands = () if absent else lookup.commands(request)
+            failures.append(Failure(request.node, request.machine_id, error, commands))
+    return Plan(list(dict.fromkeys(grants)), lookup.existing, failures, gone)
+
+
+@dataclass(slots=True)
+class _Lookup:
+    """What Azure said. A question that failed fails the requests that depend on it, and no others."""
+
+    azure: Azure
+    owners: Mapping[str, str | FlexNodeError]
+    existing: dict[str, list[Existing]] = field(default_factory=dict)
+    unread: dict[str, FlexNodeError] = field(default_factory=dict)  # by scope
+    roles: dict[tuple[str, str], Role | FlexNodeError] = field(default_factory=dict)
+
+    def read(self, scopes: Iterable[str]) -> None:
+        asked = list(dict.fromkeys(scopes))
+        for scope, found in zip(asked, each(self.azure.at, asked), strict=True):
+            if isinstance(found, FlexNodeError):
+                self.unread[scope] = found
+            else:
+                self.existing[scope] = list(found)
+
+    def principal(self, request: Request) -> str:
+        return request.principal_id or known(self.owners[request.machine_id])
+
+    def grants(self, request: Request, principal: str) -> list[Grant]:
         if request.below:
-            found = azure.of(principal, request.scope)
+            found = self.azure.of(principal, request.scope)
             again = own_grants(request, principal, found)
             for scope in dict.fromkeys(grant.scope for grant in again):
-                there = existing.setdefault(scope, [])
+                there = self.existing.setdefault(scope, [])
                 there += [one for one in found if one not in there]
-            grants += again
-            continue
+            return again
+        if request.scope in self.unread:
+            raise self.unread[request.scope]
         if not request.role:
-            grants += own_grants(request, principal, existing[request.scope])
-            continue
+            return own_grants(request, principal, self.existing[request.scope])
         asked = (request.role, request.scope)
-        if asked not in roles:
-            roles[asked] = known_role(request.role) or azure.role(request.role, request.scope)
-        grants.append(Grant(principal, roles[asked], request.scope, request.node))
-    return Plan(list(dict.fromkeys(grants)), existing)
+        if asked not in self.roles:
+            (self.roles[asked],) = each(lambda one: known_role(one[0]) or self.azure.role(*one), [asked])
+        return [Grant(principal, known(self.roles[asked]), request.scope, request.node, request.machine_id)]
+
+    def commands(self, request: Request) -> tuple[str, ...]:
+        """The command that assigns a role, as far as it is known without asking Azure."""
+        owner, role = self.owners.get(request.machine_id, ""), known_role(request.role)
+        principal = request.principal_id or (owner if isinstance(owner, str) else "")
+        return (Grant(principal, role, request.scope).command,) if principal and role else ()
 
 
-def known_grants(requests: Sequence[Request], owners: Mapping[str, str]) -> list[Grant]:
-    """The grants that are known without asking Azure."""
-    return [
-        Grant(request.principal_id or owners[request.machine_id], role, request.scope, request.node)
-        for request in requests
-        if (role := known_role(request.role))
-    ]
+def known(found: R | FlexNodeError) -> R:
+    """What was found; an error is raised again."""
+    if isinstance(found, FlexNodeError):
+        raise found
+    return found
 
 
-def inspect_roles(plan: Plan) -> list[Outcome]:
+def inspect_roles(plan: Plan) -> Done:
     """Which of the grants exist."""
     found = plan.decided(decide)
-    return [
+    outcomes = [
         Outcome(one.grant, "missing" if one.changes else "present", one.reason, ours=one.ours)
         for one in found
     ]
+    return Done(outcomes, plan.failures)
 
 
-def assign_roles(azure: Azure, plan: Plan, clock: Clock, *, seconds: float, check: bool) -> list[Outcome]:
+def assign_roles(azure: Azure, plan: Plan, clock: Clock, *, seconds: float, check: bool) -> Done:
     """Create the grants that are missing; assignments of others are not changed."""
 
     def act(outcome: Outcome) -> Outcome:
@@ -132,11 +179,7 @@ def assign_roles(azure: Azure, plan: Plan, clock: Clock, *, seconds: float, chec
             return Outcome(outcome.grant, "created", outcome.reason, ours=True)
         return Outcome(outcome.grant, "unchanged", "assigned by someone else meanwhile")
 
-    wanted = plan.decided(decide)
-    try:
-        return in_parallel(act, wanted, lambda one: f"{one.grant.who}: {one.grant.role.label}")
-    except FAILURES as error:
-        raise with_commands(error, [one.grant for one in wanted if one.changes]) from error
+    return _done(plan, act, decide, commands=True)
 
 
 def create(azure: Azure, grant: Grant, clock: Clock, seconds: float) -> bool:
@@ -153,7 +196,7 @@ def create(azure: Azure, grant: Grant, clock: Clock, seconds: float) -> bool:
             pause = min(pause * 1.5, LONGEST_PAUSE)
 
 
-def remove_roles(azure: Azure, plan: Plan, *, check: bool) -> list[Outcome]:
+def remove_roles(azure: Azure, plan: Plan, *, check: bool) -> Done:
     """Remove the assignments that this collection created, and nothing else."""
 
     def act(outcome: Outcome) -> Outcome:
@@ -161,19 +204,24 @@ def remove_roles(azure: Azure, plan: Plan, *, check: bool) -> list[Outcome]:
             azure.delete(outcome.grant)
         return outcome
 
-    return in_parallel(
-        act, plan.decided(decide_absent), lambda one: f"{one.grant.who}: {one.grant.role.label}"
-    )
+    return _done(plan, act, decide_absent, commands=False)
 
 
-def with_commands(error: Exception, grants: Sequence[Grant]) -> Exception:
-    """Add the commands that an administrator can run."""
-    if not isinstance(error, PermissionMissing) or not grants:
-        return error
-    commands = "\n  ".join(grant.command for grant in grants)
-    return PermissionMissing(
-        error.what,
-        where=error.where,
-        why=error.why,
-        fix=f"{error.fix}\nor let an administrator run:\n  {commands}",
-    )
+def _done(
+    plan: Plan,
+    act: Callable[[Outcome], Outcome],
+    by: Callable[[Grant, Sequence[Existing]], Outcome],
+    *,
+    commands: bool,
+) -> Done:
+    """Act on every grant. What fails for one machine is kept from no other."""
+    wanted = plan.decided(by)
+    outcomes: list[Outcome] = []
+    failures = list(plan.failures)
+    for one, found in zip(wanted, each(act, wanted), strict=True):
+        if isinstance(found, FlexNodeError):
+            shown = (one.grant.command,) if commands else ()
+            failures.append(Failure(one.grant.node, one.grant.machine_id, found, shown))
+        else:
+            outcomes.append(found)
+    return Done(outcomes, failures)

@@ -97,7 +97,12 @@ class Arc:
     enabled: bool = setting(
         "enabled", boolean, "Register the machine with Arc.", default=False, aliases=("autoRegister",)
     )
-    machine_name: str | None = setting("machineName", machine_name, "Name in Arc; absent: the host name.")
+    machine_name: str | None = setting(
+        "machineName",
+        machine_name,
+        "Name in Arc; absent: the playbook takes the Node name (or the name in the inventory), "
+        "`aks-flex-node arc register` the host name.",
+    )
     resource_group: str | None = setting(
         "resourceGroup", resource_group, "Resource group of the Arc machine; absent: the cluster's."
     )

@@ -47,6 +47,10 @@ REMEDIES = {
 }
 
 
+# A copy of a registered machine's disk has its identity: a plain disconnect would end it for the original.
+CLONED = "if its disk is a copy of another machine's: azcmagent disconnect --force-local-only there"
+
+
 @dataclass(frozen=True)
 class Registration:
     """A machine in Azure Arc: subscription, resource group and name."""
@@ -66,6 +70,16 @@ class Registration:
     def same(self, other: Registration) -> bool:
         """ARM ids are case-insensitive."""
         return self.resource_id.lower() == other.resource_id.lower()
+
+    def settings(self, other: Registration) -> str:
+        """The settings that name this machine, as far as they differ from those of the other one."""
+        named = {
+            "azure.arc.machineName": (self.machine_name, other.machine_name),
+            "azure.arc.resourceGroup": (self.resource_group, other.resource_group),
+            "azure.subscriptionId": (self.subscription_id, other.subscription_id),
+        }
+        unlike = {key: own for key, (own, others) in named.items() if own.lower() != others.lower()}
+        return ", ".join(f"{key}: {own}" for key, own in unlike.items())
 
     @classmethod
     def parse(cls, resource_id: str) -> Registration | None:

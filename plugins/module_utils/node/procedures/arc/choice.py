@@ -15,15 +15,21 @@ from .agent import Registration, RegistrationRequest
 ABSENT = ""
 
 
-def requested_registration(config: NodeConfig, hostname: str) -> RegistrationRequest:
-    """The configured registration of this machine; defaults come from the cluster."""
+def requested_registration(
+    config: NodeConfig, hostname: str, known: Registration | None = None
+) -> RegistrationRequest:
+    """The configured registration of this machine; defaults come from the cluster.
+
+    known: its present registration. Without a configured name it keeps the one that it has: the playbook
+    names a machine after its Node, which is not always the host name.
+    """
     azure, cluster = config.azure, config.cluster_id
     principal = azure.service_principal
     return RegistrationRequest(
         registration=Registration(
             azure.subscription_id or cluster.subscription_id,
             azure.arc.resource_group or cluster.resource_group,
-            azure.arc.machine_name or hostname,
+            azure.arc.machine_name or (known.machine_name if known else hostname),
         ),
         tenant_id=azure.tenant_id or (principal.client_tenant if principal else ABSENT),
         location=azure.arc.location or azure.target_cluster.location or ABSENT,

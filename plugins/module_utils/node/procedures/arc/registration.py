@@ -146,8 +146,8 @@ def _register(
             where=f"wanted: {request.registration.resource_id}",
             why="a machine has one registration"
             + (", and this collection created this one" if outcome.ours else ""),
-            fix="set azure.arc.machineName, resourceGroup and the subscription to match it, or remove that "
-            "registration: azcmagent disconnect",
+            fix=f"if it is this machine, set {known.settings(request.registration)}; {agent.CLONED}; else "
+            "remove that registration: azcmagent disconnect",
         )
     if not outcome.status.installed:
         if package_ is None:

@@ -14,9 +14,6 @@ import pytest
 import yaml
 
 from ansible_collections.aks.flexnode.plugins.module_utils.controller.azure.errors import (
-    NotInAzure,
-    PermissionMissing,
-    PrincipalUnknown,
     action_of,
     granted_scope,
     role_for,
@@ -33,12 +30,14 @@ from ansible_collections.aks.flexnode.plugins.module_utils.controller.azure.role
     requests_of,
 )
 from ansible_collections.aks.flexnode.plugins.module_utils.controller.azure.roles.granting import (
+    Done,
     assign_roles,
     inspect_roles,
     plan_of,
     remove_roles,
 )
 from ansible_collections.aks.flexnode.plugins.module_utils.controller.cluster import rbac
+from ansible_collections.aks.flexnode.plugins.module_utils.controller.failures import as_result
 from ansible_collections.aks.flexnode.plugins.module_utils.node.errors import ConfigInvalid
 from ansible_collections.aks.flexnode.plugins.module_utils.node.procedures.arc.roles import (
     ROLES,
@@ -88,12 +87,27 @@ def ours(wanted: Grant) -> Existing:
 
 def act(azure: FakeAuthorization, *nodes: dict[str, Any], check: bool = False, **options: Any) -> list[str]:
     plan = plan_of(azure, orders(*nodes, **options))
-    return [one.action for one in assign_roles(azure, plan, FakeClock(), seconds=30, check=check)]
+    return succeeded(assign_roles(azure, plan, FakeClock(), seconds=30, check=check))
 
 
 def undo(azure: FakeAuthorization, *nodes: dict[str, Any], check: bool = False, **options: Any) -> list[str]:
     plan = plan_of(azure, orders(*nodes, state="absent", **options), absent=True)
-    return [one.action for one in remove_roles(azure, plan, check=check)]
+    return succeeded(remove_roles(azure, plan, check=check))
+
+
+def succeeded(done: Done) -> list[str]:
+    """What was done for each; the failures as the module tells them."""
+    if done.failures:
+        raise Failed(as_result(done.failures))
+    return [one.action for one in done.outcomes]
+
+
+class Failed(Exception):
+    """The result of a module that fails."""
+
+    def __init__(self, result: dict[str, Any]) -> None:
+        super().__init__(result["msg"])
+        self.result = result
 
 
 # -- what is ordered ----------------------------------------------------------------------------------------
@@ -214,7 +228,7 @@ def test_the_life_of_roles() -> None:
     assert azure.existing == []
     assert act(azure, *two, auth_profile="token") == ["created"] * 6
     assert act(azure, *two, auth_profile="token") == ["unchanged"] * 6
-    assert [one.action for one in inspect_roles(plan_of(azure, orders(*two)))] == ["present"] * 2
+    assert succeeded(inspect_roles(plan_of(azure, orders(*two)))) == ["present"] * 2
     # All that we gave goes, whatever the profile is now; what others gave and have stays.
     azure.existing.append(of_others())
     assert undo(azure, two[0], check=True) == ["deleted"] * 3
@@ -236,37 +250,111 @@ def test_each_question_is_asked_once() -> None:
 def test_a_principal_so_new_that_azure_has_not_heard_of_it() -> None:
     azure, clock = FakeAuthorization(unheard=3), FakeClock()
     plan = plan_of(azure, orders({"principal_id": OBJECT}))
-    assert [one.action for one in assign_roles(azure, plan, clock, seconds=60, check=False)] == ["created"]
+    assert succeeded(assign_roles(azure, plan, clock, seconds=60, check=False)) == ["created"]
     assert clock.naps == [2.0, 3.0, 4.5]
     azure.existing, azure.unheard = [], 100
-    with pytest.raises(PrincipalUnknown, match=OBJECT):
-        assign_roles(azure, plan, clock, seconds=60, check=False)
+    with pytest.raises(Failed, match=f"^FLEX-1709: there is no principal {OBJECT}"):
+        succeeded(assign_roles(azure, plan, clock, seconds=60, check=False))
     assert sum(clock.naps[3:]) == pytest.approx(60)
 
 
 def test_somebody_else_is_faster() -> None:
     azure = FakeAuthorization(raced=True)
     plan = plan_of(azure, orders({"principal_id": OBJECT}))
-    (one,) = assign_roles(azure, plan, FakeClock(), seconds=0, check=False)
+    (one,) = assign_roles(azure, plan, FakeClock(), seconds=0, check=False).outcomes
     assert (one.action, one.ours) == ("unchanged", False)
 
 
 def test_who_may_not_give_roles_is_told_all_commands() -> None:
     azure = FakeAuthorization(forbidden=forbidden())
-    with pytest.raises(PermissionMissing) as caught:
+    with pytest.raises(Failed) as caught:
         act(azure, {"principal_id": OBJECT}, {"principal_id": OTHER}, auth_profile="token")
-    assert caught.value.fix.count("az role assignment create --assignee-object-id") == 6
+    failed, create = caught.value.result, "az role assignment create --assignee-object-id"
+    assert failed["error"] == {"code": "FLEX-1702"}
+    assert failed["msg"].count("FLEX-1702") == 1
+    assert failed["msg"].count(create) == 6
+    for one, principal in zip(failed["failures"], (OBJECT, OTHER), strict=True):
+        assert (one["msg"].count(create), one["msg"].count(f"{create} {principal}")) == (3, 3)
 
 
 def test_who_may_not_even_look_at_roles_is_told_all_commands() -> None:
     azure = FakeAuthorization(unseen=forbidden("read"), machines={MACHINE: OTHER})
-    with pytest.raises(PermissionMissing, match="roleAssignments/read") as caught:
+    with pytest.raises(Failed, match="roleAssignments/read") as caught:
         act(azure, {"principal_id": OBJECT}, {"machine_id": MACHINE}, auth_profile="token")
     for principal in (OBJECT, OTHER):
-        assert caught.value.fix.count(f"az role assignment create --assignee-object-id {principal} ") == 3
-    with pytest.raises(PermissionMissing) as caught:
+        text = f"az role assignment create --assignee-object-id {principal} "
+        assert str(caught.value).count(text) == 3
+    with pytest.raises(Failed) as caught:
         undo(azure, {"principal_id": OBJECT})
-    assert OBJECT not in caught.value.fix
+    assert OBJECT not in str(caught.value)
+
+
+# -- what fails for one machine is kept from no other --------------------------------------------------------
+
+
+def test_a_machine_that_azure_does_not_know_keeps_no_other_from_its_roles() -> None:
+    azure = FakeAuthorization(machines={MACHINE: OBJECT})
+    with pytest.raises(Failed) as caught:
+        act(azure, {"machine_id": f"{MACHINE}2"}, {"machine_id": MACHINE}, auth_profile="token")
+    assert [(one.role_id, one.principal_id) for one in azure.existing] == [
+        (role, OBJECT) for role in (READER, RBAC, ADMIN)
+    ]
+    (failed,) = caught.value.result["failures"]
+    assert (failed["name"], failed["machine_id"], failed["code"]) == ("edge-1", f"{MACHINE}2", "FLEX-1703")
+
+
+def test_a_role_that_can_not_be_assigned_or_removed_is_that_of_its_machine() -> None:
+    azure = FakeAuthorization(machines={MACHINE: OBJECT, f"{MACHINE}2": OTHER}, refused={OTHER: forbidden()})
+    nodes = {"machine_id": MACHINE}, {"machine_id": f"{MACHINE}2"}
+    with pytest.raises(Failed) as caught:
+        act(azure, *nodes)
+    assert [one.principal_id for one in azure.existing] == [OBJECT]
+    assert [one["machine_id"] for one in caught.value.result["failures"]] == [f"{MACHINE}2"]
+    azure.existing.append(ours(grant(principal=OTHER)))
+    with pytest.raises(Failed) as caught:
+        undo(azure, *nodes)
+    assert [one.principal_id for one in azure.existing] == [OTHER]
+    assert [one["machine_id"] for one in caught.value.result["failures"]] == [f"{MACHINE}2"]
+
+
+def test_machines_of_another_cluster_and_with_another_role_are_not_concerned() -> None:
+    azure = FakeAuthorization()
+    with pytest.raises(Failed) as caught:
+        act(azure, {"principal_id": OBJECT, "roles": ["AKS Flex Node"]}, {"principal_id": OTHER})
+    assert [one.principal_id for one in azure.existing] == [OTHER]
+    assert [one["name"] for one in caught.value.result["failures"]] == ["edge-1"]
+
+
+def test_failures_of_several_causes_are_told_apart() -> None:
+    azure = FakeAuthorization(refused={OTHER: forbidden()})
+    nodes = {"machine_id": MACHINE}, {"principal_id": OTHER}, {"machine_id": f"{MACHINE}3"}
+    with pytest.raises(Failed) as caught:
+        act(azure, *nodes)
+    failed = caught.value.result
+    assert [line for line in failed["msg"].splitlines() if line.startswith("edge")] == [
+        line for line in failed["msg"].splitlines() if "FLEX-" in line
+    ]
+    assert failed["error"] == {
+        "code": "FLEX-1703",
+        "nodes": {
+            name: {"code": f"FLEX-17{code}"}
+            for name, code in (("edge-1", "03"), ("edge-2", "02"), ("edge-3", "03"))
+        },
+    }
+
+
+def test_what_is_left_of_a_machine_that_is_gone_can_be_listed() -> None:
+    """Azure no longer says which identity it had: the assignments are found by their description."""
+    azure = FakeAuthorization()
+    plan = plan_of(azure, orders({"machine_id": MACHINE}, state="absent"), absent=True)
+    (one,) = plan.gone
+    assert (one.machine_id, plan.grants, plan.failures) == (MACHINE, [], [])
+    assert one.list_command == (
+        f"az role assignment list --scope {CLUSTER} --query "
+        f"\"[?description=='{grant().properties['description']}'].id\" -o tsv"
+    )
+    (anywhere,) = orders({"machine_id": MACHINE}, state="absent", cluster_id=None)
+    assert f"list --all --subscription {SUBSCRIPTION} --query" in anywhere.list_command
 
 
 def test_a_machine_of_arc_instead_of_its_principal() -> None:
@@ -274,7 +362,7 @@ def test_a_machine_of_arc_instead_of_its_principal() -> None:
     assert act(azure, {"machine_id": MACHINE}, auth_profile="token") == ["created"] * 3
     assert azure.asked.count("machine") == 1
     azure.machines = {}
-    with pytest.raises(NotInAzure, match="edge-1"):
+    with pytest.raises(Failed, match=r"FLEX-1703.*edge-1"):
         act(azure, {"machine_id": MACHINE})
     assert undo(azure, {"machine_id": MACHINE}) == []
 
