@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Point 30: what was taken for proof that a node works, or was no error that anybody saw."""
+"""Point 33: what was taken for proof that a node works, or was no error that anybody saw."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ TICK_TESTS = f"{UNIT}/follow/test_tick.py"
 
 CASES = (
     Case(
-        "30a",
+        "33a",
         "a Node that another machine reports counts as that of this one",
         (
             Edit(
@@ -25,7 +25,7 @@ CASES = (
         DID_NOT_RAISE,
     ),
     Case(
-        "30b",
+        "33b",
         "two machines that take turns in reporting a Node are not noticed",
         (
             Edit(
@@ -38,25 +38,25 @@ CASES = (
         DID_NOT_RAISE,
     ),
     Case(
-        "30c",
+        "33c",
         "a machine that leaves drains and deletes the Node of another one",
         (
             Edit(
-                f"{NODE}/operations/leave.py",
-                'if shared := "" if deleted else left_to_other(node, log):',
+                f"{NODE}/operations/leaving/cluster.py",
+                'if shared := "" if deleted else left_to_other(node, say):',
                 'if shared := "":',
             ),
         ),
         (f"{TWO_MACHINES}::test_leaving_neither_drains_nor_deletes_the_node_of_another_machine",),
     ),
     Case(
-        "30d",
+        "33d",
         "a kubelet that exits again and again is healthy",
         (Edit(f"{NODE}/commands/watching.py", " + list(unsteady_services(host))"),),
         (f"{WATCHING_TESTS}::test_a_kubelet_that_exits_again_and_again_is_not_healthy",),
     ),
     Case(
-        "30e",
+        "33e",
         "a join with a new token leaves an expired certificate in place",
         (Edit(f"{NODE}/operations/checks.py", "is_expired(node) or "),),
         (
@@ -66,7 +66,7 @@ CASES = (
         r"[\w.]*NodeNotReady",
     ),
     Case(
-        "30f",
+        "33f",
         "a host name with an empty part is accepted",
         (Edit(f"{NODE}/config/types/addresses.py", "if not _is_host(url.hostname):", "if False:"),),
         (
@@ -75,7 +75,7 @@ CASES = (
         ),
     ),
     Case(
-        "30g",
+        "33g",
         "an unexpected failure of a followed document is a traceback at every poll",
         (
             Edit(
@@ -92,7 +92,7 @@ CASES = (
         "KeyError",
     ),
     Case(
-        "30h",
+        "33h",
         "a clock that is set back delays the restart of a VPN client that hangs",
         (
             Edit(

@@ -27,7 +27,7 @@ CASES = (
         "a current document of another Node is used to delete that one",
         (
             Edit(
-                f"{NODE}/operations/leave.py",
+                f"{NODE}/operations/leaving/cluster.py",
                 "if unusable is None or not was_node or node.name == kubelet_name(host):",
                 "if True:",
             ),

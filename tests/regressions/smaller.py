@@ -247,7 +247,7 @@ CASES = (
         "a pod's sandbox is removed before its containers: its shim runs on after the uninstall",
         (
             Edit(
-                f"{NODE}/operations/leave.py",
+                f"{NODE}/operations/leaving/runtime.py",
                 "sorted(running_tasks, key=lambda task: task in sandboxes)",
                 "running_tasks",
             ),

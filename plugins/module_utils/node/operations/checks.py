@@ -18,7 +18,7 @@ from ..config.parse import parse
 from ..config.types.values import Version
 from ..dataclass import dataclass
 from ..drift.record import node_key
-from ..engine.records.name import own_name
+from ..engine.records.name import kubelet_name, own_name
 from ..engine.records.state import Phase, Store, store_of
 from ..errors import (
     CaMismatch,
@@ -33,7 +33,7 @@ from ..errors import (
 from ..identity.choice import kubernetes_token
 from ..machine.facts import LOST
 from ..machine.host import Host
-from ..machine.layout import KUBELET, UNIT_DIR
+from ..machine.layout import KUBELET, KUBELET_DEFAULTS, UNIT_DIR
 from ..machine.program import COMMAND
 from ..net.kube import KubeClient
 from ..node_object.advice import NEW_TOKEN, REPLACE, UNAPPROVED
@@ -144,8 +144,7 @@ class Expected:
 def check_expected(host: Host, store: Store, expected: Expected) -> None:
     """Refuse to remove another node: the controller cleans up in Azure by the names of the inventory.
 
-    A machine that is no node has no name yet. One whose configuration can't be read leaves too; that its Node
-    may still exist is reported then.
+    A machine that is no node has no name yet. Where its configuration can't be read, its kubelet has a name.
     """
     if not any(entry.key == f"unit:{KUBELET}" for entry in store.journal.entries()):
         return
@@ -153,17 +152,21 @@ def check_expected(host: Host, store: Store, expected: Expected) -> None:
         document = store.applied_config() or store.current_config()
         config = parse(document, purpose="prepare", pollable=True) if document else None
     except FlexNodeError:
-        return
+        config = None
     if config:
         name = node_name(config, own_name(host, store.directory))
-        if problems := list(_differences(expected, config, name)):
-            raise ConfigInvalid(problems, fix=ANOTHER)
+    else:  # a leave that was interrupted may have removed what the kubelet ran with
+        name = kubelet_name(host) if host.exists(KUBELET_DEFAULTS) else ""
+    if problems := list(_differences(expected, config, name)):
+        raise ConfigInvalid(problems, fix=ANOTHER)
 
 
-def _differences(expected: Expected, config: NodeConfig, name: str) -> Iterator[Problem]:
+def _differences(expected: Expected, config: NodeConfig | None, name: str) -> Iterator[Problem]:
     """What differs, without regard to case: Azure ignores it, and Nodes have lower-case names."""
-    if _differ(expected.node, name):
+    if name and _differ(expected.node, name):
         yield Problem("agent.nodeName", shown(expected.node), name, f"this machine is Node {name}")
+    if config is None:
+        return
     cluster = str(config.azure.target_cluster.resource_id or "")
     if cluster and _differ(expected.cluster, cluster):
         hint = "this machine is a node of another cluster"

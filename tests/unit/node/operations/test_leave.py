@@ -13,6 +13,7 @@ from ansible_collections.aks.flexnode.plugins.module_utils.node.components.every
 from ansible_collections.aks.flexnode.plugins.module_utils.node.config.document import merge
 from ansible_collections.aks.flexnode.plugins.module_utils.node.engine.records.state import DATA_DIR
 from ansible_collections.aks.flexnode.plugins.module_utils.node.errors import CommandFailed, ConfigInvalid
+from ansible_collections.aks.flexnode.plugins.module_utils.node.machine.facts import machine_id
 from ansible_collections.aks.flexnode.plugins.module_utils.node.machine.host import Host
 from ansible_collections.aks.flexnode.plugins.module_utils.node.operations import leave as leaving
 from ansible_collections.aks.flexnode.plugins.module_utils.node.operations.checks import Expected
@@ -472,11 +473,13 @@ def test_a_machine_that_is_no_node_may_have_any_name(site: Site) -> None:
     assert leave(site.machine.host, expected=expected).changed
 
 
-def test_a_machine_whose_configuration_is_lost_leaves_all_the_same(site: Site) -> None:
-    """Nobody can tell which Node it is; that it may still exist is reported."""
+def test_a_machine_whose_configuration_is_lost_is_known_by_its_kubelet(site: Site) -> None:
     site.join()
     for name in ("applied", "current"):
         site.machine.put(f"{DATA_DIR}/{name}-config.json", "{", 0o600)
-    report = leave(site.machine.host, expected=Expected("edge-9"))
+    with pytest.raises(ConfigInvalid, match="this machine is Node edge-1"):
+        leave(site.machine.host, expected=Expected("edge-9"))
+    report = leave(site.machine.host, expected=Expected("edge-1"))
     assert report.changed
-    assert any("the Node may still exist" in line for line in report.remains)
+    assert (report.node, report.machine) == ("edge-1", {"machine_id": machine_id(site.machine.host)})
+    assert "no stored configuration can be used" in report.node_remains

@@ -12,6 +12,7 @@ from ...engine.records.name import kubelet_name
 from ...engine.records.state import Store
 from ...engine.restarts import Progress
 from ...errors import FlexNodeError
+from ...machine.facts import machine_id
 from ...machine.host import Host
 from ...machine.layout import KUBELET
 from ...node_object.drain import drain
@@ -121,6 +122,7 @@ def leave_unknown_cluster(host: Host, store: Store, report: Left, act: Act, *, d
     if deleted and not running:
         return
     report.node = name = kubelet_name(host)
+    report.machine = {"machine_id": machine_id(host)}
     report.node_remains = "it was neither drained nor deleted: no stored configuration can be used"
     if takes_part(Local.of(store)):
         report.remains.append(in_rollout_record(name))
