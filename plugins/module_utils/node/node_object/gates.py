@@ -142,7 +142,7 @@ class NodeReady:
     # When something changed that no process start shows: monotonic, as the clock may be set meanwhile.
     changed: list[float] = field(default_factory=list)
     versions: bool = True  # whether the Node must report the configured versions
-    new: bool = False  # the kubelet had no certificate before: it joins now
+    new: bool = False  # this machine was no node before: it joins now
     server_known: bool = False  # the node has worked with this API server and CA: distrust decides nothing
 
     @property

@@ -307,9 +307,9 @@ def apply(
     node, store, host, plan = obtained.node, obtained.store, obtained.node.host, work.plan
     gates: list[Gate] = []
     if record:
-        known = same_server(store.applied_config(), obtained.document)
-        seconds, new = node.config.upgrade.gate_seconds, not work.has_certificate
-        ready = NodeReady(node, seconds, work.units, new=new, server_known=known)
+        seconds, applied = node.config.upgrade.gate_seconds, store.applied_config()
+        known = same_server(applied, obtained.document)
+        ready = NodeReady(node, seconds, work.units, new=applied is None, server_known=known)
         gates = [UnitsActive(work.units, seconds), ready]
         if node.config.npd.version:
             gates.append(ProblemsReported(node, seconds))
