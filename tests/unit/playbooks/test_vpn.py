@@ -227,7 +227,7 @@ def test_a_machine_that_does_not_answer_is_reported_with_what_revokes_its_certif
     assert [one["left"] for one in asked(vpn)] == [["a"]], vpn.output
     said = " ".join(vpn.output.replace("\\n", " ").split())
     assert "The machine could not leave the cluster: it did not answer" in said
-    assert "aks.flexnode.vpn_gateway -i INVENTORY -e flexnode_vpn_revoke=b" in said
+    assert "-i INVENTORY aks.flexnode.vpn_gateway -e flexnode_vpn_revoke=b" in said
     assert "a no Node to delete, 0 changes on the machine undone" in said
 
 
