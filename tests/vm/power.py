@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import shlex
 import subprocess
+import time
 from collections.abc import Callable
 from select import select
 
@@ -15,6 +16,7 @@ from tests.vm.acts import Moment
 SECONDS = 900
 # Written without a sync: one when the command starts, minutes before the cut, and one right before it.
 EARLY, LATE = "/var/tmp/canary-early", "/var/tmp/canary-late"
+PROBE, QUIET_SECONDS = "/var/tmp/canary-probe", 30
 # A kernel writes to the disk by itself what nobody synced, after 5 to 30 seconds: a missing sync shows only
 # until then. On this machine nothing gets there until a program asks for it, or memory is short.
 LAZY = ("mount -o remount,commit=9999 /", "sysctl --quiet -w vm.dirty_writeback_centisecs=0")
@@ -86,6 +88,8 @@ def cut(
     """
     for command in LAZY:
         machine.run(command.split())
+    if not stops_pods:
+        _until_quiet(machine)
     program = ["sudo", "-n", "--", "python3", "-c", WATCHER, _watched(moment), *argv]
     with subprocess.Popen(
         machine.ssh(shlex.join(program)), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True
@@ -105,9 +109,24 @@ def cut(
     meanwhile()
     machine.start()
     canaries = [LATE] if stops_pods else [EARLY, LATE]
-    found = machine.run(["cat", *canaries], check=False).stdout
-    assert found == "", "what was not synced is still there: this was no power cut"
+    kept = [path for path in canaries if machine.run(["cat", path], check=False).stdout]
+    assert kept == [], "what was not synced is still there: this was no power cut"
     machine.run(["rm", "--force", EARLY, LATE])
+
+
+def _until_quiet(machine: VirtualMachine) -> None:
+    """Wait until nobody else makes the kernel write.
+
+    containerd does when it starts a pod, such as kube-proxy after a boot or a join: it unmounts file systems.
+    """
+    deadline = time.monotonic() + SECONDS
+    while True:
+        machine.run(["tee", PROBE], input="not synced")
+        time.sleep(QUIET_SECONDS)
+        if "delalloc" in machine.run(["filefrag", "-v", PROBE]).stdout:  # it has no place on the disk yet
+            break
+        assert time.monotonic() < deadline, f"the kernel kept writing for {SECONDS} s"
+    machine.run(["rm", PROBE])
 
 
 def _watched(moment: Moment) -> str:
