@@ -123,10 +123,11 @@ def _until_quiet(machine: VirtualMachine) -> None:
     while True:
         machine.run(["tee", PROBE], input="not synced")
         time.sleep(QUIET_SECONDS)
-        if "delalloc" in machine.run(["filefrag", "-v", PROBE]).stdout:  # it has no place on the disk yet
-            break
+        found = machine.run(["filefrag", "-v", PROBE]).stdout
+        machine.run(["rm", PROBE])  # one that is overwritten would be written to the disk at once
+        if "delalloc" in found:  # it had no place on the disk yet
+            return
         assert time.monotonic() < deadline, f"the kernel kept writing for {SECONDS} s"
-    machine.run(["rm", PROBE])
 
 
 def _watched(moment: Moment) -> str:
