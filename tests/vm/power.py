@@ -115,9 +115,9 @@ def cut(
 
 
 def _until_quiet(machine: VirtualMachine) -> None:
-    """Wait until nobody else makes the kernel write.
+    """Wait until nobody else makes the kernel write: right after a join somebody does.
 
-    containerd does when it starts a pod, such as kube-proxy after a boot or a join: it unmounts file systems.
+    Probably containerd, which unmounts file systems while it starts pods such as kube-proxy.
     """
     deadline = time.monotonic() + SECONDS
     while True:
