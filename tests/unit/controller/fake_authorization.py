@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import threading
 from dataclasses import dataclass, field
 
 from ansible_collections.aks.flexnode.plugins.module_utils.controller.azure.errors import (
@@ -33,6 +34,8 @@ class FakeAuthorization:
     refused: dict[str, FlexNodeError] = field(default_factory=dict)  # principals whose roles stay as they are
     unseen: FlexNodeError | None = None  # who may not even look
     asked: list[str] = field(default_factory=list)
+    # Roles are given and taken in threads.
+    one_at_a_time: threading.Lock = field(default_factory=threading.Lock)
 
     def at(self, scope: str) -> list[Existing]:
         self.asked.append(f"list {scope}")
@@ -56,19 +59,26 @@ class FakeAuthorization:
             raise self.forbidden
         if grant.principal_id in self.refused:
             raise self.refused[grant.principal_id]
-        if self.unheard:
-            self.unheard -= 1
+        if self._unheard_once_more():
             raise PrincipalUnknown(f"there is no principal {grant.principal_id}")
         if self.raced:
             return False
-        self.existing.append(Existing(grant.name, grant.scope, grant.role.id, grant.principal_id))
+        with self.one_at_a_time:
+            self.existing.append(Existing(grant.name, grant.scope, grant.role.id, grant.principal_id))
         return True
+
+    def _unheard_once_more(self) -> bool:
+        with self.one_at_a_time:
+            before = self.unheard
+            self.unheard = max(0, before - 1)
+        return before > 0
 
     def delete(self, grant: Grant) -> None:
         self.asked.append(f"delete {grant.role.label} of {grant.who}")
         if grant.principal_id in self.refused:
             raise self.refused[grant.principal_id]
-        self.existing = [one for one in self.existing if one.name != grant.name]
+        with self.one_at_a_time:
+            self.existing = [one for one in self.existing if one.name != grant.name]
 
     def principal_of(self, machine_id: str) -> str:
         self.asked.append("machine")

@@ -17,7 +17,7 @@ from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 from tests.unit.controller.fake_pools import FakePools
-from tests.unit.node.servers import Answer, Pki, Request, Server, answer_json, serving
+from tests.unit.node.servers import Answer, Pki, Request, Server, answer_json, one_at_a_time, serving
 
 SUBSCRIPTION = "12345678-1234-1234-1234-123456789abc"
 TENANT = "87654321-4321-4321-4321-cba987654321"
@@ -96,7 +96,7 @@ class FakeAzure:
         bundle = directory / "ca.pem"
         bundle.write_text(pki.ca_pem)
         self.ca = str(bundle)
-        with serving(self.answer, pki.server_context()) as server:
+        with serving(one_at_a_time(self.answer), pki.server_context()) as server:
             self.server = server
             yield self
 

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from urllib.parse import parse_qs, urlsplit
 
-from tests.unit.node.servers import Answer, Pki, Request, Server, serving
+from tests.unit.node.servers import Answer, Pki, Request, Server, one_at_a_time, serving
 
 ACCOUNT, KEY = "flexnodeblobs", "cGxhbnRlZC1hY2NvdW50LWtleQ=="
 DATE = "Mon, 27 Jul 2026 12:28:53 GMT"
@@ -36,7 +36,7 @@ class FakeBlob:
     @contextmanager
     def running(self, pki: Pki) -> Iterator[FakeBlob]:
         """Listen for as long as the block lasts."""
-        with serving(self.answer, pki.server_context()) as server:
+        with serving(one_at_a_time(self.answer), pki.server_context()) as server:
             self.server = server
             yield self
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
-from tests.unit.node.servers import Answer, Pki, Request, Server, answer_json, serving
+from tests.unit.node.servers import Answer, Pki, Request, Server, answer_json, one_at_a_time, serving
 
 RBAC = "/apis/rbac.authorization.k8s.io/v1"
 SECRETS = "/api/v1/namespaces/kube-system/secrets"
@@ -34,7 +34,7 @@ class FakeCluster:
     @contextmanager
     def running(self, pki: Pki) -> Iterator[FakeCluster]:
         """Listen for as long as the block lasts."""
-        with serving(self.answer, pki.server_context()) as server:
+        with serving(one_at_a_time(self.answer), pki.server_context()) as server:
             self.server = server
             yield self
 

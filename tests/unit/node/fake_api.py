@@ -14,7 +14,7 @@ from email.utils import formatdate
 from typing import Any
 from urllib.parse import urlsplit
 
-from tests.unit.node.servers import Answer, Pki, Request, Server, answer_json, serving
+from tests.unit.node.servers import Answer, Pki, Request, Server, answer_json, one_at_a_time, serving
 
 # As kube-apiserver answers.
 BLOCKED = {
@@ -181,7 +181,7 @@ class FakeApi:
     def running(self, pki: Pki, *, client_needed: bool = False) -> Iterator[FakeApi]:
         """Listen for as long as the block lasts."""
         context = pki.server_context(client_needed=client_needed)
-        with serving(self.answer, context, keep_alive=True) as server:
+        with serving(one_at_a_time(self.answer), context, keep_alive=True) as server:
             self.server = server
             yield self
 

@@ -121,6 +121,17 @@ def answer_json(document: Any, status: int = 200, **headers: str) -> Answer:
     return Answer(json.dumps(document).encode(), status, headers)
 
 
+def one_at_a_time(answer: Callable[[Request], Answer]) -> Callable[[Request], Answer]:
+    """For a fake that remembers: every connection has a thread, and two answers must not mix."""
+    lock = threading.Lock()
+
+    def alone(request: Request) -> Answer:
+        with lock:
+            return answer(request)
+
+    return alone
+
+
 @dataclass
 class Server:
     """A running server: its address and what it was asked."""
