@@ -18,12 +18,14 @@ SECONDS = 900
 EARLY, LATE = "/var/tmp/canary-early", "/var/tmp/canary-late"
 PROBE, QUIET_SECONDS = "/var/tmp/canary-probe", 30
 # A kernel writes to the disk by itself what nobody synced: after 5 to 30 seconds, or when a tenth of the
-# memory waits to be written (an update fetches that much), the oldest first. A missing sync shows only until
-# then. On this machine nothing gets there until a program asks for it, or memory is short.
+# memory waits to be written (an update fetches that much), the oldest first; a control group that wrote
+# little has little of that tenth. A missing sync shows only until then. On this machine nothing gets there
+# until a program asks for it, or memory is short.
 LAZY = (
     "mount -o remount,commit=9999 /",
     "sysctl --quiet -w vm.dirty_writeback_centisecs=0 vm.dirty_ratio=90 vm.dirty_background_ratio=80",
 )
+SHARE, PERCENT = "/sys/class/bdi/{}/min_ratio", "90"  # what a disk has of those limits at least
 # Runs on the machine: starts the command, and stops it (SIGSTOP) as soon as the moment has come. A power cut
 # leaves what is on the disk then; what is only in memory is lost, such as the canaries.
 WATCHER = """
@@ -90,8 +92,7 @@ def cut(
     pods unmounts their file systems, and then the kernel writes all that is on that disk: what was written
     before is not lost.
     """
-    for command in LAZY:
-        machine.run(command.split())
+    _make_lazy(machine)
     if not stops_pods:
         _until_quiet(machine)
     program = ["sudo", "-n", "--", "python3", "-c", WATCHER, _watched(moment), *argv]
@@ -116,6 +117,13 @@ def cut(
     kept = [path for path in canaries if machine.run(["cat", path], check=False).stdout]
     assert kept == [], f"this was no power cut: not synced, and still there: {', '.join(kept)}"
     machine.run(["rm", "--force", EARLY, LATE])
+
+
+def _make_lazy(machine: VirtualMachine) -> None:
+    for command in LAZY:
+        machine.run(command.split())
+    disk = machine.run(["mountpoint", "--fs-devno", "/"]).stdout.strip()
+    machine.run(["tee", SHARE.format(disk)], input=PERCENT)
 
 
 def _until_quiet(machine: VirtualMachine) -> None:
