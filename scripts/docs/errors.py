@@ -23,6 +23,7 @@ from ansible_collections.aks.flexnode.plugins.module_utils.node.node_object impo
 from ansible_collections.aks.flexnode.plugins.module_utils.node.node_object import (
     reporter as node_reporter,
 )
+from ansible_collections.aks.flexnode.plugins.module_utils.node.operations import checks as node_checks
 from ansible_collections.aks.flexnode.plugins.module_utils.node.operations import update as new_program
 from ansible_collections.aks.flexnode.plugins.module_utils.node.procedures.arc import errors as arc_errors
 from ansible_collections.aks.flexnode.plugins.module_utils.node.procedures.vpn import (
@@ -46,6 +47,7 @@ ERROR_MODULES = (
     source_errors,
     rollout_errors,
     new_program,
+    node_checks,
     node_problems,
     node_reporter,
     package,

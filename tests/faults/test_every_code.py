@@ -46,6 +46,7 @@ PROVOKED = {
     "FLEX-1116": "unit/node/follow/test_machine.py::test_a_missing_machine_alone_removes_nothing",
     "FLEX-1117": "unit/node/follow/test_tick.py::"
     "test_an_unexpected_failure_is_one_of_that_document_and_is_tried_again_less_and_less_often",
+    "FLEX-1118": "unit/node/operations/test_obtain.py::test_a_node_is_not_prepared_again",
     "FLEX-1201": "e2e/test_errors.py::test_bad_day",
     "FLEX-1202": "e2e/test_errors.py::test_bad_day",
     "FLEX-1203": "e2e/test_errors.py::test_bad_day",

@@ -42,7 +42,7 @@ LAYERS = {
     "operations": "errors secret config machine net catalogue resources engine components node_object "
     "identity procedures sources drift status rollout",
     "preflight": "errors secret config machine net catalogue resources engine components node_object "
-    "identity procedures sources operations",
+    "identity procedures sources drift operations",
     # ansible-pull: the team's repository, and what installs it.
     "pull": "errors config machine net engine components operations status",
     "follow": "errors secret config machine net identity engine components node_object procedures sources "

@@ -39,7 +39,7 @@ from ..node_object.taints import taint_changes
 from ..node_object.this_node import ThisNode
 from ..resources.units import Unit
 from .classes import finding_of
-from .others import OTHER_MACHINE, certificates, drop_ins, renamed, resolver, two_machines
+from .others import OTHER_MACHINE, certificates, drop_ins, renamed, resolver, rivals, two_machines
 from .record import PULL_INSTALL, REPAIR, REPORT, RESTART, DriftRecord, Finding, node_key
 
 EVERY_KIND = ("",)  # how the keys of all items begin
@@ -123,6 +123,7 @@ def look(host: Host, store: Store, document: Mapping[str, Any], now: float) -> S
         *(() if config.node_name else renamed(host, node.name)),
         *(() if "resolvConf" in config.kubelet.config_overrides else resolver(host, facts.resolv_conf)),
         *drop_ins(host, (*SERVICES, NPD) if config.npd.version else SERVICES, ours),
+        *(() if config.takeover else rivals(host, store)),
     )
     if node.is_cut_off:
         return Seen(findings, OF_THE_NODE)

@@ -12,11 +12,13 @@ from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 from ..components.vpn.client import certificate_in
+from ..engine.records.state import Store
 from ..machine.certificates import validity
 from ..machine.facts import UNIT_DIRS, hostname, resolver_file
 from ..machine.host import Host
 from ..node_object.reporter import RENAME, By, Ids, of_another, other_reporter, reported_by
 from ..node_object.this_node import ThisNode
+from .other_owners import CONFLICT, foreign_units
 from .record import REPORT, Finding
 
 # A kubelet renews its certificate when 70 to 90 % of its lifetime are over.
@@ -69,6 +71,13 @@ def drop_ins(host: Host, units: Collection[str], ours: Collection[str]) -> Itera
                 if name.endswith(".conf") and path not in ours:
                     what = f"{path} of another owner changes {unit}"
                     yield Finding(f"drop-in:{path}", REPORT, what)
+
+
+def rivals(host: Host, store: Store) -> Iterator[Finding]:
+    """A container runtime or kubelet that others installed after the join: they must remove it."""
+    for path in foreign_units(host, store):
+        what = f"{path} was not installed by this collection, beside a node: {CONFLICT}; uninstall it"
+        yield Finding(f"rival:{path}", REPORT, what)
 
 
 def renamed(host: Host, name: str) -> Iterator[Finding]:

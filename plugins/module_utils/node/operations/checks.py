@@ -50,6 +50,15 @@ ANOTHER = (
 )
 
 
+class AlreadyJoined(FlexNodeError):
+    code, title = "FLEX-1118", "This machine is a node already: it can't be prepared"
+    unchanged = "Nothing was changed on the machine."
+    remedy = (
+        "to change a node, run playbook aks.flexnode.update; to prepare the machine anew, unbootstrap it "
+        "first; to prepare the others, leave it out (--limit)"
+    )
+
+
 def has_joined(host: Host, document: Mapping[str, Any]) -> bool:
     """Whether the kubelet of a stored document has a certificate, or has authenticated with its tokens."""
     try:
@@ -112,8 +121,18 @@ def check_token(node: ThisNode, store: Store, *, rejected_certificate: bool = Fa
         raise error
 
 
-def check_name(node: ThisNode, store: Store, stored: Mapping[str, Any] | None) -> None:
-    """Refuse to rename a Node: the kubelet's certificate and its pods are bound to the name."""
+def check_unjoined(host: Host, store: Store, stored: Mapping[str, Any] | None) -> None:
+    """Refuse to prepare a node: its configuration and what it polls would be replaced, without any gate."""
+    if store.applied_if_intact() is not None or (stored and has_joined(host, stored)):
+        raise AlreadyJoined(
+            "this machine is a node, and is not prepared again",
+            where=store.directory,
+            why="that would replace its configuration and restart its services, without a drain or a gate",
+        )
+
+
+def check_fixed(node: ThisNode, store: Store, stored: Mapping[str, Any] | None) -> None:
+    """Refuse to change what a node keeps until it leaves: its name, its cluster, the range of its pods."""
     if store.state()["phase"] == Phase.RESETTING.value and not node.has_credential:
         return  # it has left the cluster, and only some files of it remain
     document: Mapping[str, Any] | None = store.applied_if_intact()
@@ -126,10 +145,31 @@ def check_name(node: ThisNode, store: Store, stored: Mapping[str, Any] | None) -
     except ConfigInvalid:
         return
     name = node_name(joined, own_name(node.host, store.directory))
+    if problems := list(_moved(joined, name, node)):
+        raise ConfigInvalid(problems)
+
+
+def _moved(joined: NodeConfig, name: str, node: ThisNode) -> Iterator[Problem]:
+    """What a configuration can't change. The certificate and the pods are bound to it."""
+    first = "unbootstrap it {} first, then change"
     if name != node.name:
-        accepted = f"{name}. To rename it, unbootstrap it under this name first, then change agent.nodeName"
-        hint = f"this machine is Node {name}"
-        raise ConfigInvalid([Problem("agent.nodeName", shown(node.name), accepted, hint)])
+        accepted = f"{name}. To rename it, {first.format('under this name')} agent.nodeName"
+        yield Problem("agent.nodeName", shown(node.name), accepted, f"this machine is Node {name}")
+    old, new = joined.azure, node.config.azure
+    cluster, other = str(old.target_cluster.resource_id or ""), str(new.target_cluster.resource_id or "")
+    if cluster and _differ(other, cluster):
+        accepted = f"{cluster}. To move it, {first.format('there')} this"
+        hint = "this machine is a node of another cluster"
+        yield Problem("azure.targetCluster.resourceId", other, accepted, hint)
+    pool, other = old.target_agent_pool_name or "", new.target_agent_pool_name or ""
+    if pool and _differ(other, pool):
+        accepted = f"{pool}. To move it, {first.format('there')} this"
+        yield Problem("azure.targetAgentPoolName", shown(other), accepted, f"this machine is in pool {pool}")
+    pods, others = joined.cni, node.config.cni
+    if pods.mode == others.mode == "bridge" and pods.pod_cidr != others.pod_cidr:
+        accepted = f"{pods.pod_cidr}. To change it, {first.format('with this range')} this"
+        hint = f"the bridge and the pods of this node have addresses of {pods.pod_cidr}"
+        yield Problem("cni.podCIDR", shown(str(others.pod_cidr)), accepted, hint)
 
 
 @dataclass(frozen=True)

@@ -35,7 +35,7 @@ from ..sources.followed import watched_source, with_resource
 from ..sources.source import Source, Stored
 from ..sources.watched import Watched
 from ..status.publish import publish
-from .checks import check_name, check_secrets, check_token, has_joined
+from .checks import check_fixed, check_secrets, check_token, check_unjoined, has_joined
 from .pool_token import is_unneeded, without_placeholder, without_token
 
 
@@ -96,6 +96,8 @@ def obtain(
     """
     known = store_of(host)
     stored, intact = known.remembered()  # a damaged document is replaced from its source
+    if purpose == "prepare":
+        check_unjoined(host, known, stored)
     warnings: list[str] = []
     try:
         fetched = source.fetch()
@@ -136,7 +138,7 @@ def obtain(
             node = ThisNode.of(host, parse(document, purpose=purpose, pollable=watched is not None))
         if purpose != "prepare":
             check_token(node, store)
-            check_name(node, store, stored)
+            check_fixed(node, store, stored)
         if review:
             review(document)
         artifacts_of(config, architecture())  # what can't be installed is refused before it is stored

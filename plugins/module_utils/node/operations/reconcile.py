@@ -16,6 +16,7 @@ from ..components.services import SERVICES, at_the_node, unit_key
 from ..config.available import check_available, check_profile
 from ..config.model import NodeConfig
 from ..dataclass import dataclass, replace
+from ..drift.other_owners import check_foreign
 from ..engine.plan import Plan, Step, make_plan, step_key
 from ..engine.prune import tidy
 from ..engine.records.checked import note_checked
@@ -47,7 +48,6 @@ from .checks import (
 )
 from .join_record import JoinRecord, commit, forget_restart, settle_records
 from .obtain import Obtained
-from .other_owners import check_foreign
 from .outcome import Reconciled, outcome_of, run_log_of
 from .refusal import (
     check_blocked,
@@ -240,7 +240,7 @@ def admit(
     # In check mode nothing was stored: a durable source is not known here. What is prepared polls nothing.
     prepares = "services" not in components
     check_available(node.config, pollable=check or prepares or obtained.is_polled)
-    check_foreign(host, store, node.config)
+    check_foreign(host, store, node.config, joined=applied is not None)
     if not check:
         check_secrets(obtained.document, store)
     if {"services", *BEFORE} & set(components):

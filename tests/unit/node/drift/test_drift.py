@@ -319,6 +319,22 @@ def test_a_unit_drop_in_of_another_owner_is_reported_until_it_is_gone(drifting: 
     ]
 
 
+def test_docker_beside_a_node_is_reported_and_does_not_keep_it_from_repairs(
+    drifting: Drifting,
+) -> None:
+    docker = "/usr/lib/systemd/system/docker.service"
+    drifting.machine.put(docker)
+    write(TOML)(drifting)
+    drifting.check()
+    assert [(item.item, item.state) for item in drifting.record.items] == [
+        (f"file:{TOML}", "repaired"),
+        (f"rival:{docker}", "reported"),
+    ]
+    drifting.machine.path(docker).unlink()
+    drifting.check()
+    assert [item.item for item in drifting.record.items] == [f"file:{TOML}"]
+
+
 # -- failures ----------------------------------------------------------------------------------------------
 
 

@@ -8,6 +8,12 @@ from __future__ import annotations
 import pytest
 
 from ansible_collections.aks.flexnode.plugins.module_utils.node.config.parse import parse
+from ansible_collections.aks.flexnode.plugins.module_utils.node.drift.other_owners import (
+    RIVALS,
+    VENDOR_AGENT,
+    check_foreign,
+    foreign_units,
+)
 from ansible_collections.aks.flexnode.plugins.module_utils.node.errors import (
     ForeignRuntime,
     UnsupportedPlatform,
@@ -18,12 +24,6 @@ from ansible_collections.aks.flexnode.plugins.module_utils.node.machine.facts im
     memory_of,
     os_release,
     swap_units,
-)
-from ansible_collections.aks.flexnode.plugins.module_utils.node.operations.other_owners import (
-    RIVALS,
-    VENDOR_AGENT,
-    check_foreign,
-    foreign_units,
 )
 from ansible_collections.aks.flexnode.plugins.module_utils.node.resources.paths import File
 from tests.unit.node.config.test_samples import joining
@@ -115,16 +115,17 @@ def test_another_owners_unit_is_found_unless_we_may_take_over(
     debian: Machine, unit: str, directory: str
 ) -> None:
     config = parse(joining())
-    check_foreign(debian.host, debian.store, config)
+    check_foreign(debian.host, debian.store, config, joined=False)
     debian.put(f"{directory}/{unit}")
     assert foreign_units(debian.host, debian.store) == [f"{directory}/{unit}"]
     with pytest.raises(ForeignRuntime) as caught:
-        check_foreign(debian.host, debian.store, config)
+        check_foreign(debian.host, debian.store, config, joined=False)
     assert caught.value.where == f"{directory}/{unit}"
-    check_foreign(debian.host, debian.store, parse(joining({"takeover": True})))
+    check_foreign(debian.host, debian.store, config, joined=True)
+    check_foreign(debian.host, debian.store, parse(joining({"takeover": True})), joined=False)
     debian.put("/etc/systemd/system/aks-flex-node-agent.service")
     with pytest.raises(ForeignRuntime) as caught:  # a daemon that would replace what we install
-        check_foreign(debian.host, debian.store, parse(joining({"takeover": True})))
+        check_foreign(debian.host, debian.store, parse(joining({"takeover": True})), joined=True)
     assert "aks-flex-node reset" in caught.value.fix
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.aks.flexnode.plugins.module_utils.node.config.document import redact
+from ansible_collections.aks.flexnode.plugins.module_utils.node.config.document import merge, redact
 from ansible_collections.aks.flexnode.plugins.module_utils.node.engine.records.state import DATA_DIR, POINTER
 from ansible_collections.aks.flexnode.plugins.module_utils.node.errors import (
     ConfigInvalid,
@@ -22,7 +22,10 @@ from ansible_collections.aks.flexnode.plugins.module_utils.node.errors import (
     StateCorrupt,
     UnsupportedPlatform,
 )
-from ansible_collections.aks.flexnode.plugins.module_utils.node.operations.checks import has_joined
+from ansible_collections.aks.flexnode.plugins.module_utils.node.operations.checks import (
+    AlreadyJoined,
+    has_joined,
+)
 from ansible_collections.aks.flexnode.plugins.module_utils.node.operations.leave import leave
 from ansible_collections.aks.flexnode.plugins.module_utils.node.operations.obtain import (
     store_config,
@@ -37,7 +40,7 @@ from ansible_collections.aks.flexnode.plugins.module_utils.node.secret import RE
 from ansible_collections.aks.flexnode.plugins.module_utils.node.sources.source import Inline, Stored
 from ansible_collections.aks.flexnode.plugins.module_utils.node.status.document import status_of
 from tests.unit.node.fakes import Machine
-from tests.unit.node.sites import IDENTITY, KUBELET, TOKEN, Site
+from tests.unit.node.sites import CLUSTER, IDENTITY, KUBELET, TOKEN, Site
 
 # -- obtain -------------------------------------------------------------------------------------------------
 
@@ -147,7 +150,42 @@ def test_a_node_keeps_its_name(site: Site, ready: bool) -> None:
     assert (after.pop(told) != before.pop(told)) is ready, "a node reports that it was refused"
     assert after == before
     assert store_config(host, Inline(site.document), {"agent": {"nodeName": "edge-1"}}).changed
-    assert store_config(host, Inline(site.document), other, purpose="prepare").changed
+
+
+def in_cluster(resource_id: str) -> dict[str, Any]:
+    return {"azure": {"targetCluster": {"resourceId": resource_id}}}
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        (in_cluster(CLUSTER.replace("plant", "other")), "a node of another cluster"),
+        (
+            {"cni": {"podCIDR": "10.8.0.0/24"}},
+            r"have addresses of 10\.9\.0\.0/24\. Set 10\.9\.0\.0/24",
+        ),
+    ],
+    ids=["cluster", "pods"],
+)
+def test_a_node_keeps_its_cluster_and_its_range_of_pods(site: Site, change: dict[str, Any], why: str) -> None:
+    bridge = {"cni": {"mode": "bridge", "podCIDR": "10.9.0.0/24"}}
+    host, document = site.machine.host, merge(site.document, bridge)
+    store_config(host, Inline(document), change)
+    store_config(host, Inline(document), {})
+    site.join(bridge)
+    with pytest.raises(ConfigInvalid, match=why):
+        store_config(host, Inline(document), change)
+    store_config(host, Inline(document), in_cluster(CLUSTER.replace("plant", "PLANT")))
+    store_config(host, Inline(document), {"cni": {"mode": "none", "podCIDR": None}})
+
+
+def test_a_node_is_not_prepared_again(site: Site) -> None:
+    store_config(site.machine.host, Inline(site.document), {}, purpose="prepare")
+    site.join()
+    before = site.machine.snapshot("/")
+    with pytest.raises(AlreadyJoined, match="is a node"):
+        store_config(site.machine.host, Inline(site.document), {}, purpose="prepare")
+    assert site.machine.snapshot("/") == before
 
 
 def test_a_certificate_of_another_clusters_kubelet_is_no_join(site: Site) -> None:

@@ -12,11 +12,11 @@ from datetime import datetime, timezone
 from ...catalogue.artifacts import artifacts_of
 from ...config.pool import MACHINE_NAME, POOL_MACHINE_PATTERN
 from ...config.types.formats import DNS_SUBDOMAIN
+from ...drift.other_owners import VENDOR_AGENT, VENDOR_FIX, VENDOR_WHY
 from ...errors import ForeignRuntime, NotInCatalogue
 from ...machine.facts import ARCHITECTURES
 from ...machine.layout import CONTAINERD, KUBELET
 from ...node_object.advice import TYPO
-from ...operations.other_owners import VENDOR_AGENT, VENDOR_FIX, VENDOR_WHY
 from ..finding import Outcome, Unchecked, error, listed, warning
 from ..probes.network import ports_of
 from ..seen import Listener, Situation

@@ -11,13 +11,13 @@ from collections.abc import Callable
 from ...components.exec_plugin import uses_tokens
 from ...config.model import NodeConfig
 from ...dataclass import dataclass, replace
+from ...drift.other_owners import foreign_units
 from ...engine.records.name import own_name
 from ...engine.records.state import Store, store_of
 from ...errors import FlexNodeError
 from ...machine.facts import memory_of, os_release
 from ...machine.host import Host, unescaped
 from ...machine.layout import KUBELET, PROGRAM_DIR
-from ...operations.other_owners import foreign_units
 from ...resources.kernel.modules import KernelModule
 from ..seen import Disk, Machine, Swap
 from .network import default_mtus, links, listeners, nameservers, owner_of, ports_of

@@ -12,7 +12,6 @@ from ..machine.facts import UNIT_DIRS
 from ..machine.host import Host
 from ..machine.layout import CONTAINERD, KUBELET, UNIT_DIR
 
-# Units of software that would conflict over the runtime, the kubelet's port or the pod network.
 # The unit of the AKS Flex Node agent (Azure/AKSFlexNode), as its install script names it.
 VENDOR_AGENT = "aks-flex-node-agent.service"
 VENDOR_WHY = "the AKS Flex Node agent manages this machine: it would replace what this collection installs"
@@ -20,6 +19,8 @@ VENDOR_FIX = (
     "remove it first: drain the Node, run the agent's own `aks-flex-node reset`, delete the Node (kubectl "
     "delete node NAME), then systemctl disable --now aks-flex-node-agent; takeover: true does not replace it"
 )
+CONFLICT = "two of them can't share a machine: they conflict over sockets, cgroups and pod networks"
+# Units of software that would conflict over the runtime, the kubelet's port or the pod network.
 RIVALS = (
     VENDOR_AGENT,
     CONTAINERD,
@@ -47,15 +48,20 @@ def foreign_units(host: Host, store: Store) -> list[str]:
     return found
 
 
-def check_foreign(host: Host, store: Store, config: NodeConfig) -> None:
-    """Refuse a machine with another owner, unless `takeover` is set."""
-    if agents := [path for path in foreign_units(host, store) if path.endswith(VENDOR_AGENT)]:
+def check_foreign(host: Host, store: Store, config: NodeConfig, *, joined: bool) -> None:
+    """Refuse a machine with another owner, unless `takeover` is set.
+
+    joined: it is a node. What was installed beside it is reported as drift, and must not keep a node from
+    being repaired; another program that manages it still does.
+    """
+    found = foreign_units(host, store)
+    if agents := [path for path in found if path.endswith(VENDOR_AGENT)]:
         raise ForeignRuntime(
             "another program manages this machine", where=", ".join(agents), why=VENDOR_WHY, fix=VENDOR_FIX
         )
-    if not config.takeover and (found := foreign_units(host, store)):
+    if found and not config.takeover and not joined:
         raise ForeignRuntime(
             "a container runtime or kubelet that this collection did not install is on this machine",
             where=", ".join(found),
-            why="two of them can't share a machine: they conflict over sockets, cgroups and pod networks",
+            why=CONFLICT,
         )
