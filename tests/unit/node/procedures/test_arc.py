@@ -14,12 +14,13 @@ from base64 import urlsafe_b64encode
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
 from ansible_collections.aks.flexnode.plugins.module_utils.node.engine.records.state import Store
 from ansible_collections.aks.flexnode.plugins.module_utils.node.errors import (
+    ArtifactTooLarge,
     ArtifactTruncated,
     ArtifactUnreachable,
     DigestMismatch,
@@ -41,7 +42,11 @@ from ansible_collections.aks.flexnode.plugins.module_utils.node.node_object.righ
     BOOTSTRAPPER,
     GET_CERTIFICATE,
 )
-from ansible_collections.aks.flexnode.plugins.module_utils.node.procedures.arc import agent, registration
+from ansible_collections.aks.flexnode.plugins.module_utils.node.procedures.arc import (
+    agent,
+    package,
+    registration,
+)
 from ansible_collections.aks.flexnode.plugins.module_utils.node.procedures.arc.agent import (
     Registration,
     RegistrationRequest,
@@ -416,6 +421,7 @@ def test_our_agent_stays_where_somebody_else_registered_with_it(site: Site, pki:
         (Answer(PACKAGE), "0" * 64, DigestMismatch),
         (Answer(status=404), DIGEST, ArtifactUnreachable),
         (Answer(PACKAGE, cut=5), DIGEST, ArtifactTruncated),
+        (Answer(PACKAGE, headers={"Content-Length": str(1 << 40)}), DIGEST, ArtifactTooLarge),
     ],
 )
 def test_a_package_that_is_not_what_it_must_be(
@@ -426,6 +432,36 @@ def test_a_package_that_is_not_what_it_must_be(
         site.register(package_=served(pki, server.url, digest))
     assert site.machine.commands.times("dpkg") == 0
     assert not list(site.machine.path("/var/lib/aks-flex-node/cache").iterdir())
+
+
+class Endless(HttpClient):
+    """A server that announces no length, and sends without end."""
+
+    headers: ClassVar[dict[str, str]] = {}
+    sent = 0
+
+    def open(self, *_request: Any, **_more: Any) -> Any:
+        return self
+
+    def __enter__(self) -> Endless:
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        pass
+
+    def read(self, size: int) -> bytes:
+        self.sent += size
+        assert self.sent < 64 << 20, "it fills the disk"
+        return bytes(size)
+
+
+def test_a_package_without_end_does_not_fill_the_disk(site: Site) -> None:
+    client = Endless()
+    with pytest.raises(ArtifactTooLarge, match="too large") as raised:
+        package.fetch(site.host, client, "https://mirror/x.deb", DIGEST, "/cache", largest=4 << 20)
+    assert client.sent < 8 << 20
+    assert "flexnode_arc_package_url" in raised.value.fix
+    assert not list(site.machine.path("/cache").iterdir())
 
 
 def test_dpkg_waits_its_turn_and_then_complains(site: Site, pki: Pki) -> None:
