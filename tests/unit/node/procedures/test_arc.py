@@ -372,8 +372,8 @@ def test_tags_as_the_agent_reads_them() -> None:
 # -- the package -------------------------------------------------------------------------------------------
 
 
-def served(pki: Pki, url: str, digest: str = DIGEST) -> Package:
-    return Package(f"{url}/azcmagent.deb", digest, HttpClient(ca_pem=pki.ca_pem, attempts=1))
+def served(pki: Pki, url: str, digest: str = DIGEST, query: str = "") -> Package:
+    return Package(f"{url}/azcmagent.deb{query}", digest, HttpClient(ca_pem=pki.ca_pem, attempts=1))
 
 
 def test_an_agent_that_is_not_there_is_installed_and_removed_again(site: Site, pki: Pki) -> None:
@@ -428,8 +428,11 @@ def test_a_package_that_is_not_what_it_must_be(
     site: Site, pki: Pki, answer: Answer, digest: str, error: type[Exception]
 ) -> None:
     site.installed = False
-    with serving(lambda _: answer, pki.server_context()) as server, pytest.raises(error):
-        site.register(package_=served(pki, server.url, digest))
+    with serving(lambda _: answer, pki.server_context()) as server, pytest.raises(error) as raised:
+        site.register(package_=served(pki, server.url, digest, "?sv=2024&sig=s1gnature"))
+    assert server.asked == ["GET /azcmagent.deb?sv=2024&sig=s1gnature"]
+    assert f"{server.url}/azcmagent.deb?…" in str(raised.value)
+    assert "s1gnature" not in str(raised.value)
     assert site.machine.commands.times("dpkg") == 0
     assert not list(site.machine.path("/var/lib/aks-flex-node/cache").iterdir())
 

@@ -15,7 +15,7 @@ from ...engine.restarts import Progress
 from ...errors import ArtifactTooLarge, ArtifactTruncated, ArtifactUnreachable, DigestMismatch
 from ...machine.disk import explained
 from ...machine.host import CHUNK, Host
-from ...net.answer import HttpFailure
+from ...net.answer import HttpFailure, shown
 from ...net.download import MIB
 from ...net.http_client import HttpClient
 from .errors import ArcPackageFailed
@@ -57,7 +57,7 @@ def fetch(
         if digest.hexdigest() != sha256:
             raise DigestMismatch(
                 "digest of the Arc agent's package differs",
-                where=url,
+                where=shown(url),
                 why=f"expected sha256 {sha256}, got {digest.hexdigest()}",
                 fix="check flexnode_arc_package_url and flexnode_arc_package_sha256: they belong together",
             )
@@ -119,14 +119,16 @@ def _refuse_above(largest: int, size: int, url: str) -> None:
     if size > largest:
         raise ArtifactTooLarge(
             "the Arc agent's package is too large",
-            where=url,
+            where=shown(url),
             why=f"{size / MIB:.0f} MiB or more, at most {largest / MIB:.0f} MiB are accepted",
             fix="check flexnode_arc_package_url: this is probably another file",
         )
 
 
 def _truncated(url: str, why: str) -> ArtifactTruncated:
-    return ArtifactTruncated("the download of the Arc agent's package is incomplete", where=url, why=why)
+    return ArtifactTruncated(
+        "the download of the Arc agent's package is incomplete", where=shown(url), why=why
+    )
 
 
 def _private(path: str, flags: int) -> int:
