@@ -64,6 +64,7 @@ options:
   package_url:
     description:
       - URL of the agent's package (C(.deb)). Used only if the agent is not installed.
+      - It may be a signed URL. What follows the C(?) is never shown.
     type: str
   package_sha256:
     description:
@@ -257,7 +258,7 @@ def main() -> None:
             "location": {"type": "str"},
             "tags": {"type": "dict", "default": {}},
             "access_token": {"type": "str", "no_log": True},
-            "package_url": {"type": "str"},
+            "package_url": {"type": "str", "no_log": True},
             "package_sha256": {"type": "str"},
             "ca_cert": {"type": "str"},
             "services_seconds": {"type": "int", "default": 120},

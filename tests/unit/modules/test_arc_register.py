@@ -65,6 +65,17 @@ def test_a_package_is_planned_and_not_fetched(tmp_path: Path) -> None:
     assert not (tmp_path / "data").exists()
 
 
+def test_the_signature_of_a_package_is_nowhere_in_the_result(tmp_path: Path) -> None:
+    """Neither in what would be done, nor in the arguments that Ansible repeats, and logs on the machine."""
+    package: dict[str, Any] = {
+        "package_url": "https://127.0.0.1:9/azcmagent.deb?sv=2024&sig=s1gnature",
+        "package_sha256": "ab" * 32,
+    }
+    answer = run("arc_register", tmp_path, data_dir=str(tmp_path / "data"), **PLACE, **package)
+    assert answer["actions"][0] == "install the Arc agent from https://127.0.0.1:9/azcmagent.deb?…"
+    assert "s1gnature" not in str(answer)
+
+
 def test_nothing_to_take_back(tmp_path: Path) -> None:
     answer = run("arc_register", tmp_path, state="absent", data_dir=str(tmp_path / "data"))
     assert (answer["changed"], answer["actions"], answer["remains"]) == (False, [], [])

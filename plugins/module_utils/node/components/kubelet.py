@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..config.model import NodeConfig
-from ..config.types.kinds import KUBELET_CREDENTIALS
+from ..config.types.kinds import kubelet_credentials
 from ..machine.facts import Facts
 from ..machine.layout import BIN_DIR, CONTAINERD_SOCKET, KUBELET, UNIT_DIR
 from ..machine.layout import KUBELET_DEFAULTS as DEFAULTS
@@ -202,8 +202,8 @@ def without_credentials(text: str) -> str:
         document = json.loads(text)
     except ValueError:
         return HIDDEN + "\n"
-    if isinstance(document, dict) and KUBELET_CREDENTIALS in document:
-        document[KUBELET_CREDENTIALS] = HIDDEN
+    if isinstance(document, dict):
+        document.update(dict.fromkeys(kubelet_credentials(document), HIDDEN))
     return json.dumps(document, indent=2) + "\n"
 
 

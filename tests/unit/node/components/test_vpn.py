@@ -159,6 +159,15 @@ def test_nothing_to_resolve_changes_nothing(
     assert (run.calls, run.status) == ([], 0)
 
 
+def test_a_gateway_gets_no_top_level_domain(tmp_path: Path) -> None:
+    """Zones of Azure Private DNS have two labels at least."""
+    sent = [f"dhcp-option DOMAIN {domain}" for domain in ("com", "com.", ".com", ".", "..", "corp.example.")]
+    run = run_script(tmp_path, *sent, "dhcp-option DOMAIN-ROUTE internal", *DNS)
+    assert run.calls[1] == f"domain aksvpn0 ~{API} ~corp.example. ~vnet.example"
+    (tmp_path / "log").unlink()
+    assert run_script(tmp_path, *sent[:5], *DNS[:2], server="https://10.224.0.4:443").calls == []
+
+
 def test_what_a_gateway_sends_is_never_run(tmp_path: Path) -> None:
     evil = ("dhcp-option DNS $(touch${IFS}" + str(tmp_path / "evil") + ")", "dhcp-option DOMAIN .", *DNS)
     run = run_script(tmp_path, *evil)

@@ -242,6 +242,27 @@ def test_of_overrides_only_the_credential_is_hidden() -> None:
     assert restore_secrets(shown, document) == document
 
 
+@pytest.mark.parametrize(
+    "url", ["https://u:s3cret@pods/x", "https://pods/x?sig=s3cret", "https://s3cret@pods"]
+)
+def test_a_url_of_static_pods_is_hidden_if_it_holds_a_credential(url: str) -> None:
+    document = joining(at("kubelet.configOverrides", {"staticPodURL": url, "maxOpenFiles": 9}))
+    shown = redact(document)
+    assert shown["kubelet"]["configOverrides"] == {"staticPodURL": REDACTED, "maxOpenFiles": 9}
+    assert url in secrets_of(document)
+    assert restore_secrets(shown, document) == document
+    assert parse(shown).kubelet.config_overrides["maxOpenFiles"] == 9
+    plain = at("kubelet.configOverrides", {"staticPodURL": "https://pods/x"})
+    assert redact(plain) == plain
+
+
+def test_a_token_in_the_query_of_a_repository_is_hidden_too() -> None:
+    """It is refused when the document is read, but documents that are refused are shown, too."""
+    document = joining(at("pull.repository", "https://git.example/repo.git?private_token=s3cret"))
+    assert redact(document)["pull"] == {"repository": REDACTED}
+    assert "private_token=s3cret" in secrets_of(document)
+
+
 def test_a_proxy_without_credentials_stays_visible() -> None:
     document = joining(at("proxy.http", "http://proxy:3128"))
     assert redact(document)["proxy"] == {"http": "http://proxy:3128"}

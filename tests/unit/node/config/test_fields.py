@@ -223,6 +223,7 @@ REFUSED: list[tuple[str, object]] = [
     ("upgrade.maxUnavailable", 0),
     ("pull.repository", "file:///srv/repo"),
     ("pull.repository", "ssh://git:s3cret@git.example/repo.git"),
+    ("pull.repository", "https://git.example/repo.git?private_token=s3cret"),
     ("pull.ref", "--upload-pack=evil"),
     ("hooks.before", ["before.yml"]),
     ("hooks.before", ["/srv/before.sh"]),

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import io
 import re
 
 import pytest
@@ -131,6 +132,58 @@ def test_what_openvpn_takes_for_the_end_of_a_block_is_one() -> None:
     """Otherwise a directive could hide in what looks like the rest of a certificate."""
     hidden = "<extra-certs>\nAA\n</extra-certs>x\nup /tmp/evil.sh\n</extra-certs>"
     assert any("up is refused" in problem for problem in profile_problems(a_profile(more=hidden)))
+
+
+def found_by_openvpn(text: str) -> list[str]:
+    """The directives and blocks that OpenVPN finds: it reads 255 bytes of a block at a time (options.c)."""
+    file, found = io.BytesIO(text.encode()), []
+    while line := file.readline(256):
+        if opened := re.fullmatch(rb"<(\S+)>", line.strip()):
+            end = b"</" + opened[1] + b">"
+            while (part := file.readline(255)) and not part.lstrip().startswith(end):
+                pass
+        found += [word.decode() for word in line.split()[:1]]
+    return found
+
+
+@pytest.mark.parametrize("inside", ["A", "é", "\u2028", "\x85", "<ca>", " ", "\t", "\r", "\ufeff", "\\", '"'])
+@pytest.mark.parametrize("before", ["", " ", "\xa0", "<ca>"])
+def test_openvpn_finds_what_was_checked_and_nothing_else(before: str, inside: str) -> None:
+    """Wherever it splits a line, in a block or in a directive: the rest could be the end of a block."""
+    certificate = pem("CERTIFICATE", "AA")
+    for length in (1, 62, 84, 125, 126, 127, 128, 250, 251, 253, 254, 255, 256, 257, 510):
+        line = f"{before}{inside * length}</extra-certs>"
+        hidden = f"<extra-certs>\n{certificate}\n{line}\nup /tmp/evil.sh\n<tls-crypt>\n</extra-certs>"
+        named = f"verify-x509-name '{before}{inside * length}up /tmp/evil.sh'"
+        for more in (hidden, named):
+            if not profile_problems(text := a_profile(more=more)):
+                profile = read_profile(text)
+                checked = [item.name for item in profile.directives]
+                assert found_by_openvpn(profile.rendered()) == [
+                    *checked,
+                    *(f"<{name}>" for name in profile.blocks),
+                ]
+
+
+def test_a_line_that_openvpn_would_split_is_refused_with_its_number() -> None:
+    smuggled = f"<extra-certs>\n{'A' * 255}</extra-certs>\nup /tmp/evil.sh\n</extra-certs>"
+    refused = "it is longer than 250 bytes, and OpenVPN would read it as two lines"
+    assert f"line 23: {refused}" in profile_problems(a_profile(more=smuggled))
+    named = "verify-x509-name '" + "\\" * 130 + "'"  # each becomes two when it is written
+    assert profile_problems(a_profile(more=named)) == [f"line 22: {refused}"]
+    assert profile_problems(a_profile(more="# " + "a" * 300)) == [], "a comment is not written"
+
+
+def test_certificates_and_keys_as_tools_write_them_are_accepted() -> None:
+    key = pem("PRIVATE KEY", "\n".join(["A" * 64] * 20))
+    bundle = pem("CERTIFICATE", "\n".join(["A" * 76] * 20))
+    static = pem("OpenVPN Static key V1", "\n".join(["0" * 32] * 16))
+    text = re.sub("<key>.*</key>", f"<key>\n{key}\n</key>", a_profile(), flags=re.DOTALL)
+    for more in (
+        f"<extra-certs>\n{bundle}\n</extra-certs>",
+        f"<tls-crypt>\n# 2048 bit\n{static}\n</tls-crypt>",
+    ):
+        assert profile_problems(text.replace("verb 3\n", f"verb 3\n{more}\n")) == []
 
 
 def test_comments_at_the_end_of_a_line_are_no_arguments() -> None:

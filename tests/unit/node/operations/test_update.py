@@ -429,7 +429,11 @@ def test_state_without_a_version_is_migrated(site: Site) -> None:
 
 def test_every_change_is_in_the_diff_and_no_secret(site: Site) -> None:
     site.join()
-    overrides = {"kubelet": {"configOverrides": {"staticPodURLHeader": {"Authorization": ["Bearer s3cret"]}}}}
+    pods = {
+        "staticPodURL": "https://pods/x?sig=s3cret",
+        "staticPodURLHeader": {"Authorization": ["Bearer s3cret"]},
+    }
+    overrides = {"kubelet": {"configOverrides": pods}}
     site.join(overrides)
     diff = json.dumps(site.join(overrides, MORE, check=True).plan.diff)
     assert '\\"maxPods\\": 110' in diff

@@ -14,12 +14,13 @@ from base64 import urlsafe_b64encode
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
 from ansible_collections.aks.flexnode.plugins.module_utils.node.engine.records.state import Store
 from ansible_collections.aks.flexnode.plugins.module_utils.node.errors import (
+    ArtifactTooLarge,
     ArtifactTruncated,
     ArtifactUnreachable,
     DigestMismatch,
@@ -41,7 +42,11 @@ from ansible_collections.aks.flexnode.plugins.module_utils.node.node_object.righ
     BOOTSTRAPPER,
     GET_CERTIFICATE,
 )
-from ansible_collections.aks.flexnode.plugins.module_utils.node.procedures.arc import agent, registration
+from ansible_collections.aks.flexnode.plugins.module_utils.node.procedures.arc import (
+    agent,
+    package,
+    registration,
+)
 from ansible_collections.aks.flexnode.plugins.module_utils.node.procedures.arc.agent import (
     Registration,
     RegistrationRequest,
@@ -367,8 +372,8 @@ def test_tags_as_the_agent_reads_them() -> None:
 # -- the package -------------------------------------------------------------------------------------------
 
 
-def served(pki: Pki, url: str, digest: str = DIGEST) -> Package:
-    return Package(f"{url}/azcmagent.deb", digest, HttpClient(ca_pem=pki.ca_pem, attempts=1))
+def served(pki: Pki, url: str, digest: str = DIGEST, query: str = "") -> Package:
+    return Package(f"{url}/azcmagent.deb{query}", digest, HttpClient(ca_pem=pki.ca_pem, attempts=1))
 
 
 def test_an_agent_that_is_not_there_is_installed_and_removed_again(site: Site, pki: Pki) -> None:
@@ -416,16 +421,50 @@ def test_our_agent_stays_where_somebody_else_registered_with_it(site: Site, pki:
         (Answer(PACKAGE), "0" * 64, DigestMismatch),
         (Answer(status=404), DIGEST, ArtifactUnreachable),
         (Answer(PACKAGE, cut=5), DIGEST, ArtifactTruncated),
+        (Answer(PACKAGE, headers={"Content-Length": str(1 << 40)}), DIGEST, ArtifactTooLarge),
     ],
 )
 def test_a_package_that_is_not_what_it_must_be(
     site: Site, pki: Pki, answer: Answer, digest: str, error: type[Exception]
 ) -> None:
     site.installed = False
-    with serving(lambda _: answer, pki.server_context()) as server, pytest.raises(error):
-        site.register(package_=served(pki, server.url, digest))
+    with serving(lambda _: answer, pki.server_context()) as server, pytest.raises(error) as raised:
+        site.register(package_=served(pki, server.url, digest, "?sv=2024&sig=s1gnature"))
+    assert server.asked == ["GET /azcmagent.deb?sv=2024&sig=s1gnature"]
+    assert f"{server.url}/azcmagent.deb?…" in str(raised.value)
+    assert "s1gnature" not in str(raised.value)
     assert site.machine.commands.times("dpkg") == 0
     assert not list(site.machine.path("/var/lib/aks-flex-node/cache").iterdir())
+
+
+class Endless(HttpClient):
+    """A server that announces no length, and sends without end."""
+
+    headers: ClassVar[dict[str, str]] = {}
+    sent = 0
+
+    def open(self, *_request: Any, **_more: Any) -> Any:
+        return self
+
+    def __enter__(self) -> Endless:
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        pass
+
+    def read(self, size: int) -> bytes:
+        self.sent += size
+        assert self.sent < 64 << 20, "it fills the disk"
+        return bytes(size)
+
+
+def test_a_package_without_end_does_not_fill_the_disk(site: Site) -> None:
+    client = Endless()
+    with pytest.raises(ArtifactTooLarge, match="too large") as raised:
+        package.fetch(site.host, client, "https://mirror/x.deb", DIGEST, "/cache", largest=4 << 20)
+    assert client.sent < 8 << 20
+    assert "flexnode_arc_package_url" in raised.value.fix
+    assert not list(site.machine.path("/cache").iterdir())
 
 
 def test_dpkg_waits_its_turn_and_then_complains(site: Site, pki: Pki) -> None:

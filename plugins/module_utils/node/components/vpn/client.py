@@ -21,12 +21,14 @@ from ..system_config import HEADER
 
 PROGRAM = "/usr/sbin/openvpn"
 PROFILE, DNS_SCRIPT = f"{VPN_DIR}/client.conf", f"{VPN_DIR}/dns"
-# Never by what the gateway sends: all traffic of the machine, SSH included, would go through it.
+# What gateways send for forced tunneling: all traffic of the machine, SSH included, would go through it.
+# OpenVPN compares the beginnings of lines, so this is no protection from a gateway that is in wrong hands:
+# it can send the same routes in smaller parts (SECURITY.md).
 IGNORED = (
     "redirect-gateway",
     "redirect-private",
     "block-outside-dns",
-    # Forced tunneling sends these instead.
+    # Some send these instead.
     "route 0.0.0.0",
     "route 128.0.0.0 128.0.0.0",
     "route-ipv6 ::/",
@@ -101,7 +103,7 @@ def routes(config: NodeConfig) -> list[IPv4Network]:
 
 
 def dns_script(config: NodeConfig) -> str:
-    """Hands the name servers of the VNet to systemd-resolved, for names of the cluster only.
+    """Hands the name servers of the VNet to systemd-resolved, for the API server's name and sent domains.
 
     It never fails: a client whose script fails would end, and there is a tunnel without DNS, too.
     """
@@ -127,8 +129,9 @@ while eval "option=\\${{foreign_option_$number:-}}" && [ -n "$option" ]; do
   value=${{option##* }}
   case $option in
     'dhcp-option DNS '* | 'dhcp-option DNS6 '*) servers="$servers $value" ;;
-    'dhcp-option DOMAIN'*' .') ;;
-    'dhcp-option DOMAIN'*) domains="$domains ~$value" ;;
+    'dhcp-option DOMAIN'*)
+      # No zone of Azure Private DNS has one label only: that would be every name of a top-level domain.
+      case ${{value%.}} in ?*.?*) domains="$domains ~$value" ;; esac ;;
   esac
   number=$((number + 1))
 done

@@ -152,15 +152,19 @@ def _repository(raw: str) -> str:
         if parts.scheme == "ssh" and parts.password is not None:
             # ssh takes none, and the whole URL is in its arguments, which every user of the machine can read.
             raise ValueError("ssh takes no password from a URL; use pull.sshKey")
+        if parts.scheme == "https" and parts.query:
+            # git keeps it in the URL of the copy, and shows that in its messages.
+            raise ValueError("a query is not accepted here; write a token as https://TOKEN@HOST/PATH")
     return raw
 
 
 def credentials_in(raw: object) -> tuple[str, ...]:
-    """Return what is secret in a URL: nothing, or the whole of it and its password."""
-    if not isinstance(raw, str) or raw == REDACTED or "@" not in raw or re.fullmatch(_SSH, raw):
+    """Return what is secret in a URL: nothing, or the whole of it, its password and its query."""
+    if not isinstance(raw, str) or raw == REDACTED or not re.search("[@?]", raw) or re.fullmatch(_SSH, raw):
         return ()
     user_info = raw.split("://", 1)[-1].rpartition("@")[0]
-    return (raw, user_info.partition(":")[2] or user_info)
+    password, query = user_info.partition(":")[2] or user_info, raw.partition("?")[2]
+    return tuple(part for part in (raw, password, query) if part)
 
 
 proxy_url = secret(parsed("http://[USER:PASSWORD@]HOST[:PORT]", _proxy), credentials_in)

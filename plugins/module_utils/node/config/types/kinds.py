@@ -212,11 +212,17 @@ def texts_in(raw: object) -> tuple[str, ...]:
     return () if raw in (None, "", REDACTED) or isinstance(raw, bool) else (str(raw),)
 
 
-KUBELET_CREDENTIALS = "staticPodURLHeader"  # the one setting of the kubelet that may hold some
+def kubelet_credentials(settings: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the settings of the kubelet that hold some: headers, and a URL with a user or a query."""
+    url, headers = "staticPodURL", "staticPodURLHeader"
+    is_secret = any(re.search("[@?]", text) for text in texts_in(settings.get(url)))
+    return ((url,) if is_secret else ()) + ((headers,) if headers in settings else ())
 
 
 def _kubelet_secrets(raw: object) -> tuple[str, ...]:
-    return texts_in(raw.get(KUBELET_CREDENTIALS)) if isinstance(raw, Mapping) else ()
+    if not isinstance(raw, Mapping):
+        return ()
+    return tuple(text for name in kubelet_credentials(raw) for text in texts_in(raw[name]))
 
 
 kubelet_settings = replace(kind("a mapping", _read_free), secrets=_kubelet_secrets)

@@ -17,6 +17,10 @@ BLOCKS = frozenset(("ca", "cert", "key", "tls-auth", "tls-crypt", "tls-crypt-v2"
 NEEDED = ("ca", "cert", "key")
 PEM = {"ca": "CERTIFICATE", "cert": "CERTIFICATE", "key": "PRIVATE KEY", "extra-certs": "CERTIFICATE"}
 SHORTEST_ROUTE = 8  # bits: half of all addresses, twice, are all of them
+# OpenVPN reads 255 bytes at a time, and takes the rest of a longer line for another one. There could be the
+# end of a block, and after it directives that nobody has checked.
+LONGEST_LINE = 250  # bytes
+TOO_LONG = f"it is longer than {LONGEST_LINE} bytes, and OpenVPN would read it as two lines"
 PLACEHOLDER = re.compile(r"\$[A-Z][A-Z_]{3,}")
 PROTOCOLS = frozenset(
     ("tcp", "tcp4", "tcp6", "tcp-client", "tcp4-client", "tcp6-client", "udp", "udp4", "udp6")
@@ -38,6 +42,11 @@ class Directive:
     line: int
     name: str
     arguments: tuple[str, ...] = ()
+
+    @property
+    def rendered(self) -> str:
+        """The line as it is written to the machine; quotes may make it longer than the one that was read."""
+        return " ".join((self.name, *map(_quoted, self.arguments)))
 
 
 @dataclass(frozen=True)
@@ -75,8 +84,7 @@ class Profile:
 
     def rendered(self, without: frozenset[str] = frozenset()) -> str:
         """The same profile without comments, and without some directives: what is written to the machine."""
-        kept = (item for item in self.directives if item.name not in without)
-        lines = [" ".join((item.name, *map(_quoted, item.arguments))) for item in kept]
+        lines = [item.rendered for item in self.directives if item.name not in without]
         for name, content in self.blocks.items():
             lines += [f"<{name}>", content, f"</{name}>"]
         return "".join(f"{line}\n" for line in lines)
@@ -116,6 +124,8 @@ def _read(text: str) -> tuple[Profile, list[str]]:
                 blocks[inside] = "\n".join(content).strip("\n")
                 inside, content = "", []
             else:
+                if _is_long(line):
+                    problems.append(f"line {number}: {TOO_LONG}")
                 content.append(line)
             continue
         if not line or line[0] in "#;":
@@ -151,6 +161,8 @@ def _wrong(profile: Profile) -> Iterator[str]:
             yield f"line {item.line}: {_named(item.name)} is not known here"
         elif PLACEHOLDER.search(" ".join(item.arguments)):
             yield f"line {item.line}: {item.name} has a placeholder instead of a value"
+        elif _is_long(item.rendered):
+            yield f"line {item.line}: {TOO_LONG}"
     yield from _wrong_values(profile)
     for name in NEEDED:
         if name not in profile.blocks:
@@ -195,6 +207,11 @@ def _prefix(arguments: tuple[str, ...]) -> int:
         return IPv4Network(f"0.0.0.0/{mask}").prefixlen
     except ValueError:
         return 32
+
+
+def _is_long(line: str) -> bool:
+    """Whether OpenVPN would not read this as one line."""
+    return len(line.encode(errors="surrogatepass")) > LONGEST_LINE
 
 
 def _named(name: str) -> str:

@@ -10,11 +10,13 @@ import http.client
 import os
 import re
 
+from ...engine.fetch import LARGEST
 from ...engine.restarts import Progress
-from ...errors import ArtifactTruncated, ArtifactUnreachable, DigestMismatch
+from ...errors import ArtifactTooLarge, ArtifactTruncated, ArtifactUnreachable, DigestMismatch
 from ...machine.disk import explained
 from ...machine.host import CHUNK, Host
-from ...net.answer import HttpFailure
+from ...net.answer import HttpFailure, shown
+from ...net.download import MIB
 from ...net.http_client import HttpClient
 from .errors import ArcPackageFailed
 
@@ -24,8 +26,16 @@ LOCK_SECONDS = 900.0  # unattended upgrades of a slow machine hold the lock for 
 LOCKED = re.compile(r"(frontend|status database)[^\n]*lock|lock[^\n]*(frontend|database)", re.IGNORECASE)
 
 
-def fetch(host: Host, client: HttpClient, url: str, sha256: str, directory: str) -> str:
-    """A verified package file in a temporary directory."""
+def fetch(
+    host: Host,
+    client: HttpClient,
+    url: str,
+    sha256: str,
+    directory: str,
+    *,
+    largest: int = LARGEST["binary"],
+) -> str:
+    """A verified package file in a temporary directory; of more than `largest` bytes none is kept."""
     target = f"{directory}/{NAME}-{sha256[:16]}.deb"
     if host.stat(target).is_ == "file" and host.sha256(target) == sha256:
         return target
@@ -35,17 +45,19 @@ def fetch(host: Host, client: HttpClient, url: str, sha256: str, directory: str)
     try:
         with client.open("GET", url) as answer, explained(partial):
             announced = int(answer.headers.get("Content-Length") or 0)
+            _refuse_above(largest, announced, url)
             with open(host.path(partial), "wb", opener=_private) as file:
                 while block := answer.read(CHUNK):
-                    digest.update(block)
                     received += len(block)
+                    _refuse_above(largest, received, url)  # the digest is known at the end only
+                    digest.update(block)
                     file.write(block)
         if received < announced:
             raise _truncated(url, f"the connection closed after {received} of {announced} bytes")
         if digest.hexdigest() != sha256:
             raise DigestMismatch(
                 "digest of the Arc agent's package differs",
-                where=url,
+                where=shown(url),
                 why=f"expected sha256 {sha256}, got {digest.hexdigest()}",
                 fix="check flexnode_arc_package_url and flexnode_arc_package_sha256: they belong together",
             )
@@ -103,8 +115,20 @@ def _dpkg(host: Host, argv: list[str], what: str, progress: Progress) -> None:
     )
 
 
+def _refuse_above(largest: int, size: int, url: str) -> None:
+    if size > largest:
+        raise ArtifactTooLarge(
+            "the Arc agent's package is too large",
+            where=shown(url),
+            why=f"{size / MIB:.0f} MiB or more, at most {largest / MIB:.0f} MiB are accepted",
+            fix="check flexnode_arc_package_url: this is probably another file",
+        )
+
+
 def _truncated(url: str, why: str) -> ArtifactTruncated:
-    return ArtifactTruncated("the download of the Arc agent's package is incomplete", where=url, why=why)
+    return ArtifactTruncated(
+        "the download of the Arc agent's package is incomplete", where=shown(url), why=why
+    )
 
 
 def _private(path: str, flags: int) -> int:

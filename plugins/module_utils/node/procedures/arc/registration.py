@@ -15,6 +15,7 @@ from ...errors import FlexNodeError
 from ...identity.cache import Cached, forget_tokens
 from ...identity.himds import ArcMetadata
 from ...machine.host import Host
+from ...net.answer import shown
 from ...net.http_client import HttpClient
 from ...resources.units import RUNNING
 from ...secret import REDACTED, Secret
@@ -152,7 +153,7 @@ def _register(
     if not outcome.status.installed:
         if package_ is None:
             raise ArcMissing("azcmagent is not installed on this machine")
-        _do(outcome, progress, f"install the Arc agent from {package_.url}")
+        _do(outcome, progress, f"install the Arc agent from {shown(package_.url)}")
     if known is None:
         _do(outcome, progress, f"register this machine as {request.registration.resource_id}")
         if token is None and not check:
