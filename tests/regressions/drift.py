@@ -8,6 +8,7 @@ from tests.regressions.case import NODE, UNIT, Case, Edit
 DRIFT = f"{UNIT}/drift/test_drift.py"
 DELETED = f"{UNIT}/drift/test_deleted_node.py"
 RENAMED = f"{UNIT}/drift/test_new_host_name.py"
+OUTDATED = f"{UNIT}/drift/test_outdated_status.py"
 
 CASES = (
     Case(
@@ -34,7 +35,11 @@ CASES = (
         "21b",
         "a deleted Node stays gone, and is no finding",
         (
-            Edit(f"{NODE}/drift/check.py", "return Seen((*findings, *_lost(node)))", "return Seen(findings)"),
+            Edit(
+                f"{NODE}/drift/check.py",
+                "return Seen((*findings, *_lost(node)), read=True)",
+                "return Seen(findings)",
+            ),
             Edit(
                 f"{NODE}/operations/reconcile.py",
                 "register := register or is_lost(obtained.node, components, applied, leave)",
@@ -64,5 +69,15 @@ CASES = (
             ),
         ),
         (f"{DRIFT}::test_beside_a_contended_kubelet_a_stopped_containerd_runs_again",),
+    ),
+    Case(
+        "21d",
+        "a status that was published in the middle of an outage stays until something else changes",
+        (Edit(f"{NODE}/follow/watch.py", "        _publish_anew(host, store, drift)\n"),),
+        (
+            f"{OUTDATED}::test_a_node_that_reports_again_after_the_status_was_published",
+            f"{OUTDATED}::test_an_api_server_that_did_not_answer_when_the_status_was_published",
+            f"{OUTDATED}::test_drift_that_could_not_be_told_to_the_api_server_is_told_later",
+        ),
     ),
 )

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from ..drift.quick import check_due, looks_wrong
 from ..engine.lease import held, new_operation
@@ -14,6 +15,9 @@ from ..engine.records.state import Store
 from ..machine.host import Host
 from ..machine.layout import APPLY_SERVICE
 from ..machine.program import COMMAND
+
+if TYPE_CHECKING:
+    from ..drift.check import Drift
 
 Say = Callable[[str], None]
 
@@ -38,6 +42,7 @@ def watch_drift(host: Host, store: Store, say: Say, *, hand_over: bool, whole: b
     if hand_over and (drift.repairs or drift.unsure):
         return _hand_over(host, say, "; ".join(drift.what[:3]) or drift.unsure)
     if not drift.repairs and drift.record.same(DriftRecord.of(store)):
+        _publish_anew(host, store, drift)
         note_checked(host)
         return None
     with held(host, new_operation(), f"{COMMAND} poll", patience=0):
@@ -47,6 +52,15 @@ def watch_drift(host: Host, store: Store, say: Say, *, hand_over: bool, whole: b
             return repair(host, store, drift, say)
         settle(host, store, drift, say)
     return None
+
+
+def _publish_anew(host: Host, store: Store, drift: Drift) -> None:
+    """Nothing differs that did not before; the status may have been published in the middle of an outage."""
+    from ..status.outdated import is_outdated
+    from .report import publish_unless_busy
+
+    if drift.seen and is_outdated(host, store, drift.record, drift.seen):
+        publish_unless_busy(host, store, drift.record)
 
 
 def _note_ring(host: Host, store: Store, ring: str | None) -> None:
