@@ -12,11 +12,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from ..drift.certificate import certificate_file, uses_certificate
 from ..drift.check import Seen
 from ..drift.others import OTHER_MACHINE
 from ..drift.record import DriftRecord
 from ..engine.records.state import Store
 from ..errors import StateCorrupt
+from ..machine.certificates import validity
+from ..machine.clock import iso
 from ..machine.host import Host
 from ..node_object.conditions import ready_condition
 from ..node_object.reporter import By, Ids, reported_by
@@ -38,10 +41,24 @@ def is_outdated(host: Host, store: Store, record: DriftRecord, seen: Seen) -> bo
     keys = {item["item"] for item in differing}
     if by_key(status["drift"]) != by_key(differing) or runs_again(status["node"], keys):
         return True
+    expires = expiry(host, store)
+    if (status["node"].get("certificate") or {}).get("expires") != (iso(expires) if expires else None):
+        return True
+    if expires and expires <= host.clock.now():  # then a status does not look at the Node
+        return False
     shared = any(key.startswith(OTHER_MACHINE) for key in keys)  # two machines report it in turns
     if not seen.read or shared or reported_by(seen.node or {}, Ids.of(host)) is By.OTHER:
         return False
     return says_otherwise(status, seen.node)
+
+
+def expiry(host: Host, store: Store) -> float | None:
+    """When the kubelet's certificate expires; it renews it by itself. None: it has none that can be read."""
+    document = store.remembered()[0] or {}
+    if not uses_certificate(document):
+        return None
+    valid = validity(host.read(certificate_file(document)) or b"")
+    return valid.expires if valid else None
 
 
 def says_otherwise(status: Mapping[str, Any], node: Mapping[str, Any] | None) -> bool:

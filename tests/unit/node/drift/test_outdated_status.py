@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from itertools import cycle
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,13 +18,15 @@ from ansible_collections.aks.flexnode.plugins.module_utils.node.errors import (
     NodeNotReady,
     UnitFailed,
 )
+from ansible_collections.aks.flexnode.plugins.module_utils.node.machine.certificates import validity
 from ansible_collections.aks.flexnode.plugins.module_utils.node.machine.layout import TEXTFILE_DIRECTORIES
 from ansible_collections.aks.flexnode.plugins.module_utils.node.status.annotation import CONDITION, STATUS
 from ansible_collections.aks.flexnode.plugins.module_utils.node.status.publish import publish
 from ansible_collections.aks.flexnode.plugins.module_utils.node.status.textfile import NAME
 from tests.unit.node.drift.conftest import Drifting
 from tests.unit.node.drift.test_drift_table import TOML, write
-from tests.unit.node.sites import KUBELET
+from tests.unit.node.servers import Pki
+from tests.unit.node.sites import IDENTITY, KUBELET
 
 TEXTFILE = f"{TEXTFILE_DIRECTORIES[1]}/{NAME}"
 GET, PATCH = "GET /api/v1/nodes/edge-1", "PATCH /api/v1/nodes/edge-1/status"
@@ -125,6 +128,33 @@ def test_a_status_that_is_gone_or_damaged_is_written_again(drifting: Drifting) -
         damage()
         assert drifting.check() == (0, "")
         assert published(drifting) == "NodeJoined"
+
+
+def test_a_certificate_that_the_kubelet_has_renewed(drifting: Drifting, tmp_path: Path) -> None:
+    """Nothing else changes then, and an alert on the old date would be false."""
+    drifting.machine.put(f"{TEXTFILE_DIRECTORIES[1]}/apt.prom", "")
+    publish(drifting.machine.host, drifting.machine.store)
+    before = drifting.machine.text(TEXTFILE)
+    renewed = Pki.make(tmp_path, client_days=4000).client.read_bytes()
+    drifting.machine.put(IDENTITY, renewed, 0o600)
+    # The API server of this test does not know its CA: that must not matter.
+    drifting.site.api.refuse[GET] = 503
+    assert drifting.check() == (0, "")
+    valid = validity(renewed)
+    assert valid
+    name = "aks_flex_node_certificate_expiry_timestamp_seconds"
+    assert f"\n{name} {valid.expires:.0f}\n" not in before
+    assert f"\n{name} {valid.expires:.0f}\n" in drifting.machine.text(TEXTFILE)
+
+
+def test_an_expired_certificate_is_published_once(drifting: Drifting) -> None:
+    """By a clock that is wrong: the API server still answers."""
+    drifting.machine.clock.time += 11 * 365 * 86400
+    drifting.check()
+    publish(drifting.machine.host, drifting.machine.store)
+    before = drifting.machine.snapshot()
+    assert requests(drifting) == [GET]
+    assert drifting.machine.snapshot() == before
 
 
 def test_an_api_server_that_does_not_answer_now_is_no_news(drifting: Drifting) -> None:
