@@ -8,6 +8,7 @@ from tests.regressions.case import NODE, UNIT, Case, Edit
 DRIFT = f"{UNIT}/drift/test_drift.py"
 DELETED = f"{UNIT}/drift/test_deleted_node.py"
 RENAMED = f"{UNIT}/drift/test_new_host_name.py"
+FAILED_ARC = f"{UNIT}/drift/test_failed_arc.py"
 OUTDATED = f"{UNIT}/drift/test_outdated_status.py"
 
 CASES = (
@@ -91,5 +92,14 @@ CASES = (
             ),
         ),
         (f"{OUTDATED}::test_a_certificate_that_the_kubelet_has_renewed",),
+    ),
+    Case(
+        "21f",
+        "a node whose Arc agent fails in a later run is watched and repaired no more",
+        (Edit(f"{NODE}/drift/quick.py", " or only_arc_failed(state)"),),
+        (
+            f"{FAILED_ARC}::test_the_node_is_watched_and_repaired",
+            f"{FAILED_ARC}::test_a_registration_that_was_killed_leaves_it_watched_too",
+        ),
     ),
 )

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from ..drift.quick import check_due, looks_wrong
 from ..engine.lease import held, new_operation
 from ..engine.records.checked import note_checked
-from ..engine.records.state import Store
+from ..engine.records.state import Phase, Store
 from ..machine.host import Host
 from ..machine.layout import APPLY_SERVICE
 from ..machine.program import COMMAND
@@ -37,6 +37,7 @@ def watch_drift(host: Host, store: Store, say: Say, *, hand_over: bool, whole: b
     from ..drift.check import check_drift  # the engine and the configuration's types: only for a check
     from ..drift.record import DriftRecord
 
+    _recover_arc(host, store, say)
     drift = check_drift(host, store, host.clock.now())
     _note_ring(host, store, drift.ring)
     if hand_over and (drift.repairs or drift.unsure):
@@ -52,6 +53,17 @@ def watch_drift(host: Host, store: Store, say: Say, *, hand_over: bool, whole: b
             return repair(host, store, drift, say)
         settle(host, store, drift, say)
     return None
+
+
+def _recover_arc(host: Host, store: Store, say: Say) -> None:
+    """A node whose last run failed at Azure Arc: look if that works now."""
+    if store.state()["phase"] != Phase.ARC_FAILED.value:
+        return
+    from ..procedures.arc.recovery import recover
+
+    with held(host, new_operation(), f"{COMMAND} poll", patience=0):
+        if recover(host, store):
+            say("the Arc agent works again")
 
 
 def _publish_anew(host: Host, store: Store, drift: Drift) -> None:
