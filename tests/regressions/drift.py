@@ -8,6 +8,8 @@ from tests.regressions.case import NODE, UNIT, Case, Edit
 DRIFT = f"{UNIT}/drift/test_drift.py"
 DELETED = f"{UNIT}/drift/test_deleted_node.py"
 RENAMED = f"{UNIT}/drift/test_new_host_name.py"
+FAILED_ARC = f"{UNIT}/drift/test_failed_arc.py"
+OUTDATED = f"{UNIT}/drift/test_outdated_status.py"
 
 CASES = (
     Case(
@@ -34,7 +36,11 @@ CASES = (
         "21b",
         "a deleted Node stays gone, and is no finding",
         (
-            Edit(f"{NODE}/drift/check.py", "return Seen((*findings, *_lost(node)))", "return Seen(findings)"),
+            Edit(
+                f"{NODE}/drift/check.py",
+                "return Seen((*findings, *_lost(node)), read=True)",
+                "return Seen(findings)",
+            ),
             Edit(
                 f"{NODE}/operations/reconcile.py",
                 "register := register or is_lost(obtained.node, components, applied, leave)",
@@ -64,5 +70,36 @@ CASES = (
             ),
         ),
         (f"{DRIFT}::test_beside_a_contended_kubelet_a_stopped_containerd_runs_again",),
+    ),
+    Case(
+        "21d",
+        "a status that was published in the middle of an outage stays until something else changes",
+        (Edit(f"{NODE}/follow/watch.py", "        _publish_anew(host, store, drift)\n"),),
+        (
+            f"{OUTDATED}::test_a_node_that_reports_again_after_the_status_was_published",
+            f"{OUTDATED}::test_an_api_server_that_did_not_answer_when_the_status_was_published",
+            f"{OUTDATED}::test_drift_that_could_not_be_told_to_the_api_server_is_told_later",
+        ),
+    ),
+    Case(
+        "21e",
+        "the expiry metric of a certificate that the kubelet has renewed stays the old one",
+        (
+            Edit(
+                f"{NODE}/status/outdated.py",
+                '.get("expires") != (iso(expires) if expires else None)',
+                " is Ellipsis",
+            ),
+        ),
+        (f"{OUTDATED}::test_a_certificate_that_the_kubelet_has_renewed",),
+    ),
+    Case(
+        "21f",
+        "a node whose Arc agent fails in a later run is watched and repaired no more",
+        (Edit(f"{NODE}/drift/quick.py", " or only_arc_failed(state)"),),
+        (
+            f"{FAILED_ARC}::test_the_node_is_watched_and_repaired",
+            f"{FAILED_ARC}::test_a_registration_that_was_killed_leaves_it_watched_too",
+        ),
     ),
 )

@@ -33,14 +33,14 @@ class Pki:
     client: Path
 
     @classmethod
-    def make(cls, directory: Path, *, server_days: int = 3650) -> Pki:
-        """New keys in a directory. server_days: that the server's certificate is valid from now on."""
+    def make(cls, directory: Path, *, server_days: int = 3650, client_days: int = 3650) -> Pki:
+        """New keys in a directory. server_days, client_days: that a certificate is valid from now on."""
         ca_key = ec.generate_private_key(ec.SECP256R1())
         ca = _certificate("test-ca", ca_key, "test-ca", ca_key, ca=True)
         made = []
         for name in ("server", "client"):
             key = ec.generate_private_key(ec.SECP256R1())
-            days = server_days if name == "server" else 3650
+            days = server_days if name == "server" else client_days
             certificate = _certificate(name, key, "test-ca", ca_key, days=days)
             made.append(directory / f"{name}.pem")
             made[-1].write_bytes(_pem(certificate) + _pem_key(key))

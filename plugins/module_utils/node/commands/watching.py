@@ -51,25 +51,39 @@ def health_of(host: Host, store: Store) -> Health:
     Neither the API server nor the source is asked, and nothing is written.
     """
     from ..drift.certificate import lost_certificate
-    from ..drift.quick import unsteady_services, wrong_services, wrong_tunnel
+    from ..drift.quick import only_arc_failed, unsteady_services, wrong_services, wrong_tunnel
 
-    phase = store.state()["phase"]
-    if phase != Phase.NODE_JOINED.value:
-        code, message = (store.state().get(name, "") for name in ("code", "message"))
-        detail = f" ({code} {message})".replace(" )", ")") if code else ""
-        return Health(NOT_WORKING, "not a node", f"its phase is {phase}{detail}")
+    state = store.state()
+    phase, joined = state["phase"], is_node(store)
+    code, message = (state.get(name, "") for name in ("code", "message"))
+    detail = f" ({code} {message})".replace(" )", ")") if code else ""
+    beside = only_arc_failed(state)  # the node may work nevertheless
+    if not joined or not (phase == Phase.NODE_JOINED.value or beside):
+        return Health(NOT_WORKING, "not working" if joined else "not a node", f"its phase is {phase}{detail}")
     found = (*wrong_services(host), *wrong_tunnel(host, store))
     wrong = [sentence for _key, sentence, _down in found] + list(unsteady_services(host))
     if lost := lost_certificate(host, store.applied_if_intact() or {}):
         wrong.append(f"{lost}: `{COMMAND} status` says what to do")
     if wrong:
         return Health(NOT_WORKING, "not working", "; ".join(wrong))
+    if beside:
+        last = "the last run did not get further than Azure Arc"
+        return Health(NOT_FOLLOWING, "working", f"{last}: its phase is {phase}{detail}")
     if store.is_unfinished:
         return Health(NOT_FOLLOWING, "working", "a change is not complete; the next run completes it")
     if failure := store.monitoring():
         why = f"{failure['code']} since {failure['since']}: {failure['message']}"
         return Health(NOT_FOLLOWING, "working", f"its configuration is not followed: {why}")
     return Health(HEALTHY, "healthy")
+
+
+def is_node(store: Store) -> bool:
+    """Whether this machine has joined and is not leaving, whatever its last run ended with."""
+    state = store.state()
+    left = (Phase.NOT_STARTED.value, Phase.RESETTING.value)
+    if state["phase"] == Phase.NODE_JOINED.value:
+        return True
+    return state["phase"] not in left and not state.get("leaving") and store.applied_if_intact() is not None
 
 
 def problem(options: argparse.Namespace, host: Host) -> int:

@@ -43,7 +43,7 @@ def resources(config: NodeConfig, facts: Facts) -> list[Resource]:
 def monitoring(config: NodeConfig) -> list[Resource]:
     """A timer, the service that polls, and the service that applies a new configuration."""
     return [
-        File(f"{UNIT_DIR}/{APPLY_SERVICE}", APPLY),
+        File(f"{UNIT_DIR}/{APPLY_SERVICE}", apply_service(config)),
         File(f"{UNIT_DIR}/{POLL_SERVICE}", poll_service(config)),
         File(f"{UNIT_DIR}/{POLL_TIMER}", TIMER, restarts=(POLL_TIMER,)),
     ]
@@ -118,16 +118,32 @@ UMask=0077
 """
 
 
-# It changes files everywhere, stops pods and unmounts volumes: it must see the whole machine. And it
-# stops and replaces the other two units, so it has to be a third one.
-APPLY = f"""{HEADER}[Unit]
+GATES = 5  # that one run may wait for: tunnel, units, Ready, problem detector; after a rollback Ready again
+REST = 3600  # seconds for everything else: downloads on a slow line, stopping pods, the way back
+
+
+def apply_seconds(config: NodeConfig) -> int:
+    """When systemd ends a run that hangs. Not earlier than its own limits, which say what is wrong.
+
+    A drain that is killed is begun again by the next poll, and would never end.
+    """
+    return REST + config.upgrade.drain_seconds + GATES * config.upgrade.gate_seconds
+
+
+def apply_service(config: NodeConfig) -> str:
+    """Apply a new configuration, or repair what differs.
+
+    It changes files everywhere, stops pods and unmounts volumes: it must see the whole machine. And it
+    stops and replaces the other two units, so it has to be a third one.
+    """
+    return f"""{HEADER}[Unit]
 Description=Apply the new configuration of this node
 After=network-online.target
 
 [Service]
 Type=oneshot
 ExecStart={BIN_DIR}/{COMMAND} poll
-TimeoutStartSec=1h
+TimeoutStartSec={apply_seconds(config)}
 LockPersonality=yes
 RestrictRealtime=yes
 SystemCallArchitectures=native

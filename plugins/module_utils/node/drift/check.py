@@ -31,6 +31,7 @@ from ..machine.facts import LOST, gather
 from ..machine.host import Host
 from ..machine.layout import NPD
 from ..machine.running import confirm, main_process
+from ..net.kube import Json
 from ..net.tunnel import with_tunnel
 from ..node_object.certificate import renewal
 from ..node_object.labels import label_key
@@ -54,6 +55,7 @@ class Drift:
     repairs: frozenset[str] = frozenset()  # keys of items to be repaired now
     unsure: str = ""  # what could not be read from here; the apply service, with all rights, checks again
     ring: str | None = None  # that an administrator chose for rollouts, by a label of the Node
+    seen: Seen | None = None  # None: nothing was compared
 
     @property
     def what(self) -> list[str]:
@@ -68,6 +70,8 @@ class Seen:
     findings: tuple[Finding, ...] = ()
     unseen: tuple[str, ...] = ()
     ring: str | None = None
+    read: bool = False  # the API server has answered
+    node: Json | None = None  # what it returned; None: there is no such Node
 
 
 def check_drift(host: Host, store: Store, now: float) -> Drift:
@@ -85,7 +89,7 @@ def check_drift(host: Host, store: Store, now: float) -> Drift:
         failed = Finding("check:all", REPORT, f"{error.code}: {error.what}: {error.why}")
         return Drift(known.updated((failed,), now, repair=mode == "repair", unseen=EVERY_KIND))
     record = known.updated(seen.findings, now, repair=mode == "repair", unseen=seen.unseen)
-    return Drift(record, repairable(record, now), ring=seen.ring)
+    return Drift(record, repairable(record, now), ring=seen.ring, seen=seen)
 
 
 def repairable(record: DriftRecord, now: float) -> frozenset[str]:
@@ -134,13 +138,16 @@ def look(host: Host, store: Store, document: Mapping[str, Any], now: float) -> S
     except FlexNodeError:  # it can't be reached: nothing is known of them now
         return Seen(findings, OF_THE_NODE)
     if at_server is None:
-        return Seen((*findings, *_lost(node)))
+        return Seen((*findings, *_lost(node)), read=True)
     state = store.state()
     of_node = at_api_server(node, at_server, state.get("taints") or [])
     left = _conditions(node, at_server, state.get("conditions") or [])
     known = [item.item for item in DriftRecord.of(store).items]
     return Seen(
-        (*findings, *of_node, *left, *two_machines(node, at_server, known)), ring=_ring(config, at_server)
+        (*findings, *of_node, *left, *two_machines(node, at_server, known)),
+        ring=_ring(config, at_server),
+        read=True,
+        node=at_server,
     )
 
 

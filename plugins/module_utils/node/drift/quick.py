@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ..engine.records.checked import is_due
@@ -23,6 +23,8 @@ WORKING = (
     Phase.NODE_BOOTSTRAPPING.value,
     Phase.VPN_FAILED.value,  # of a node whose new profile does not work
 )
+# Of a node whose registration was checked or made again: that stops neither its kubelet nor its containerd.
+OF_ARC = (Phase.ARC_REGISTERING.value, Phase.ARC_FAILED.value)
 
 
 def looks_wrong(host: Host, store: Store) -> str:
@@ -52,9 +54,17 @@ def _policy(store: Store) -> dict[str, Any]:
     """drift.mode and drift.interval of the applied configuration; a machine that is no node has no drift."""
     with contextlib.suppress(FlexNodeError):  # damaged: the poll reports it
         state = store.state()
-        if state["phase"] in WORKING:
-            return state.get("drift") or {"mode": "off"}
+        if state["phase"] in WORKING or only_arc_failed(state):
+            return state.get("drift") or {"mode": "off"}  # only a machine that has joined has one
     return {"mode": "off"}
+
+
+def only_arc_failed(state: Mapping[str, Any]) -> bool:
+    """Whether the last run got no further than Azure Arc, and not after a leave that was interrupted.
+
+    A machine that has joined is still a node then.
+    """
+    return state["phase"] in OF_ARC and not state.get("leaving")
 
 
 def wrong_services(host: Host) -> Iterator[tuple[str, str, bool]]:

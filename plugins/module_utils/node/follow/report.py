@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..dataclass import replace
 from ..engine.lease import held, new_operation
@@ -18,6 +18,9 @@ from ..machine.host import Host
 from ..machine.layout import APPLY_SERVICE
 from ..machine.program import COMMAND
 from ..sources.watched import LONGEST, News, Watched
+
+if TYPE_CHECKING:
+    from ..drift.record import DriftRecord
 
 Say = Callable[[str], None]
 PATIENCE = 120.0  # seconds of failures before polls become rarer
@@ -181,12 +184,15 @@ def report_damaged_source(host: Host, store: Store, error: StateCorrupt, say: Sa
         publish_unless_busy(host, store)
 
 
-def publish_unless_busy(host: Host, store: Store) -> None:
-    """Another run publishes its own status, and may be writing right now: the next poll looks again."""
+def publish_unless_busy(host: Host, store: Store, record: DriftRecord | None = None) -> None:
+    """Another run publishes its own status, and may be writing right now: the next poll looks again.
+
+    record: what differs, if it was just checked.
+    """
     from ..status.publish import publish
 
     with contextlib.suppress(LeaseHeld), held(host, new_operation(), f"{COMMAND} poll", patience=0):
-        publish(host, store)
+        publish(host, store, record=record)
 
 
 def is_published(store: Store, code: str, waiting: str = "", older: str = "") -> bool:

@@ -6,14 +6,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from ..drift.quick import check_due, looks_wrong
 from ..engine.lease import held, new_operation
 from ..engine.records.checked import note_checked
-from ..engine.records.state import Store
+from ..engine.records.state import Phase, Store
 from ..machine.host import Host
 from ..machine.layout import APPLY_SERVICE
 from ..machine.program import COMMAND
+
+if TYPE_CHECKING:
+    from ..drift.check import Drift
 
 Say = Callable[[str], None]
 
@@ -33,11 +37,13 @@ def watch_drift(host: Host, store: Store, say: Say, *, hand_over: bool, whole: b
     from ..drift.check import check_drift  # the engine and the configuration's types: only for a check
     from ..drift.record import DriftRecord
 
+    _recover_arc(host, store, say)
     drift = check_drift(host, store, host.clock.now())
     _note_ring(host, store, drift.ring)
     if hand_over and (drift.repairs or drift.unsure):
         return _hand_over(host, say, "; ".join(drift.what[:3]) or drift.unsure)
     if not drift.repairs and drift.record.same(DriftRecord.of(store)):
+        _publish_anew(host, store, drift)
         note_checked(host)
         return None
     with held(host, new_operation(), f"{COMMAND} poll", patience=0):
@@ -47,6 +53,26 @@ def watch_drift(host: Host, store: Store, say: Say, *, hand_over: bool, whole: b
             return repair(host, store, drift, say)
         settle(host, store, drift, say)
     return None
+
+
+def _recover_arc(host: Host, store: Store, say: Say) -> None:
+    """A node whose last run failed at Azure Arc: look if that works now."""
+    if store.state()["phase"] != Phase.ARC_FAILED.value:
+        return
+    from ..procedures.arc.recovery import recover
+
+    with held(host, new_operation(), f"{COMMAND} poll", patience=0):
+        if recover(host, store):
+            say("the Arc agent works again")
+
+
+def _publish_anew(host: Host, store: Store, drift: Drift) -> None:
+    """Nothing differs that did not before; the status may have been published in the middle of an outage."""
+    from ..status.outdated import is_outdated
+    from .report import publish_unless_busy
+
+    if drift.seen and is_outdated(host, store, drift.record, drift.seen):
+        publish_unless_busy(host, store, drift.record)
 
 
 def _note_ring(host: Host, store: Store, ring: str | None) -> None:

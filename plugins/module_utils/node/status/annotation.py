@@ -12,8 +12,6 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from .reasons import verdict_of
-
 STATUS = "flexnode.aks.azure.com/status"
 CONDITION = "FlexNodeConfigured"  # True: this machine is as its configuration says
 LONGEST = 256  # characters of a message: all Nodes of a cluster are read at once, by many
@@ -21,6 +19,8 @@ LONGEST = 256  # characters of a message: all Nodes of a cluster are read at onc
 
 def node_patch(status: Mapping[str, Any], node: Mapping[str, Any]) -> dict[str, Any]:
     """What to patch at the Node; empty: it says the same already, only the time would differ."""
+    from .reasons import verdict_of  # slow; a drift check only compares
+
     told = summary(status)
     annotations = node["metadata"].get("annotations") or {}
     conditions = node.get("status", {}).get("conditions") or ()
@@ -40,6 +40,11 @@ def node_patch(status: Mapping[str, Any], node: Mapping[str, Any]) -> dict[str, 
         "metadata": {"annotations": {STATUS: json.dumps({**told, "time": now}, separators=(",", ":"))}},
         "status": {"conditions": [{**condition, **times}]},
     }
+
+
+def is_told(status: Mapping[str, Any], node: Mapping[str, Any]) -> bool:
+    """Whether the Node was told this status. Its condition is written with the annotation."""
+    return same((node["metadata"].get("annotations") or {}).get(STATUS), summary(status))
 
 
 def summary(status: Mapping[str, Any]) -> dict[str, Any]:

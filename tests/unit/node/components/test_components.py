@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 import pytest
@@ -176,6 +177,17 @@ def test_rendered_files(
     golden: Golden, name: str, component: str, path: str, changes: list[dict[str, Any]]
 ) -> None:
     golden(name, files_of(component, configured(*changes))[path].content)
+
+
+@pytest.mark.parametrize(("drain", "gate"), [(1, 10), (300, 120), (86400, 3600)])
+def test_systemd_does_not_end_a_run_before_its_own_limits_do(drain: int, gate: int) -> None:
+    """One that is killed while it drains begins again, and so on for ever."""
+    upgrade = {"upgrade": {"drainSeconds": drain, "gateSeconds": gate}}
+    unit = files_of("agent", configured(FOLLOWED, upgrade))["/etc/systemd/system/aks-flex-node-apply.service"]
+    limit = re.search(r"^TimeoutStartSec=(\d+)$", unit.content, re.MULTILINE)
+    assert limit
+    waits = drain + 5 * gate  # tunnel, units, Ready, node-problem-detector; Ready again after a rollback
+    assert int(limit[1]) - waits >= 3600, "downloads take their time, too"
 
 
 def test_the_node_of_a_pool_has_the_labels_by_which_aks_finds_it() -> None:
