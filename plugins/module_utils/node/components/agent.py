@@ -118,6 +118,7 @@ UMask=0077
 """
 
 
+APPLY_SECONDS = 3600  # then systemd ends it
 # It changes files everywhere, stops pods and unmounts volumes: it must see the whole machine. And it
 # stops and replaces the other two units, so it has to be a third one.
 APPLY = f"""{HEADER}[Unit]
@@ -127,7 +128,7 @@ After=network-online.target
 [Service]
 Type=oneshot
 ExecStart={BIN_DIR}/{COMMAND} poll
-TimeoutStartSec=1h
+TimeoutStartSec={APPLY_SECONDS // 3600}h
 LockPersonality=yes
 RestrictRealtime=yes
 SystemCallArchitectures=native
