@@ -221,7 +221,6 @@ class ActionModule(VpnModules):
             "nodes": [row(one) for one in (*configs, *blobs, *machines_in_azure)],
             "bootstrap": self._bootstrap,
             "tokens": any(one.get("token") for one in tokens),
-            "hooks": {one.host: self._hooks(one) for one in wanted},
         }
 
     def _check(self, machines: list[Machine]) -> Result:
@@ -229,7 +228,10 @@ class ActionModule(VpnModules):
         in_clusters = [one for one in of_sources(machines, "cluster", "blob") if one.cluster_id]
         require_documents(machines, self._clusters(in_clusters))
         of_pools = self._pool_check(of_sources(machines, POOLS))
-        return summary(handovers(machines, documents={}, pools=of_pools), machines, "check")
+        return {
+            **summary(handovers(machines, documents={}, pools=of_pools), machines, "check"),
+            "hooks": {one.host: self._hooks(one) for one in machines},
+        }
 
     def _preview(self, machines: list[Machine]) -> Result:
         """For preflight: what a join would use, without creating anything. Tokens stay placeholders."""

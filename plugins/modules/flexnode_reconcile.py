@@ -17,6 +17,8 @@ description:
     outside this collection since, it is left, with a warning.
   - With the V(services) component, success means that the Node is Ready at the API server, with the right
     version.
+  - If the node is applying a configuration by itself at that moment, O(state=present) waits until that is
+    done, as long as its drain, its gates and its downloads may take. For another run it waits 30 s.
   - O(state=absent) uninstalls everything. What was on the machine before is restored; what was changed by
     others since is left and reported.
 author:

@@ -173,7 +173,7 @@ certificates:
   sample: [{node: edge-1, state: active, expires: "2027-11-16T17:00:00+00:00"}]
 hooks:
   description: By host, the task files that run before and after an update.
-  returned: with state present and purpose join
+  returned: with state present and purpose check
   type: dict
   sample: {edge-1: {before: /srv/hooks/silence.yml}}
 bootstrap:

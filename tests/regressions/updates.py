@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Points 1 to 8: gates, rollback, versions, labels and taints, state of other releases, syncing."""
+"""Points 1 to 8: gates, rollback, versions, labels and taints, state of other releases, syncing.
+
+Point 40: a push to nodes that follow their source.
+"""
 
 from __future__ import annotations
 
@@ -287,5 +290,26 @@ CASES = (
         "our own program is not on the disk before a link points to it",
         (Edit(f"{NODE}/resources/program.py", "        host.sync_tree(staging)\n"),),
         (f"{UNIT}/engine/test_durability.py::test_every_version_is_on_the_disk_before_a_link_points_to_it",),
+    ),
+    Case(
+        "40a",
+        "a push gives up while the node applies the same by itself",
+        (Edit("plugins/module_utils/on_machine/flexnode_reconcile.py", ", own_run=own_run)", ")"),),
+        ("tests/unit/modules/test_reconcile.py::test_a_node_that_applies_it_by_itself_is_no_failure",),
+        "KeyError: 'summary'",
+    ),
+    Case(
+        "40b",
+        "the configuration of a machine is written though its tasks before the update failed",
+        (
+            Edit(
+                "roles/node/vars/main.yml",
+                "  pending: false # until they ended well: nothing is written for it, nothing is applied\n",
+            ),
+        ),
+        (
+            "tests/unit/playbooks/test_update_order.py::"
+            "test_nothing_is_written_for_a_machine_whose_hook_failed[fails-rp]",
+        ),
     ),
 )

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ..node.config.types.setting import Purpose
@@ -19,6 +20,7 @@ from ..node.operations.reconcile import reconcile
 from ..node.pull.install import PULL, install
 from ..node.pull.playbook import by_ansible_pull, patience_of
 from .arc_request import arc_request
+from .own_run import longest_run
 from .reconcile_result import result_of, waiting
 from .source_options import document_of, mask_secrets, source_of
 
@@ -32,12 +34,7 @@ def run(module: AnsibleModule) -> None:
         module.fail_json(msg="components: pull is applied by itself, after the others")
     try:
         require_root()
-        if module.check_mode:
-            result = carry_out(module, Host())
-        else:
-            host, operation = Host(), module.params["operation"] or new_operation()
-            with held(host, operation, "ansible-pull" if by_ansible_pull() else "Ansible"):
-                result = carry_out(module, host)
+        result = (carry_out if module.check_mode else carry_out_alone)(module, Host())
     except FlexNodeError as error:
         if error.waits and by_ansible_pull():
             module.exit_json(**waiting(error))
@@ -45,6 +42,19 @@ def run(module: AnsibleModule) -> None:
         module.fail_json(msg=str(error), error=error.as_result(), changed=error.changed, **rolled_back)
     else:
         module.exit_json(**result)
+
+
+def carry_out_alone(module: AnsibleModule, host: Host) -> dict[str, object]:
+    """Carry it out while no other run changes this machine."""
+    operation, pulled = module.params["operation"] or new_operation(), by_ansible_pull()
+    # The node may apply the same configuration by itself at this moment, with its drain and its gate: that is
+    # no failure of a push. A run of ansible-pull is repeated anyway, and who uninstalls does not want it.
+    waits = module.params["state"] == "present" and not pulled
+    own_run = partial(longest_run, store_of(host)) if waits else None
+    with held(host, operation, "ansible-pull" if pulled else "Ansible", own_run=own_run) as waited:
+        if waited and waits:
+            module.warn(f"this node was changing itself, and this run has waited for it: {waited}")
+        return carry_out(module, host)
 
 
 def carry_out(module: AnsibleModule, host: Host) -> dict[str, object]:

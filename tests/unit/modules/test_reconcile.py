@@ -7,19 +7,27 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import ssl
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from functools import partial
 from typing import Any
 
 import pytest
 from ansible.module_utils import basic
 
+from ansible_collections.aks.flexnode.plugins.module_utils.node.components.agent import GATES
 from ansible_collections.aks.flexnode.plugins.module_utils.node.config.document import merge
+from ansible_collections.aks.flexnode.plugins.module_utils.node.engine.lease import PATIENCE, held
 from ansible_collections.aks.flexnode.plugins.module_utils.node.preflight import run as run_module
 from ansible_collections.aks.flexnode.plugins.module_utils.node.pull.playbook import MARK
 from ansible_collections.aks.flexnode.plugins.module_utils.node.status.document import status_of
 from ansible_collections.aks.flexnode.plugins.module_utils.on_machine import flexnode_reconcile as on_machine
+from ansible_collections.aks.flexnode.plugins.module_utils.on_machine.own_run import DOWNLOADS
 from ansible_collections.aks.flexnode.plugins.modules import flexnode_reconcile
 from tests.unit.node.fakes import Machine
+from tests.unit.node.processes import another_process
 from tests.unit.node.rollout import rollouts
 from tests.unit.node.servers import Pki
 from tests.unit.node.sites import KUBELET, MORE, SHORT, Site, a_site
@@ -161,3 +169,68 @@ def test_roles_are_looked_for_unless_they_are_assigned_later(
     document = merge(site.document, {"azure": {"arc": {"autoRoleAssignment": wanted}}})
     on_machine.require_preflight(site.machine.host, document, [], check=True)
     assert ("azure-role" in seen) is skipped
+
+
+# -- a node that applies the same configuration by itself ---------------------------------------------------
+
+LEASE = "/run/aks-flex-node/lease.json"
+OWN_SECONDS = DOWNLOADS + 300 + GATES * 120  # drainSeconds and gateSeconds by default
+
+
+@contextmanager
+def poll(site: Site, seconds: float) -> Iterator[None]:
+    """The node runs its own poll, for so long from now on."""
+    stack, machine = ExitStack(), site.machine
+    act = partial(stack.enter_context, held(machine.host, "its own", "aks-flex-node poll"))
+    end = machine.clock.monotonic() + seconds
+    with ExitStack() as running:
+        running.enter_context(another_process(act))
+
+        def ends() -> None:
+            if machine.clock.monotonic() >= end:
+                machine.path(LEASE).unlink(missing_ok=True)  # a run that ends removes it
+                running.close()
+
+        machine.clock.then = ends
+        yield
+    machine.clock.then = lambda: None
+
+
+def test_a_node_that_applies_it_by_itself_is_no_failure(
+    site: Site, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A poll found the new configuration first, and drains for minutes: it is found applied afterwards."""
+    said: list[str] = []
+    monkeypatch.setattr(basic.AnsibleModule, "warn", lambda _module, text: said.append(text))
+    assert answer(site, capsys, MORE)["changed"]
+    with poll(site, 600):
+        found = answer(site, capsys, MORE)
+    assert (found.get("failed"), found["summary"]) == (None, "unchanged")
+    (warning,) = said
+    assert re.search(r"waited for it: aks-flex-node poll \(process \d+\), 600 s", warning)
+
+
+def test_a_poll_that_hangs_fails_the_push_and_is_named(
+    site: Site, capsys: pytest.CaptureFixture[str]
+) -> None:
+    answer(site, capsys)
+    start = site.machine.clock.time
+    with poll(site, 86400):
+        failed = answer(site, capsys, MORE)
+    assert (failed["error"]["code"], failed["changed"]) == ("FLEX-1401", False)
+    assert f"takes {OWN_SECONDS:.0f} s at most, so it hangs" in failed["msg"]
+    assert site.machine.clock.time - start == pytest.approx(OWN_SECONDS, abs=1)
+
+
+@pytest.mark.parametrize("who", ["ansible-pull", "uninstalls"])
+def test_others_do_not_wait_longer_than_before(
+    site: Site, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, who: str
+) -> None:
+    answer(site, capsys)
+    start = site.machine.clock.time
+    if who == "ansible-pull":
+        monkeypatch.setenv(MARK, "1")
+    with poll(site, 600):
+        failed = answer(site, capsys, state="absent" if who == "uninstalls" else "present")
+    assert failed["error"]["code"] == "FLEX-1401"
+    assert site.machine.clock.time - start == pytest.approx(PATIENCE, abs=1)

@@ -9,16 +9,18 @@ import contextlib
 import fcntl
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from ..dataclass import asdict, dataclass
 from ..errors import LeaseHeld
 from ..machine.host import Host
 from ..machine.layout import RUN_DIR  # a reboot ends every operation, and clears /run
+from ..machine.program import COMMAND
 
 GAP = 10.0  # seconds between the calls of one operation, in which no other operation may begin
 PULL_LOCK = f"{RUN_DIR}/pull.lock"
 PATIENCE = 30.0  # more than GAP: the run after an abandoned one waits that long, then proceeds
+OWN_RUNS = (f"{COMMAND} poll", "ansible-pull")  # owners that are the node itself, whom no person started
 
 
 @dataclass(frozen=True)
@@ -29,6 +31,14 @@ class Lease:
     owner: str
     pid: int
     expires: float
+
+    def __str__(self) -> str:
+        return f"{self.owner} (process {self.pid})"
+
+    @property
+    def began(self) -> float:
+        """When the call that holds it began: `expires` is written then, and again when the call ends."""
+        return self.expires - GAP
 
 
 def holder(host: Host) -> str:
@@ -44,9 +54,19 @@ def new_operation() -> str:
 
 @contextlib.contextmanager
 def held(
-    host: Host, operation: str, owner: str, *, keep: bool = False, patience: float = PATIENCE
-) -> Iterator[None]:
+    host: Host,
+    operation: str,
+    owner: str,
+    *,
+    keep: bool = False,
+    patience: float = PATIENCE,
+    own_run: Callable[[], float] | None = None,
+) -> Iterator[str]:
     """Hold the lease while the block runs; with `keep` also until the operation's next call.
+
+    own_run: seconds that a run of the node itself may take. Such a run is waited for that long: it applies
+    what its source offers, which a push applies too. It is asked again, as the run may change the answer.
+    Yields which run of the node this one has waited for, in words; empty: for none.
 
     Two things protect the machine: a lock that the kernel frees when a process dies, for the calls
     themselves, and the lease file for the gaps between the calls of one operation.
@@ -56,10 +76,10 @@ def held(
         host.path(f"{RUN_DIR}/lock"), os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600
     )
     try:
-        _acquire(host, descriptor, operation, patience)
+        waited = _acquire(host, descriptor, operation, patience, own_run)
         _write(host, operation, owner)
         try:
-            yield
+            yield waited
         except BaseException:
             keep = False
             raise
@@ -72,8 +92,10 @@ def held(
         os.close(descriptor)
 
 
-def _acquire(host: Host, descriptor: int, operation: str, patience: float) -> None:
-    deadline = host.clock.monotonic() + patience
+def _acquire(
+    host: Host, descriptor: int, operation: str, patience: float, own_run: Callable[[], float] | None
+) -> str:
+    start, waited_for = host.clock.monotonic(), ""
     while True:
         holder = _read(host)
         try:
@@ -81,19 +103,34 @@ def _acquire(host: Host, descriptor: int, operation: str, patience: float) -> No
         except BlockingIOError:
             pass
         else:
-            holder = _read(host)
-            if holder is None or holder.operation == operation or holder.expires <= host.clock.monotonic():
-                return
+            holder, now = _read(host), host.clock.monotonic()
+            if holder is None or holder.operation == operation or holder.expires <= now:
+                return f"{waited_for}, {now - start:.0f} s" if waited_for else ""
             fcntl.flock(descriptor, fcntl.LOCK_UN)
-        if host.clock.monotonic() >= deadline:
-            owner_text = f"{holder.owner} (process {holder.pid})" if holder else "another process"
-            raise LeaseHeld(
-                "this machine is being changed by another process",
-                where=host.path(f"{RUN_DIR}/lease.json"),
-                why=f"{owner_text} holds the operation lease",
-                fix="wait until it has finished, then retry; the lease of a dead process expires by itself",
-            )
+        now = host.clock.monotonic()
+        own = holder if holder and holder.owner in OWN_RUNS else None
+        waited_for = str(own or waited_for)
+        if now >= start + patience:
+            limit = own_run() if own and own_run else 0.0
+            if own is None or now >= own.began + limit:
+                raise _busy(host, holder, limit)
         host.clock.sleep(0.2)
+
+
+def _busy(host: Host, holder: Lease | None, limit: float) -> LeaseHeld:
+    """limit: seconds that were granted to a run of the node itself."""
+    why = f"{holder or 'another process'} holds the operation lease"
+    fix = "wait until it has finished, then retry; the lease of a dead process expires by itself"
+    if holder and limit:
+        spent = host.clock.monotonic() - holder.began
+        why += f" for {spent:.0f} s; a run of this node takes {limit:.0f} s at most, so it hangs"
+        fix = f"see what it does: journalctl -t {COMMAND}; end it: kill {holder.pid}; then run this again"
+    return LeaseHeld(
+        "this machine is being changed by another process",
+        where=host.path(f"{RUN_DIR}/lease.json"),
+        why=why,
+        fix=fix,
+    )
 
 
 def _read(host: Host) -> Lease | None:

@@ -8,9 +8,8 @@ from __future__ import annotations
 import fcntl
 import json
 import os
-import signal
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable
+from contextlib import ExitStack
 
 import pytest
 
@@ -22,31 +21,10 @@ from ansible_collections.aks.flexnode.plugins.module_utils.node.engine.lease imp
 )
 from ansible_collections.aks.flexnode.plugins.module_utils.node.errors import LeaseHeld
 from tests.unit.node.fakes import Machine
+from tests.unit.node.processes import another_process
 
 LEASE = "/run/aks-flex-node/lease.json"
 LOCK = "/run/aks-flex-node/lock"
-
-
-@contextmanager
-def another_process(act: Callable[[], object]) -> Iterator[int]:
-    """Another process that did something and stays; it is killed, the hard way, when the block ends."""
-    ready, done = os.pipe()
-    pid = os.fork()
-    if pid == 0:  # the child
-        try:
-            act()
-            os.write(done, b".")
-            signal.pause()
-        finally:
-            os._exit(1)
-    os.close(done)
-    try:
-        assert os.read(ready, 1) == b"."
-        yield pid
-    finally:
-        os.close(ready)
-        os.kill(pid, signal.SIGKILL)
-        os.waitpid(pid, 0)
 
 
 def test_a_lease_names_its_owner_and_ends_with_the_block(machine: Machine) -> None:
@@ -159,6 +137,80 @@ def test_a_long_call_outlives_its_gap(machine: Machine) -> None:
             pytest.fail("two writers")
     with pytest.raises(LeaseHeld), held(machine.host, "two", "a tick", patience=0):
         pytest.fail("its gap begins when the call ends")
+
+
+# -- a run of the node itself -----------------------------------------------------------------------------
+
+
+def poll_of(machine: Machine) -> Callable[[], object]:
+    """What another process does: it begins a poll, and never ends it."""
+    stack = ExitStack()
+    return lambda: stack.enter_context(held(machine.host, "one", "aks-flex-node poll"))
+
+
+def test_a_run_of_the_node_itself_is_waited_for_as_long_as_it_may_take(machine: Machine) -> None:
+    """It drains and waits for its gate: both take minutes, and it applies what a push would."""
+    with ExitStack() as running:
+        pid = running.enter_context(another_process(poll_of(machine)))
+
+        def ends() -> None:
+            if sum(machine.clock.naps) >= 10 * PATIENCE:
+                machine.path(LEASE).unlink(missing_ok=True)  # a run that ends removes it
+                running.close()
+
+        machine.clock.then = ends
+        with held(machine.host, "two", "Ansible", own_run=lambda: 20 * PATIENCE) as waited:
+            assert waited == f"aks-flex-node poll (process {pid}), 300 s"
+    assert not machine.path(LEASE).exists()
+
+
+def test_what_hangs_is_not_waited_for_for_ever(machine: Machine) -> None:
+    with another_process(poll_of(machine)) as pid:
+        with (
+            pytest.raises(LeaseHeld) as caught,
+            held(machine.host, "two", "Ansible", own_run=lambda: 100.0),
+        ):
+            pytest.fail("two writers")
+        assert sum(machine.clock.naps) == pytest.approx(100, abs=0.5)
+        assert caught.value.why == (
+            f"aks-flex-node poll (process {pid}) holds the operation lease for 100 s; "
+            "a run of this node takes 100 s at most, so it hangs"
+        )
+        assert f"kill {pid}" in caught.value.fix
+        machine.clock.naps.clear()  # the next one waits no longer than for any other
+        with pytest.raises(LeaseHeld), held(machine.host, "two", "Ansible", own_run=lambda: 100.0):
+            pytest.fail("two writers")
+        assert sum(machine.clock.naps) == pytest.approx(PATIENCE, abs=0.5)
+
+
+def test_how_long_a_run_may_take_is_asked_while_it_runs(machine: Machine) -> None:
+    """A run stores its document, with its own limits, after it has begun."""
+    limits = iter([50.0])
+    with another_process(poll_of(machine)):
+        with (
+            pytest.raises(LeaseHeld, match="being changed"),
+            held(machine.host, "two", "Ansible", own_run=lambda: next(limits, 200.0)),
+        ):
+            pytest.fail("two writers")
+        assert sum(machine.clock.naps) == pytest.approx(200, abs=0.5)
+
+
+@pytest.mark.parametrize("owner", ["Ansible", "aks-flex-node join", "aks-flex-node unbootstrap"])
+def test_another_run_is_waited_for_as_before(machine: Machine, owner: str) -> None:
+    stack = ExitStack()
+    with another_process(lambda: stack.enter_context(held(machine.host, "one", owner))) as pid:
+        with pytest.raises(LeaseHeld) as caught, held(machine.host, "two", "Ansible", own_run=lambda: 900.0):
+            pytest.fail("two writers")
+        assert caught.value.why == f"{owner} (process {pid}) holds the operation lease"
+    assert sum(machine.clock.naps) == pytest.approx(PATIENCE, abs=0.5)
+
+
+@pytest.mark.parametrize("patience", [0.0, PATIENCE])
+def test_who_did_not_ask_for_it_does_not_wait_longer(machine: Machine, patience: float) -> None:
+    with another_process(poll_of(machine)):
+        with pytest.raises(LeaseHeld), held(machine.host, "two", "aks-flex-node poll", patience=patience):
+            pytest.fail("two writers")
+        assert sum(machine.clock.naps) == pytest.approx(patience, abs=0.5)
 
 
 def test_a_link_in_place_of_the_lock_is_refused(machine: Machine) -> None:
