@@ -91,3 +91,15 @@ def test_a_proof_runs_on_the_node_that_the_inventory_names(stage: Stage) -> None
     fleet = {"a": {"flexnode_config": {"agent": {"nodeName": "edge-1"}}}}
     stage.play("aks.flexnode.bootstrap", fleet, "-e", "flexnode_proof=true", flexnode_kubeconfig="/k")
     assert stage.asked("flexnode_proof") == [["edge-1"]], stage.output
+
+
+def test_a_machine_does_not_set_variables_of_the_inventory(stage: Stage) -> None:
+    """Ansible takes facts in a result for variables of the host, above those of the inventory."""
+    facts = {"flexnode_host_config": {"agent": {"nodeName": "victim"}}}
+    stage.answer(
+        flexnode_preflight_info={"ok": True, "table": [], "ansible_facts": facts},
+        flexnode_cluster_info={"clusters": []},
+        flexnode_bootstrap_token={"nodes": []},
+    )
+    stage.play("aks.flexnode.bootstrap", hosts("a", source="cluster"))
+    assert stage.asked("flexnode_bootstrap_token")[:1] == [["a"]], stage.output
