@@ -22,8 +22,8 @@ from ansible_collections.aks.flexnode.plugins.module_utils.controller.needs.arc 
     refusals,
     registered,
     role_nodes,
-    roles_of_others,
 )
+from ansible_collections.aks.flexnode.plugins.module_utils.controller.needs.arc_commands import grant_commands
 from ansible_collections.aks.flexnode.plugins.plugin_utils.on_controller import (
     ControllerAction,
     Result,
@@ -74,9 +74,7 @@ class ActionModule(ControllerAction):
             "actions": [sentence for result in results for sentence in result.get("actions") or ()],
             "diff": [entry for result in results for entry in result.get("diff") or ()],
             "commands": {
-                machine.host: [role["command"] for role in roles_of_others(machine)]
-                for machine in machines
-                if machine.host not in refused
+                machine.host: grant_commands(machine) for machine in machines if machine.host not in refused
             },
             "refused": refused,
             "remains": remains,

@@ -190,6 +190,7 @@ class ActionModule(VpnModules):
             found = handovers(as_inline, documents={})
             for one in wanted if self._options["purpose"] == "leave" else ():
                 found[one.host] |= leaving(one)
+            self._name_nodes(found, wanted)
             return summary(found, wanted, self._options["purpose"])
         directory = self._url_directory(wanted)
         clusters = self._clusters([one for one in of_sources(wanted, "cluster", "blob") if one.cluster_id])
@@ -215,6 +216,7 @@ class ActionModule(VpnModules):
             found[host]["source"] = "pending"
         for host, why in taken.items():
             found[host]["refused"] = why
+        self._name_nodes(found, wanted)
         return {
             **summary(found, wanted, "join"),
             "vpn_certificates": self._vpn,

@@ -44,7 +44,8 @@ options:
       - If there is no such Node, the cluster is compared. It is the same if it has the same URL (host and
         port), or shares a CA certificate. Else the module fails, also with O(state=absent), as the Node may
         exist in another cluster.
-      - What is empty is not compared. With O(names), it is about those that are named there.
+      - Without O(names), a machine id is needed, or a Node that reports one is not changed. Else what is
+        empty is not compared. With O(names), it is about those that are named there.
     type: list
     elements: dict
     default: []
@@ -291,7 +292,9 @@ def change_as_controller(module: AnsibleModule, *, kubernetes: bool) -> None:
     try:
         access = kubernetes_access(module) if kubernetes else azure_access(module)
         with connected(access, NodeClient) as client:
-            nodes = NodesOfMachines(client, access, targets, deleting, waiting=params["ready"])
+            # Who names Nodes need not know their machines.
+            told = {"waiting": params["ready"], "proven": not params["names"]}
+            nodes = NodesOfMachines(client, access, targets, deleting, **told)
             result = apply_nodes(nodes, names, params, SystemClock(), check=module.check_mode)
     except FlexNodeError as error:
         module.fail_json(msg=str(error), error=error.as_result())

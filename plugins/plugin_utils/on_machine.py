@@ -49,9 +49,21 @@ class MachineAction(ActionBase):  # type: ignore[misc]
             wrap_async=self._task.async_val and not self._connection.has_native_async,
         )
         result.get("invocation", {}).get("module_args", {}).pop("node_code", None)
+        self._drop_facts(result)
         if "module_stdout" in result:
             result["msg"] = without_result(result)
         return result
+
+    def _drop_facts(self, result: Result) -> None:
+        """Drop facts: no module here returns any, and Ansible would take them for variables of the host.
+
+        They count more than those of the inventory: root on the machine could set any flexnode_* variable of
+        its host, such as its Node's name. The interpreter is Ansible's own finding.
+        """
+        found = result.pop("ansible_facts", None)
+        key = self._discovered_interpreter_key
+        if key and isinstance(found, dict) and key in found:
+            result["ansible_facts"] = {key: found[key]}
 
 
 def without_result(result: Result) -> str:

@@ -11,11 +11,14 @@ from typing import Any
 from ansible.utils.display import Display
 
 from ansible_collections.aks.flexnode.plugins.module_utils.controller.azure.arguments import AZURE, PREVIEW
+from ansible_collections.aks.flexnode.plugins.module_utils.controller.handover.own_node import node_names
 from ansible_collections.aks.flexnode.plugins.module_utils.controller.inventory.errors import NOTHING_CHANGED
 from ansible_collections.aks.flexnode.plugins.module_utils.controller.inventory.machines import Machine
+from ansible_collections.aks.flexnode.plugins.module_utils.controller.inventory.reading import outside_run
 from ansible_collections.aks.flexnode.plugins.module_utils.controller.needs.pools import HostState
 from ansible_collections.aks.flexnode.plugins.module_utils.node.errors import ConfigInvalid, FlexNodeError
 from ansible_collections.aks.flexnode.plugins.plugin_utils.on_controller import ControllerAction, Result
+from ansible_collections.aks.flexnode.plugins.plugin_utils.play import PlayVariables
 
 STATE = "__source_state"  # what roles read on the machine: whether it has joined, and which version it has
 READS = ("flexnode_cluster_info", "flexnode_pool_info")  # modules that change nothing
@@ -33,6 +36,7 @@ class SourceModules(ControllerAction):
     """One method per module; what they did is collected in `_actions` and `_changed`."""
 
     _vars: dict[str, Any]
+    _play: PlayVariables
     _options: dict[str, Any]
     _actions: list[str]
     _changed: bool
@@ -40,6 +44,16 @@ class SourceModules(ControllerAction):
     def _state(self, host: str) -> HostState:
         variables: Mapping[str, Any] = self._vars["hostvars"][host]
         return HostState.of(variables.get(STATE))
+
+    def _name_nodes(self, found: Mapping[str, Result], machines: list[Machine]) -> None:
+        """Add which Nodes the inventory takes for theirs. A machine that it names needs no look at others."""
+        run = {one.host for one in machines}
+        alone = all(one.node for one in machines)
+        outside = () if alone else [host for host in self._vars["groups"]["all"] if host not in run]
+        # One that can't be read may have any name; its own is not given to another.
+        others = [outside_run(host, self._play) or Machine(host) for host in outside]
+        for host, names in node_names(machines, others).items():
+            found[host]["node_names"] = names
 
     def _configs(self, machines: list[Machine], *, need_url: bool, new: Container[str] = ()) -> list[Result]:
         """new: hosts that say themselves that they have not joined, whatever Azure says of their Nodes."""

@@ -32,7 +32,6 @@ from ansible_collections.aks.flexnode.plugins.module_utils.controller.needs.vpn 
 )
 from ansible_collections.aks.flexnode.plugins.module_utils.node.errors import ConfigInvalid
 from ansible_collections.aks.flexnode.plugins.plugin_utils.on_controller import Result
-from ansible_collections.aks.flexnode.plugins.plugin_utils.play import PlayVariables
 from ansible_collections.aks.flexnode.plugins.plugin_utils.pool_modules import PoolModules
 from ansible_collections.aks.flexnode.plugins.plugin_utils.progress import shown_progress
 
@@ -44,7 +43,6 @@ class VpnModules(PoolModules):
     """What is asked for the machines of a run that reach their cluster through a VPN."""
 
     _vpn: Result
-    _play: PlayVariables
 
     def _vpn_findings(self, machines: Iterable[Machine]) -> list[Finding]:
         return list(vpn_findings(machines, ephemeral=any(name in os.environ for name in OF_JOBS)))

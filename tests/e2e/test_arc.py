@@ -302,7 +302,10 @@ class TestRolesOfOthers:
             grant(bed, site.member(late).object_id, *ROLES)
             run = running.result()
         needs = [*commands(site.member(never), FOLLOWS), *bindings(site.member(never))]
-        asks = {late.name: commands(site.member(late), *ROLES), never.name: needs}
+        asks = {
+            late.name: looked_up(site.member(late), commands(site.member(late), *ROLES)),
+            never.name: looked_up(site.member(never), needs),
+        }
         assert_listed_before_the_wait(run, asks)
         assert f"FAILED - RETRYING: [{never.name}]" in run.output
         assert fleet.is_ready(fleet.node(bed, late.name))
@@ -354,6 +357,14 @@ def commands(member: Member, *roles: str) -> list[str]:
     who = f"--assignee-object-id {member.object_id} --assignee-principal-type ServicePrincipal"
     scope = f"--scope {member.bed.azure.cluster_id}"
     return [f"az role assignment create {who} --role {role} {scope}" for role in roles]
+
+
+def looked_up(member: Member, lines: Sequence[str]) -> list[str]:
+    """The same as the controller shows them: Azure says who the machine is, when they are typed."""
+    _, _, subscription, _, group = resource_group(member.bed).split("/")
+    where = f"--subscription {subscription} --resource-group {group} --name {member.machine.name}"
+    who = f'"$(az connectedmachine show {where} --query identity.principalId -o tsv)"'
+    return [line.replace(member.object_id, who) for line in lines]
 
 
 def bindings(member: Member) -> list[str]:

@@ -59,7 +59,8 @@ def test_trouble_in_azure_arc_keeps_nothing_from_being_cleaned_up(stage: Stage) 
 def test_nodes_that_nobody_could_delete_are_named(stage: Stage) -> None:
     left = {"changed": True, "remains": [], "node_name": "gone", "node_remains": "refused"}
     stage.answer(flexnode_reconcile=left)
-    stage.play("aks.flexnode.unbootstrap", hosts("a", source="inline"), *NAMED)
+    fleet = {"gone": hosts("a", source="inline")["a"]}
+    stage.play("aks.flexnode.unbootstrap", fleet, *NAMED)
     assert stage.status != 0
     assert "set flexnode_kubeconfig, or type: kubectl delete node gone" in " ".join(stage.output.split())
     assert "Node gone" in stage.output
@@ -137,7 +138,7 @@ def test_what_can_not_be_deleted_is_told_with_everything_else(stage: Stage) -> N
 
 
 def test_each_machine_has_the_kubeconfig_of_its_cluster(stage: Stage) -> None:
-    stage.answer(flexnode_reconcile=STAYS, flexnode_node={"changed": True})
+    stage.answer(flexnode_reconcile={**STAYS, "node_name": "{host}"}, flexnode_node={"changed": True})
     fleet = {"east": {"flexnode_kubeconfig": "/east"}, "west": {}, "north": {"flexnode_kubeconfig": "/north"}}
     stage.play("aks.flexnode.unbootstrap", fleet, *NAMED)
     used = sorted(params["kubeconfig"] for name, params in stage.calls if name == "flexnode_node")
@@ -194,7 +195,7 @@ def test_a_machine_does_not_say_which_node_the_administrator_deletes(stage: Stag
     assert stage.asked("flexnode_node") == [["a"]], stage.output
 
 
-def test_role_node_alone_removes_a_machine_without_the_inventory(stage: Stage) -> None:
+def test_role_node_alone_reads_the_inventory(stage: Stage) -> None:
     stage.answer(flexnode_reconcile={**STAYS, "node_name": "edge-1"}, flexnode_node={"changed": True})
     book = stage.directory / "book.yml"
     tasks = [
@@ -202,9 +203,10 @@ def test_role_node_alone_removes_a_machine_without_the_inventory(stage: Stage) -
         for entry in ("absent", "left")
     ]
     book.write_text(yaml.safe_dump([{"hosts": "all", "gather_facts": False, "tasks": tasks}]))
-    stage.play(str(book), stage.machines("a"), flexnode_kubeconfig="/k")
+    fleet = stage.machines("a", flexnode_host_config={"agent": {"nodeName": "edge-1"}})
+    stage.play(str(book), fleet, flexnode_kubeconfig="/k")
     assert stage.status == 0, stage.output
-    assert expected(stage) == {"a": None}
+    assert expected(stage) == {"a": {"node_name": "edge-1", "cluster_id": "", "pool": ""}}
     assert stage.asked("flexnode_node") == [["edge-1"]]
 
 
@@ -251,6 +253,7 @@ def test_what_a_machine_says_of_itself_is_compared_with_its_node(stage: Stage) -
     fleet = stage.machines("east", "west")
     for name, variables in fleet.items():
         variables["flexnode_kubeconfig"] = f"/{name}"
+        variables["flexnode_config"] = {"agent": {"nodeName": "x"}}
     stage.play("aks.flexnode.unbootstrap", fleet, *NAMED)
     given = {params["kubeconfig"]: params for name, params in stage.calls if name == "flexnode_node"}
     for name, params in given.items():

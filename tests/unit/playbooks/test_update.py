@@ -199,6 +199,8 @@ def test_a_rolled_back_configuration_is_tried_again_on_request(fleet: Fleet, pla
 
 GPU = {"key": "dedicated", "value": "gpu", "effect": "NoSchedule"}
 TAINTED = {"taints": {"set": [GPU], "remove": [{"key": "old", "effect": "NoExecute"}]}}
+# As the inventory has it: a machine alone does not decide what an administrator's credential does.
+EDGE_1 = {"agent": {"nodeName": "edge-1"}, "node": {"taints": ["dedicated=gpu:NoSchedule"]}}
 
 
 @pytest.mark.parametrize("playbook", ["update", "bootstrap"])
@@ -221,7 +223,7 @@ TAINTED = {"taints": {"set": [GPU], "remove": [{"key": "old", "effect": "NoExecu
 def test_taints_are_changed_by_the_controller(
     stage: Stage, playbook: str, variables: dict[str, str], credential: dict[str, str]
 ) -> None:
-    fleet = Fleet(stage, "a", **variables)
+    fleet = Fleet(stage, "a", flexnode_config=EDGE_1, **variables)
     stage.answer(flexnode_config={"nodes": []}, flexnode_node={"changed": True})
     said = {"machine_id": "1" * 32, "api_server": "https://plant.example", "ca_sha256": ["2"]}
     fleet.stage.answer_by_host(
@@ -245,7 +247,7 @@ def test_taints_are_changed_by_the_controller(
 def test_taints_that_were_not_changed_are_named_with_the_commands(
     stage: Stage, playbook: str, refused: bool
 ) -> None:
-    fleet = Fleet(stage, "a", **({"flexnode_kubeconfig": "/k"} if refused else {}))
+    fleet = Fleet(stage, "a", flexnode_config=EDGE_1, **({"flexnode_kubeconfig": "/k"} if refused else {}))
     stage.answer(flexnode_node={"failed": True, "msg": "FLEX-1505: not allowed"})
     fleet.stage.answer_by_host(
         "flexnode_reconcile", done("updated (taints)", **TAINTED, node={**READY, "name": "edge-1"})

@@ -69,6 +69,7 @@ class NodesOfMachines:
     targets: Sequence[Target]
     deleting: bool = False
     waiting: bool = False  # for Nodes that may not be registered yet
+    proven: bool = False  # a machine that has told no id has no Node here
 
     def node(self, name: str) -> Json | None:
         """The Node, None where there is none; it is refused if it is another machine."""
@@ -78,7 +79,8 @@ class NodesOfMachines:
             if target.name != name:
                 continue
             if node is not None:
-                require_machine(target, node, self.access.server, otherwise=delete or RESTART)
+                server, surely = self.access.server, delete or RESTART
+                require_machine(target, node, server, otherwise=surely, proven=self.proven)
             elif not self.waiting:
                 require_cluster(target, self.access, otherwise=delete)
         return node

@@ -61,20 +61,24 @@ def _target(node: Mapping[str, Any]) -> Target:
     )
 
 
-def require_machine(target: Target, node: Mapping[str, Any], server: str, *, otherwise: str = "") -> None:
-    """Refuse a Node of another machine. An id that is not known on both sides decides nothing.
+def require_machine(
+    target: Target, node: Mapping[str, Any], server: str, *, otherwise: str = "", proven: bool = False
+) -> None:
+    """Refuse a Node of another machine. A Node that never reported an id is not compared.
 
-    otherwise: what to do if it is the right one all the same.
+    otherwise: what to do if it is the right one all the same. proven: refuse it also if the machine has told
+    no id: what it leaves out must not make it right.
     """
     ours = _machine_id(target.machine_id)
     theirs = _machine_id(((node.get("status") or {}).get("nodeInfo") or {}).get("machineID"))
-    if not ours or not theirs or ours == theirs:
+    if not theirs or ours == theirs or not (ours or proven):
         return
+    verb, mine = ("is", _short(ours)) if ours else ("may be", "told none")
     surely = f". If it is certainly the Node of this machine: {otherwise}" if otherwise else ""
     raise OtherCluster(
-        f"Node {target.name} in this cluster is another machine, and was not changed",
+        f"Node {target.name} in this cluster {verb} another machine, and was not changed",
         where=server,
-        why=f"the Node has the machine id {_short(theirs)}, this machine has {_short(ours)}",
+        why=f"the Node has the machine id {_short(theirs)}, this machine has {mine}",
         fix=f"use a kubeconfig (flexnode_kubeconfig), context or cluster id of {target.home}{surely}",
     )
 

@@ -16,6 +16,7 @@ from ...on_machine.arc_request import arc_proxy
 from ..inventory.machines import RESOLVED, Machine
 from ..needs.arc import request_of
 from ..needs.vpn import vpn_of
+from .own_node import taints_in
 
 Document = Mapping[str, Any]
 Answers = Iterable[Mapping[str, Any]]  # of a module: one per node, with its name
@@ -106,6 +107,7 @@ def handovers(
             "durable": False,
             **options,
             "node": machine.node,
+            "taints": options.get("taints", taints_in(document)),
             "origin": machine.source,
             # Its Node can be changed with the Azure login that resolved this source.
             "cluster_id": machine.cluster_id if machine.source in RESOLVED else "",

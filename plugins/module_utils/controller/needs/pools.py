@@ -118,18 +118,19 @@ def options_of(
     A machine that has applied its goal has all of it stored. In check mode there is no bootstrap data.
     The cluster is known in any case: Azure Arc needs its location, whatever the machine has stored.
     """
-    settings = merge(facts, machine.document)
+    settings, goal = merge(facts, machine.document), goal_of(answer)
+    taints = {"taints": list(goal.taints)}  # also of a goal that is only stored there
     if is_current(answer, state):
-        return {"source": "stored", "document": settings}
-    goal = goal_of(answer)
+        return {"source": "stored", "document": settings, **taints}
     if not data or not data.get("document"):
-        known = {"source": "stored", "document": goal.over(settings)}
+        known = {"source": "stored", "document": goal.over(settings), **taints}
         return known if state.joined else {"source": "pending", "document": settings}
     usable, _notes = usable_versions(data["document"], settings)
     document = merge(usable, settings)
     return {
         "source": "inline",
         "document": {"config": goal.over(document), "configVersion": goal.etag},
+        **taints,
         **_renewal(machine, document, data),
     }
 

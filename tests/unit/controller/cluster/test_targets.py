@@ -82,6 +82,14 @@ def test_a_node_is_that_of_the_machine(known: str, reported: str | None, accepte
     assert THEIRS not in said
 
 
+@pytest.mark.parametrize("told", ["", "uninitialized"])
+def test_an_id_that_a_machine_leaves_out_proves_nothing(told: str) -> None:
+    node = {"status": {"nodeInfo": {"machineID": THEIRS}}}
+    with pytest.raises(OtherCluster, match=r"may be another machine.*this machine has told none"):
+        require_machine(Target("edge-1", told), node, SERVER, proven=True)
+    require_machine(Target("edge-1", told), {}, SERVER, proven=True)
+
+
 @pytest.mark.parametrize("node", [{}, {"status": None}, {"status": {"nodeInfo": None}}])
 def test_a_node_that_never_reported_is_not_compared(node: dict[str, Any]) -> None:
     require_machine(Target("edge-1", OURS), node, SERVER)
