@@ -519,8 +519,12 @@ def test_preflight_tells_all_of_a_pool_and_of_the_machines(pools: Stage) -> None
 def test_taints_without_rights_in_the_cluster_are_left_to_aks(pools: Stage) -> None:
     taint = {"key": "a", "value": "b", "effect": "NoSchedule"}
     pools.answer(
-        flexnode_machine={"changed": True, "machines": [machine("a")]},
-        flexnode_reconcile={**JOINED, "taints": {"set": [taint], "remove": []}},
+        flexnode_machine={"changed": True, "machines": [{**machine("a"), "taints": ["a=b:NoSchedule"]}]},
+        flexnode_reconcile={
+            **JOINED,
+            "node": {**NODE, "name": "a"},
+            "taints": {"set": [taint], "remove": []},
+        },
         flexnode_node={"failed": True, "msg": "FLEX-1702: no"},
     )
     pools.play("aks.flexnode.bootstrap", hosts("a"))
