@@ -148,6 +148,7 @@ class ActionModule(VpnModules):
                 f"strategy {self._play.strategy} would ask the sources again for every machine",
                 fix="run role aks.flexnode.source in an earlier play without `strategy`, as bootstrap does",
             )
+        self._others = inventory.others
         return inventory.machines
 
     def _require_named(self) -> None:
@@ -190,8 +191,7 @@ class ActionModule(VpnModules):
             found = handovers(as_inline, documents={})
             for one in wanted if self._options["purpose"] == "leave" else ():
                 found[one.host] |= leaving(one)
-            self._name_nodes(found, wanted)
-            return summary(found, wanted, self._options["purpose"])
+            return {**summary(found, wanted, self._options["purpose"]), **self._name_nodes(found, machines)}
         directory = self._url_directory(wanted)
         clusters = self._clusters([one for one in of_sources(wanted, "cluster", "blob") if one.cluster_id])
         require_documents(wanted, clusters)  # everything below writes
@@ -216,9 +216,9 @@ class ActionModule(VpnModules):
             found[host]["source"] = "pending"
         for host, why in taken.items():
             found[host]["refused"] = why
-        self._name_nodes(found, wanted)
         return {
             **summary(found, wanted, "join"),
+            **self._name_nodes(found, machines),
             "vpn_certificates": self._vpn,
             "nodes": [row(one) for one in (*configs, *blobs, *machines_in_azure)],
             "bootstrap": self._bootstrap,
@@ -233,6 +233,7 @@ class ActionModule(VpnModules):
         return {
             **summary(handovers(machines, documents={}, pools=of_pools), machines, "check"),
             "hooks": {one.host: self._hooks(one) for one in machines},
+            **self._name_nodes({}, machines),
         }
 
     def _preview(self, machines: list[Machine]) -> Result:

@@ -176,6 +176,11 @@ hooks:
   returned: with state present and purpose check
   type: dict
   sample: {edge-1: {before: /srv/hooks/silence.yml}}
+node_names:
+  description: By host, the Nodes that the controller takes for its own, as the inventory says.
+  returned: with state present and purpose check, join or leave
+  type: dict
+  sample: {edge-1: [edge-1]}
 bootstrap:
   description: The bootstrap data of FlexNodes pools, for the next batch of the play. It holds secrets.
   returned: with state present and purpose join

@@ -20,6 +20,7 @@ from ansible_collections.aks.flexnode.plugins.module_utils.node.errors import Co
 from ansible_collections.aks.flexnode.plugins.plugin_utils.on_controller import ControllerAction, Result
 from ansible_collections.aks.flexnode.plugins.plugin_utils.play import PlayVariables
 
+REGISTERED = "__source"  # the result of the task before, in the same run
 STATE = "__source_state"  # what roles read on the machine: whether it has joined, and which version it has
 READS = ("flexnode_cluster_info", "flexnode_pool_info")  # modules that change nothing
 
@@ -40,20 +41,32 @@ class SourceModules(ControllerAction):
     _options: dict[str, Any]
     _actions: list[str]
     _changed: bool
+    _others: list[Machine]  # outside this run, where it was compared with them
 
     def _state(self, host: str) -> HostState:
         variables: Mapping[str, Any] = self._vars["hostvars"][host]
         return HostState.of(variables.get(STATE))
 
-    def _name_nodes(self, found: Mapping[str, Result], machines: list[Machine]) -> None:
-        """Add which Nodes the inventory takes for theirs. A machine that it names needs no look at others."""
+    def _name_nodes(self, found: Mapping[str, Result], machines: list[Machine]) -> Result:
+        """Add to each machine which Nodes the inventory takes for its own; also by host, for the next batch.
+
+        A batch of an update uses what purpose check found: looking at all other machines again would ask
+        their vaults again, once per batch.
+        """
+        known: Mapping[str, list[str]] = (self._vars.get(REGISTERED) or {}).get("node_names") or {}
+        if not all(one.host in known for one in machines):
+            known = node_names(machines, self._others or self._outside(machines))
+        for host, handover in found.items():
+            handover["node_names"] = known[host]
+        return {"node_names": known}
+
+    def _outside(self, machines: list[Machine]) -> list[Machine]:
+        """The machines outside this run; where the inventory names all of its Nodes, nobody needs them."""
+        if all(one.node for one in machines):
+            return []
         run = {one.host for one in machines}
-        alone = all(one.node for one in machines)
-        outside = () if alone else [host for host in self._vars["groups"]["all"] if host not in run]
-        # One that can't be read may have any name; its own is not given to another.
-        others = [outside_run(host, self._play) or Machine(host) for host in outside]
-        for host, names in node_names(machines, others).items():
-            found[host]["node_names"] = names
+        outside = [host for host in self._vars["groups"]["all"] if host not in run]
+        return [outside_run(host, self._play) or Machine(host) for host in outside]
 
     def _configs(self, machines: list[Machine], *, need_url: bool, new: Container[str] = ()) -> list[Result]:
         """new: hosts that say themselves that they have not joined, whatever Azure says of their Nodes."""

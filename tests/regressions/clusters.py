@@ -17,7 +17,7 @@ CASES = (
         (
             Edit(
                 f"{CLUSTER}/targets.py",
-                "    if not ours or not theirs or ours == theirs:\n",
+                "    if not theirs or ours == theirs or not (ours or proven):\n",
                 "    if True:\n",
             ),
         ),

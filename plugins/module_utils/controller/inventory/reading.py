@@ -28,6 +28,7 @@ class Inventory:
     """The machines of a run, and everything in the inventory that contradicts itself."""
 
     machines: list[Machine] = field(default_factory=list)
+    others: list[Machine] = field(default_factory=list)  # outside the run, where it was compared with them
     findings: list[Finding] = field(default_factory=list)
 
     names: set[str] = field(default_factory=set)  # of all variables with our prefix
@@ -84,8 +85,10 @@ def read_inventory(
             chosen = bool(variables.get("flexnode_config_source"))
             inventory.findings += check_source(machine, chosen=chosen)
     if joins:
-        outside = (outside_run(host, hostvars) for host in others if host not in of_hosts)
-        inventory.findings += check_fleet(inventory.machines, (machine for machine in outside if machine))
+        # One that can't be read may have any name; its own is not given to another.
+        outside = [host for host in others if host not in of_hosts]
+        inventory.others = [outside_run(host, hostvars) or Machine(host) for host in outside]
+        inventory.findings += check_fleet(inventory.machines, inventory.others)
     return inventory
 
 
