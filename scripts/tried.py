@@ -3,6 +3,7 @@
 
 `make vm` writes build/vm.json; docs/tried.json is what the pages are made from. What was run to its end gets
 there, also if it failed; what was interrupted, or ran with files that are no commit's, does not.
+`--older` lists what is to be run again: what ran with another product than the one that is checked out.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from tests.vm.acts import LIFE, LINE, UNINSTALL
 SEEN = BUILD / "vm.json"
 TRIED = ROOT / "docs" / "tried.json"
 PASSED, FAILED, UNFINISHED = "passed", "failed", "unfinished"
+PRODUCT = ("plugins", "roles", "playbooks")
 
 
 @dataclass(frozen=True)
@@ -82,10 +84,31 @@ def evidence(records: Iterable[Record]) -> list[Record]:
     return [one for one in found if one.part not in (LIFE, LINE) or one.row in ended]
 
 
+def product(commit: str, checkout: Path = ROOT) -> str:
+    """What users run of a commit: the same for commits that differ in tests and pages only."""
+    parts = [f"{commit}:{part}" for part in PRODUCT]
+    git = ["git", "-C", str(checkout), "rev-parse", *parts]
+    return subprocess.run(git, capture_output=True, text=True, check=True).stdout
+
+
+def older(records: Iterable[Record], checkout: Path = ROOT) -> list[Record]:
+    """What ran with another product than the one that is checked out."""
+    known = list(records)
+    products = {commit: product(commit, checkout) for commit in ("HEAD", *(one.commit for one in known))}
+    return [one for one in known if products[one.commit] != products["HEAD"]]
+
+
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("file", nargs="?", type=Path, default=SEEN, help="what make vm wrote: build/vm.json")
+    parser.add_argument(
+        "--older", action="store_true", help="list what ran with another product than this one"
+    )
     options = parser.parse_args(arguments)
+    if options.older:
+        for record in older(load(TRIED)):
+            print(f"{record.part}: {record.act} ({record.machine}), {record.commit}")
+        return 0
     new = load(options.file)
     if not new:
         parser.error(f"{options.file} has no records: `make vm` writes them")

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -12,7 +13,7 @@ from typing import Any, cast
 import pytest
 
 from scripts.docs.tried import cuts_table, earlier_cuts, life_table
-from scripts.tried import FAILED, PASSED, UNFINISHED, Record, load, merged
+from scripts.tried import FAILED, PASSED, PRODUCT, UNFINISHED, Record, load, merged, older
 from testbed.machine.vm import VirtualMachine
 from tests.vm.acts import CASE, CUTS, JOIN, LIFE, LINE, REBOOT, UNINSTALL, UPDATE, cut_of
 from tests.vm.seen import Seen
@@ -165,3 +166,26 @@ def test_what_an_earlier_commit_did_is_told_apart(seen: Seen, file: Path, shown:
         pass
     assert [record.program for record in load(file)] == ["4d800d2"]
     assert "(program of 4d800d2)" in shown[0]
+
+
+def test_what_ran_with_another_product_is_to_be_run_again(tmp_path: Path) -> None:
+    """A commit of tests or pages only takes no evidence away."""
+
+    def git(*words: str) -> str:
+        who = ("-c", "user.name=flex", "-c", "user.email=flex@example.com", "-c", "commit.gpgsign=false")
+        command = ["git", "-C", str(tmp_path), *who, *words]
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+
+    def commit(file: str) -> Record:
+        (tmp_path / file).parent.mkdir(exist_ok=True)
+        (tmp_path / file).write_text(file)
+        git("add", "--all")
+        git("commit", "--quiet", f"--message={file}")
+        return replace(RECORD, commit=git("rev-parse", "--short", "HEAD"))
+
+    git("init", "--quiet")
+    for part in PRODUCT[1:]:
+        (tmp_path / part).mkdir()
+        (tmp_path / part / "one").write_text(part)
+    first, changed, page = (commit(file) for file in ("plugins/a", "plugins/b", "docs/c"))
+    assert older([first, changed, page], tmp_path) == [first]
