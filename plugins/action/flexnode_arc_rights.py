@@ -17,6 +17,7 @@ from ansible_collections.aks.flexnode.plugins.module_utils.controller.azure.argu
 from ansible_collections.aks.flexnode.plugins.module_utils.controller.needs.arc import (
     ArcMachine,
     binding_nodes,
+    by_kubeconfig,
     failed_hosts,
     notes,
     refusals,
@@ -29,12 +30,12 @@ from ansible_collections.aks.flexnode.plugins.plugin_utils.on_controller import 
     Result,
     undefaulted,
 )
+from ansible_collections.aks.flexnode.plugins.plugin_utils.play import PlayVariables
 
 ARGUMENTS: dict[str, dict[str, Any]] = {
     **undefaulted(AZURE),
     "state": {"type": "str", "choices": ["present", "surplus", "absent"], "default": "present"},
     "machines": {"type": "dict", "required": True, "no_log": True},
-    "kubeconfig": {"type": "path"},
 }
 PERMISSION = "FLEX-1702"
 GONE = (DELETED, ABSENT)
@@ -86,16 +87,19 @@ class ActionModule(ControllerAction):
     def _change_rights(
         self, machines: Sequence[ArcMachine], options: Mapping[str, Any], variables: Mapping[str, Any]
     ) -> tuple[list[Result], dict[str, list[Mapping[str, Any]]]]:
-        """Grant or revoke, one call of each module for all machines; by host, what failed."""
+        """Grant or revoke, one call of each module for all machines; by host, what failed.
+
+        The second one is called once per kubeconfig: each is of another cluster.
+        """
         state = options["state"]
         more = {**login_of(options), **({} if state == "present" else {"state": "absent"})}
-        kubeconfig = {"kubeconfig": options["kubeconfig"]} if options["kubeconfig"] else {}
+        calls = [("flexnode_role_assignment", role_nodes(machines, state), more)]
+        for path, members in by_kubeconfig(machines).items():
+            arguments = {**more, **({"kubeconfig": path} if path else {})}
+            calls.append(("flexnode_identity_binding", binding_nodes(members, state), arguments))
         results: list[Result] = []
         failures: dict[str, list[Mapping[str, Any]]] = {machine.host: [] for machine in machines}
-        for module, nodes, arguments in (
-            ("flexnode_role_assignment", role_nodes(machines, state), more),
-            ("flexnode_identity_binding", binding_nodes(machines, state), {**more, **kubeconfig}),
-        ):
+        for module, nodes, arguments in calls:
             if not nodes:
                 continue
             result = self.on_controller(f"aks.flexnode.{module}", {**arguments, "nodes": nodes}, variables)
@@ -106,9 +110,9 @@ class ActionModule(ControllerAction):
 
     def _machines(self, handovers: Mapping[str, Any], variables: Mapping[str, Any]) -> list[ArcMachine]:
         """The machines of the batch: those of earlier ones are done, those of later ones not yet known."""
-        hostvars = variables["hostvars"]
+        hostvars, play = variables["hostvars"], PlayVariables(self)
         return [
-            ArcMachine.of_host(host, handovers.get(host, {}).get("arc", {}), hostvars[host])
+            ArcMachine.of_host(host, handovers.get(host, {}).get("arc", {}), hostvars[host], play[host])
             for host in variables["ansible_play_batch"]
         ]
 
@@ -116,7 +120,7 @@ class ActionModule(ControllerAction):
         """By host, why it gets no rights; machines that failed before this have still said who they are."""
         hostvars = variables["hostvars"]
         everyone = [
-            ArcMachine.of_host(host, {}, hostvars[host]) for host in variables["ansible_play_hosts_all"]
+            ArcMachine.of_host(host, {}, hostvars[host], {}) for host in variables["ansible_play_hosts_all"]
         ]
         return refusals(machines, {one.host: one.resource_id for one in everyone})
 

@@ -45,10 +45,8 @@ from ansible_collections.aks.flexnode.plugins.module_utils.controller.needs.pool
 from ansible_collections.aks.flexnode.plugins.module_utils.node.errors import FlexNodeError
 from ansible_collections.aks.flexnode.plugins.plugin_utils.document_file import load_document
 from ansible_collections.aks.flexnode.plugins.plugin_utils.findings import (
-    excluded_in_vain,
-    missing_hooks,
+    of_play,
     unprovable,
-    unseen,
 )
 from ansible_collections.aks.flexnode.plugins.plugin_utils.on_controller import (
     ControllerAction,
@@ -133,8 +131,8 @@ class ActionModule(VpnModules):
             joins=joins,
         )
         typed = self._play.typed(self._vars.get("ansible_limit"))
-        inventory.findings += [*unseen(self._play, inventory), *excluded_in_vain(self._play, typed)]
-        inventory.findings += missing_hooks(inventory, self._places)
+        writes = self._options["state"] in ("present", "renewed")
+        inventory.findings += of_play(self._play, inventory, typed, self._places, writes=writes)
         if joins:
             inventory.findings += [*unprovable(self._play, inventory), *arc_findings(inventory.machines)]
         if joins or self._options["state"] == "gateway":

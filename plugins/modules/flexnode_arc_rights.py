@@ -16,6 +16,7 @@ description:
     at once.
   - Rights follow the inventory alone. A machine that reports to be another Arc machine than the inventory
     names is refused, and so are machines that report to be the same one.
+  - C(flexnode_arc_roles) and C(flexnode_arc_kubeconfig) are read from the variables of each host.
   - What fails for one machine is reported of this machine (RV(refused), RV(remains)). The others are done.
   - Runs on the controller, once per play (C(run_once)). Role P(aks.flexnode.arc#role) calls it.
 options:
@@ -34,10 +35,6 @@ options:
       - RV(aks.flexnode.flexnode_source#module:machines) of the same play.
     type: dict
     required: true
-  kubeconfig:
-    description:
-      - A kubeconfig of an administrator, instead of the cluster credential that Azure returns.
-    type: path
 extends_documentation_fragment:
   - aks.flexnode.attributes
   - aks.flexnode.azure

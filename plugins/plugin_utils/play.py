@@ -40,8 +40,13 @@ class PlayVariables(Mapping[str, Mapping[str, Any]]):
 
     @property
     def visible(self) -> Mapping[str, Any]:
-        """What a play itself sees: -e, extra variables of AWX, and what is set where it is imported."""
-        return {**self._play.get_vars(), **self.extra_vars}
+        """What a play itself sees: -e, extra variables of AWX, and what is set where it is imported.
+
+        Evaluated as Ansible evaluates the play's `hosts`: a template that turns out empty names no machine.
+        """
+        whole = self._manager.get_vars(play=self._play)
+        templar = self._templar.copy_with_new_env(available_variables=whole)
+        return EvaluatedVariables({**self._play.get_vars(), **self.extra_vars}, templar)
 
     @property
     def extra_vars(self) -> Mapping[str, Any]:
@@ -64,15 +69,20 @@ class PlayVariables(Mapping[str, Mapping[str, Any]]):
 
         Ansible only warns, and then acts on the machines that were meant to be left out.
         """
+        inventory = self._manager._inventory
         parts = [part for part in split_host_pattern(pattern) if part.startswith("!")]
-        found = self._manager._inventory.get_hosts
-        return [part for part in parts if not found(part[1:], ignore_limits=True, ignore_restrictions=True)]
+        return [
+            part
+            for part in parts
+            if part[1:] not in inventory.groups  # which may be empty
+            and not inventory.get_hosts(part[1:], ignore_limits=True, ignore_restrictions=True)
+        ]
 
     def __getitem__(self, host: str) -> Mapping[str, Any]:
         found = self._manager.get_vars(
             play=self._play, host=self._manager._inventory.get_host(host), task=self._task
         )
-        return HostVariables(found, self._templar.copy_with_new_env(available_variables=found))
+        return EvaluatedVariables(found, self._templar.copy_with_new_env(available_variables=found))
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._hosts)
@@ -81,8 +91,8 @@ class PlayVariables(Mapping[str, Mapping[str, Any]]):
         return len(self._hosts)
 
 
-class HostVariables(Mapping[str, Any]):
-    """The flexnode_* variables of one host. Each is evaluated when it is read: it may look up a secret."""
+class EvaluatedVariables(Mapping[str, Any]):
+    """The flexnode_* variables of a host or a play. Each is evaluated when read: it may look up a secret."""
 
     def __init__(self, variables: Mapping[str, Any], templar: Any) -> None:
         self._raw = {name: value for name, value in variables.items() if name.startswith(PREFIX)}
@@ -100,7 +110,7 @@ class HostVariables(Mapping[str, Any]):
     def __getitem__(self, name: str) -> Any:
         value = self._raw[name]
         try:
-            return self._templar.template(value)
+            return _decrypted(self._templar.template(value))
         except AnsibleError as error:
             # Only what is missing: the rest of the message may quote a secret.
             missing = UNDEFINED.search(str(error))
@@ -109,6 +119,15 @@ class HostVariables(Mapping[str, Any]):
                 why=missing[0] if missing else type(error).__name__,
                 fix="define it, or correct the template",
             ) from error
+
+
+def _decrypted(value: Any) -> Any:
+    """The value with texts in place of what `!vault` marks: up to ansible-core 2.18 these are no texts."""
+    if isinstance(value, Mapping):
+        return {key: _decrypted(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_decrypted(item) for item in value]
+    return str(value) if getattr(value, "__ENCRYPTED__", False) else value
 
 
 def names_machines(pattern: object) -> bool:

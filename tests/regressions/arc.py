@@ -97,4 +97,25 @@ CASES = (
         ),
         (f"{RIGHTS}::test_machines_wait_for_roles_within_one_time_limit",),
     ),
+    Case(
+        "arc-g",
+        "roles that a play sets do not count: the machines get those of administrators",
+        (Edit(ACTION, "hostvars[host], play[host])", "hostvars[host], hostvars[host])"),),
+        (
+            f"{RIGHTS}::test_roles_that_a_play_sets_are_those_that_are_assigned[roles0]",
+            f"{RIGHTS}::test_roles_that_a_play_sets_are_those_that_are_assigned[roles1]",
+        ),
+    ),
+    Case(
+        "arc-h",
+        "the first machine's kubeconfig grants rights for machines of all clusters",
+        (
+            Edit(
+                NEEDS,
+                "found.setdefault(machine.kubeconfig, []).append(machine)",
+                "found.setdefault(next(iter(found), machine.kubeconfig), []).append(machine)",
+            ),
+        ),
+        (f"{RIGHTS}::test_each_machine_is_bound_with_the_kubeconfig_of_its_cluster",),
+    ),
 )

@@ -8,6 +8,7 @@ import re
 from typing import Any
 
 import pytest
+import yaml
 
 from ansible_collections.aks.flexnode.plugins.module_utils.on_machine.arc_request import arc_request
 from tests.unit.playbooks.stage import AKS, IN_ARC, Stage, arc_hosts, hosts
@@ -256,3 +257,55 @@ if given.get("wait_roles_seconds"):
     assert "FAILED - RETRYING: [a]" in stage.output
     for host in "abc":
         assert re.search(rf"fatal: \[{host}\].*lacks Reader, after 8 s.*az role assignment", stage.output)
+
+
+# --- variables of the role ----------------------------------------------------------------------------------
+
+
+def wrapped(stage: Stage, **variables: Any) -> str:
+    """A playbook of a team that imports bootstrap and sets variables there, not in the inventory."""
+    book = stage.directory / "book.yml"
+    play = {
+        "import_playbook": "aks.flexnode.bootstrap",
+        "vars": {"flexnode_arc_wait_seconds": 0, **variables},
+    }
+    book.write_text(yaml.safe_dump([play]))
+    return str(book)
+
+
+@pytest.mark.parametrize("roles", [[], ["reader"]])
+def test_roles_that_a_play_sets_are_those_that_are_assigned(stage: Stage, roles: list[str]) -> None:
+    """`hostvars` lacks them: every machine got the roles of its profile, administrators of the cluster."""
+    stage.answer(arc_register=IN_ARC, flexnode_config_fetch={"config": {}})
+    fleet = arc_hosts("a", autoRoleAssignment=True)
+    fleet["a"]["flexnode_config"]["kubernetesAuth"] = {"profile": "token"}
+    stage.play(wrapped(stage, flexnode_arc_roles=roles), fleet)
+    assert stage.status == 0, stage.output
+    asked = [given for name, given in stage.calls if name == "flexnode_role_assignment"]
+    assigned = [node["roles"] for given in asked if "state" not in given for node in given["nodes"]]
+    assert assigned == ([roles] if roles else [])
+
+
+def two_clusters(*kubeconfigs: str) -> dict[str, dict[str, Any]]:
+    fleet = arc_hosts("a", "b", autoRoleAssignment=True)
+    fleet["b"]["flexnode_cluster_id"] = f"{AKS}-2"
+    for one, path in zip(fleet.values(), kubeconfigs, strict=True):
+        one["flexnode_arc_kubeconfig"] = path
+    return fleet
+
+
+def test_each_machine_is_bound_with_the_kubeconfig_of_its_cluster(stage: Stage) -> None:
+    stage.answer(arc_register=IN_ARC, flexnode_config_fetch={"config": {}})
+    joins(stage, two_clusters("/plant", "/depot"))
+    calls = [given for name, given in stage.calls if name == "flexnode_identity_binding"]
+    bound = [
+        (one["kubeconfig"], node["name"]) for one in calls for node in one["nodes"] if "state" not in one
+    ]
+    assert bound == [("/plant", "a"), ("/depot", "b")]
+
+
+def test_one_kubeconfig_is_not_used_for_machines_of_two_clusters(stage: Stage) -> None:
+    stage.play("aks.flexnode.bootstrap", two_clusters("/plant", "/plant"))
+    assert stage.status != 0
+    assert stage.calls == []
+    assert "flexnode_arc_kubeconfig /plant is of one cluster, and these machines belong to 2" in stage.output

@@ -109,6 +109,44 @@ def test_machines_may_be_named_where_the_playbook_is_imported(stage: Stage) -> N
     assert touched(stage) == 1
 
 
+def imported(stage: Stage, hosts: str) -> str:
+    """A playbook of a team that imports unbootstrap with a template for its machines."""
+    book = stage.directory / "book.yml"
+    play = {"import_playbook": "aks.flexnode.unbootstrap", "vars": {"flexnode_hosts": hosts}}
+    book.write_text(yaml.safe_dump([play]))
+    return str(book)
+
+
+@pytest.mark.parametrize("book", ["imported", "extra"])
+def test_a_template_that_is_empty_names_no_machine(stage: Stage, book: str) -> None:
+    """Ansible evaluates it for the play's hosts, which are then all machines."""
+    stage.answer(flexnode_reconcile=LEFT)
+    template = "{{ retire | default('') }}"
+    if book == "imported":
+        stage.play(imported(stage, template), FLEET)
+    else:
+        stage.play("aks.flexnode.unbootstrap", FLEET, "-e", yaml.safe_dump({"flexnode_hosts": template}))
+    assert stage.status != 0
+    assert stage.calls == []
+    assert "FLEX-1108" in stage.output
+
+
+def test_a_template_names_the_machines_that_it_evaluates_to(stage: Stage) -> None:
+    stage.answer(flexnode_reconcile=LEFT)
+    book = imported(stage, "{{ retire }}:!{{ keep }}")
+    stage.play(book, FLEET, "-e", "retire=all", "-e", "keep=edge*")
+    assert stage.status == 0, stage.output
+    assert touched(stage) == 1
+
+
+def test_an_empty_group_may_be_left_out(stage: Stage) -> None:
+    stage.answer(flexnode_reconcile=LEFT)
+    groups = {**GROUPED, "maintenance": {"hosts": {}}}
+    stage.play("aks.flexnode.unbootstrap", FLEET, "--limit", "aks_flexnode:!maintenance", groups=groups)
+    assert stage.status == 0, stage.output
+    assert touched(stage) == 2
+
+
 def test_the_group_aks_flexnode_is_the_default_target(stage: Stage) -> None:
     stage.answer(flexnode_reconcile={"changed": False})
     stage.play("aks.flexnode.bootstrap", FLEET, groups=GROUPED)

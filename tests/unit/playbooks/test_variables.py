@@ -139,3 +139,15 @@ def test_an_inline_run_prints_only_what_it_does(stage: Stage) -> None:
     # With those that others need and this one skips: Azure, names that are taken, late tokens, taints.
     assert len(titles) <= 9, titles
     assert not any("Validating" in title or "aks.flexnode.arc" in title for title in titles)
+
+
+@pytest.mark.parametrize("first", ["cluster", "rp"])
+def test_a_setting_of_a_run_that_differs_between_its_machines_is_refused(stage: Stage, first: str) -> None:
+    """That of the first machine would count: secrets of the others would not be written."""
+    fleet = {**hosts("a", source=first), **hosts("b", source="rp")}
+    fleet["b"]["flexnode_update_secret"] = "always"
+    stage.play("aks.flexnode.config_put", fleet)
+    assert stage.status != 0
+    assert stage.calls == []
+    said = " ".join(stage.output.replace("\\n", " ").split())
+    assert "flexnode_update_secret counts for a whole run, and differs: not set (a), always (b)" in said

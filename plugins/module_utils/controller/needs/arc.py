@@ -37,12 +37,16 @@ class ArcMachine:
     reported: Json = field(default_factory=dict)  # result of arc_register or arc_info
     roles: list[str] | None = None  # flexnode_arc_roles
     changed: bool = False  # the join of this run changed something
+    kubeconfig: str = ""  # flexnode_arc_kubeconfig: of the machine's cluster
 
     @classmethod
-    def of_host(cls, host: str, request: Json, variables: Json) -> ArcMachine:
-        """From what roles arc and node registered for a host; a skipped task reported nothing."""
-        results = (variables.get(name) or {} for name in ("__arc_registered", "__arc_seen"))
-        joined = variables.get("__node_joined") or {}
+    def of_host(cls, host: str, request: Json, registered: Json, variables: Json) -> ArcMachine:
+        """From what roles arc and node registered for a host; a skipped task reported nothing.
+
+        variables: flexnode_* of the host, also those of its play and roles.
+        """
+        results = (registered.get(name) or {} for name in ("__arc_registered", "__arc_seen"))
+        joined = registered.get("__node_joined") or {}
         roles = variables.get("flexnode_arc_roles")
         return cls(
             host,
@@ -50,6 +54,7 @@ class ArcMachine:
             next((result for result in results if "resource_id" in result), {}),
             None if roles in (None, "") else listed(roles),  # an empty list means none at all
             bool(joined.get("changed")),
+            str(variables.get("flexnode_arc_kubeconfig") or ""),
         )
 
     @property
@@ -221,6 +226,14 @@ def binding_nodes(machines: Iterable[ArcMachine], state: str = "present") -> lis
             continue  # it was granted nothing
         place = {"machine_id": machine.resource_id, "cluster_id": machine.request["cluster_id"]}
         found.append({"name": machine.request["node"], **place})
+    return found
+
+
+def by_kubeconfig(machines: Iterable[ArcMachine]) -> dict[str, list[ArcMachine]]:
+    """Machines with the same kubeconfig; "" are those whose cluster is found by Azure."""
+    found: dict[str, list[ArcMachine]] = {}
+    for machine in machines:
+        found.setdefault(machine.kubeconfig, []).append(machine)
     return found
 
 

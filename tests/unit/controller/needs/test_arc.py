@@ -149,7 +149,7 @@ def host(
 
 
 def machine(variables: dict[str, Any]) -> ArcMachine:
-    return ArcMachine.of_host("a", variables.get("request", {}), variables)
+    return ArcMachine.of_host("a", variables.get("request", {}), variables, variables)
 
 
 @pytest.mark.parametrize(
@@ -458,7 +458,7 @@ def test_a_machine_that_reports_another_ones_registration_deletes_nothing() -> N
     [(None, None), ("", None), ([], []), ("reader, Flex", ["reader", "Flex"]), (["a,b"], ["a,b"])],
 )
 def test_roles_of_the_inventory_are_a_list_none_at_all_or_not_said(value: Any, roles: Any) -> None:
-    assert ArcMachine.of_host("a", {}, {"flexnode_arc_roles": value}).roles == roles
+    assert ArcMachine.of_host("a", {}, {}, {"flexnode_arc_roles": value}).roles == roles
 
 
 # -- which Arc machine a host is ----------------------------------------------------------------------------
