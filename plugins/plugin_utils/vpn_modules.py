@@ -30,7 +30,7 @@ from ansible_collections.aks.flexnode.plugins.module_utils.controller.needs.vpn 
     vpn_findings,
     with_profile,
 )
-from ansible_collections.aks.flexnode.plugins.module_utils.node.errors import ConfigInvalid
+from ansible_collections.aks.flexnode.plugins.module_utils.node.errors import ConfigInvalid, Problem
 from ansible_collections.aks.flexnode.plugins.plugin_utils.on_controller import Result
 from ansible_collections.aks.flexnode.plugins.plugin_utils.pool_modules import PoolModules
 from ansible_collections.aks.flexnode.plugins.plugin_utils.progress import shown_progress
@@ -123,9 +123,12 @@ class VpnModules(PoolModules):
         """Revoke certificates without their machines, which may be lost: those of the Nodes that were named,
         else of the machines of this run. Names that are not known are an error, after all others."""
         if asked := named_nodes(self._options["revoke"]):
-            answers = [
-                self._run_vpn(site, left=asked) for site in self._kept_sites(machines, state="revoked")
-            ]
+            gateways = self._kept_sites(machines, state="revoked")
+            if len(gateways) > 1:  # a node of another cluster may have the same name
+                named = Problem("flexnode_vpn_revoke", ", ".join(asked), "names of Nodes of one VPN gateway")
+                fix = f"this run has {len(gateways)} gateways: add --limit with a machine of the right one"
+                raise ConfigInvalid([named], fix=fix)
+            answers = [self._run_vpn(site, left=asked) for site in gateways]
             wanted = [[name] for name in asked]
         else:
             names = self._names(machines)

@@ -299,6 +299,20 @@ def test_a_lost_machine_is_revoked_without_it(vpn: Stage, value: str) -> None:
     assert "Revoke VPN certificates" in vpn.output
 
 
+def test_a_name_is_revoked_at_one_gateway_only(vpn: Stage) -> None:
+    """A node of another cluster may have the same name, and would lose its cluster."""
+    vpn.answer(flexnode_vpn_gateway=answer("a", "b"))
+    fleet = hosts("a", "b")
+    fleet["b"]["flexnode_cluster_id"] = f"{CLUSTER}-2"
+    revoke = ("-e", "flexnode_vpn_revoke=b")
+    vpn.play("aks.flexnode.vpn_gateway", fleet, *revoke)
+    assert (vpn.status != 0, asked(vpn)) == (True, [])
+    assert "this run has 2 gateways: add --limit" in " ".join(vpn.output.split())
+    vpn.play("aks.flexnode.vpn_gateway", fleet, *revoke, "--limit", "b")
+    assert vpn.status == 0, vpn.output
+    assert [(one["left"], one["cluster_id"]) for one in asked(vpn)] == [(["b"], f"{CLUSTER}-2")]
+
+
 def test_revoking_names_that_are_wrong_is_an_error(vpn: Stage) -> None:
     vpn.answer(flexnode_vpn_gateway=answer("edge-1", "edge-2"))
     vpn.play("aks.flexnode.vpn_gateway", hosts("a"), "-e", "flexnode_vpn_revoke=edge-1,egde-2")

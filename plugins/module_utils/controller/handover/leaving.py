@@ -47,7 +47,8 @@ def if_lost(machine: Machine) -> Iterator[str]:
     yield from _in_arc(machine)
     if vpn_of(machine.document).get("enabled") is True:
         playbook = "ansible-playbook -i INVENTORY aks.flexnode.vpn_gateway"
-        yield f"revoke its VPN certificate: {playbook} -e flexnode_vpn_revoke={client_name(machine)}"
+        revoked = f"-e flexnode_vpn_revoke={client_name(machine)} --limit {machine.host}"
+        yield f"revoke its VPN certificate: {playbook} {revoked}"
 
 
 def _in_arc(machine: Machine) -> Iterator[str]:

@@ -69,7 +69,7 @@ def test_its_place_in_rollouts_and_its_certificate_are_named() -> None:
     document = {"upgrade": {"maxUnavailable": 1}, "azure": {"vpn": {"enabled": True}}}
     rollout, vpn = lines("inline", "", **document)[1:]
     assert "ansible localhost -m aks.flexnode.flexnode_rollout -a 'forget=NAME " in rollout
-    assert vpn.endswith("aks.flexnode.vpn_gateway -e flexnode_vpn_revoke=host-1")
+    assert vpn.endswith("aks.flexnode.vpn_gateway -e flexnode_vpn_revoke=host-1 --limit host-1")
 
 
 def test_a_pool_is_compared_only_where_it_is_the_source() -> None:
