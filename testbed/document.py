@@ -9,7 +9,13 @@ from typing import Any
 
 from testbed.cluster import Cluster
 from testbed.layout import versions
-from testbed.layout.identifiers import CLUSTER_ID, LOCATION, SUBSCRIPTION_ID, TENANT_ID
+from testbed.layout.identifiers import (
+    CLUSTER_ID,
+    LOCATION,
+    NODE_RESOURCE_GROUP,
+    SUBSCRIPTION_ID,
+    TENANT_ID,
+)
 from testbed.machine import Machine
 from testbed.mirror import Mirror
 from testbed.services.registry import Registry
@@ -30,7 +36,11 @@ def node_document(cluster: Cluster, mirror: Mirror, registry: Registry, ca_pem: 
         "azure": {
             "subscriptionId": SUBSCRIPTION_ID,
             "tenantId": TENANT_ID,
-            "targetCluster": {"resourceId": CLUSTER_ID, "location": LOCATION},
+            "targetCluster": {
+                "resourceId": CLUSTER_ID,
+                "location": LOCATION,
+                "nodeResourceGroup": NODE_RESOURCE_GROUP,
+            },
         },
         "kubernetes": {"version": cluster.version},
         "containerd": {"version": versions.CONTAINERD, "pauseImage": registry.pause_image},

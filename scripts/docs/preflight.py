@@ -90,6 +90,10 @@ FINDINGS: Mapping[str, tuple[str, str]] = {
     "node-name-taken": (NEVER, "a machine that has not joined may not read Nodes; how to check it is shown"),
     "cni-none": (WARNING, "`cni.mode` is none, and the machine has no pod network"),
     "cni-files": (WARNING, "`cni.mode` is bridge, and the machine has a pod network already"),
+    "kube-proxy": (
+        WARNING,
+        "`azure.targetCluster.nodeResourceGroup` is not set: AKS's kube-proxy would not run on this node",
+    ),
     "artifact-unknown": (ERROR, "a version is not in the catalogue, and has no sha256 (`FLEX-1204`)"),
     "token-expired": (ERROR, f"the bootstrap token has expired, or expires within {SOON // 60} minutes"),
     "token-refused": (ERROR, "the API server has refused this bootstrap token before"),

@@ -53,6 +53,7 @@ CHECKS = (
     Check(check_owner.ports, ("port-in-use",), alone=True),
     Check(check_owner.node_name, ("node-name", "node-name-taken")),
     Check(check_owner.pod_network, ("cni-none", "cni-files")),
+    Check(check_owner.kube_proxy, ("kube-proxy",)),
     Check(check_owner.versions, ("artifact-unknown",)),
     Check(check_owner.token, ("token-expired", "token-refused")),
     Check(check_owner.secrets, ("secrets-missing",)),

@@ -160,19 +160,25 @@ def in_cluster(resource_id: str) -> dict[str, Any]:
     ("change", "why"),
     [
         (in_cluster(CLUSTER.replace("plant", "other")), "a node of another cluster"),
+        ({"azure": {"targetAgentPoolName": "other"}}, r"is in pool edge\. Set edge\. To move it"),
         (
             {"cni": {"podCIDR": "10.8.0.0/24"}},
             r"have addresses of 10\.9\.0\.0/24\. Set 10\.9\.0\.0/24",
         ),
     ],
-    ids=["cluster", "pods"],
+    ids=["cluster", "pool", "pods"],
 )
-def test_a_node_keeps_its_cluster_and_its_range_of_pods(site: Site, change: dict[str, Any], why: str) -> None:
-    bridge = {"cni": {"mode": "bridge", "podCIDR": "10.9.0.0/24"}}
-    host, document = site.machine.host, merge(site.document, bridge)
+def test_a_node_keeps_its_cluster_its_pool_and_its_range_of_pods(
+    site: Site, change: dict[str, Any], why: str
+) -> None:
+    place = {
+        "azure": {"targetAgentPoolName": "edge"},
+        "cni": {"mode": "bridge", "podCIDR": "10.9.0.0/24"},
+    }
+    host, document = site.machine.host, merge(site.document, place)
     store_config(host, Inline(document), change)
     store_config(host, Inline(document), {})
-    site.join(bridge)
+    site.join(place)
     with pytest.raises(ConfigInvalid, match=why):
         store_config(host, Inline(document), change)
     store_config(host, Inline(document), in_cluster(CLUSTER.replace("plant", "PLANT")))

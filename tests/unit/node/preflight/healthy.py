@@ -66,6 +66,7 @@ HEALTHY = Machine(
     state_error="",
     disks=tuple(replace(DISK, path=path) for path in PLACES),
 )
+IN_AZURE = {"azure": {"targetCluster": {"nodeResourceGroup": "MC_rg_plant_westeurope"}}}
 API = ApiAnswer(addresses=("192.0.2.10",), status=200, version="v1.34.4", is_kubernetes=True, skew=0.2)
 GOOD = Reached(
     api=API,
@@ -76,7 +77,7 @@ GOOD = Reached(
 
 def situation(*documents: dict[str, Any], reached: Reached = GOOD, **seen: Any) -> Situation:
     """A healthy machine with some things different; `documents` are merged over one that joins."""
-    config = parse(joining(*documents))
+    config = parse(joining(IN_AZURE, *documents))
     given = {name: seen.pop(name) for name in ("token_expires", "secrets_missing") if name in seen}
     return Situation(replace(HEALTHY, **seen), config, reached, NOW, **given)
 

@@ -306,6 +306,13 @@ CASES: dict[str, tuple[Situation, str, str, str, str]] = {
         "05-cilium",
         "remove",
     ),
+    "a node without AKS's kube-proxy": (
+        situation({"azure": {"targetCluster": {"nodeResourceGroup": None}}}),
+        "kube-proxy",
+        "warning",
+        "nodeResourceGroup is not set",
+        "az aks show",
+    ),
     "an unknown version": (
         situation({"containerd": {"version": "2.9.9"}}),
         "artifact-unknown",

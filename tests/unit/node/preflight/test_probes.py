@@ -222,8 +222,8 @@ def test_records_that_cannot_be_read(debian: Machine) -> None:
     ("name", "content", "remedy", "not_this"),
     [
         ("journal", "nonsense\n", "do not delete it", "remove it"),
-        ("journal", '{"schema": 99, "writer": "9.0.0"}\n', "--upgrade", "remove it"),
-        ("state.json", '{"schema": 99}', "--upgrade", "remove it"),
+        ("journal", '{"schema": 99, "writer": "9.0.0"}\n', "that version or a newer one", "remove it"),
+        ("state.json", '{"schema": 99}', "that version or a newer one", "remove it"),
         ("state.json", "nonsense", "rm /var/lib/aks-flex-node/state.json", "backup"),
     ],
 )

@@ -38,6 +38,7 @@ from ansible_collections.aks.flexnode.plugins.module_utils.node.sources.source i
 from tests.unit.node.config.test_samples import CLIENT, CLUSTER, PEM, PRINCIPAL, TENANT, TOKEN, joining
 from tests.unit.node.fake_api import FakeApi
 from tests.unit.node.fakes import SWAPS_HEADER, Machine, swap_row
+from tests.unit.node.preflight.healthy import IN_AZURE
 from tests.unit.node.servers import Answer, Pki, Server, answer_json, serving
 from tests.unit.node.tunnels import a_profile
 
@@ -58,7 +59,7 @@ class Site:
     def preflight(
         self, *changes: dict[str, Any], stage: Any = "all", ways: Ways = WAYS, **options: Any
     ) -> Report:
-        document = self.document
+        document = merge(self.document, IN_AZURE)
         for change in changes:
             document = merge(document, change)
         return run_preflight(self.machine.host, document, stage, ways=ways, **options)

@@ -109,6 +109,21 @@ def pod_network(now: Situation) -> Iterator[Outcome]:
         )
 
 
+def kube_proxy(now: Situation) -> Iterator[Outcome]:
+    """AKS's kube-proxy will run on this node: it selects nodes by the cluster's own resource group."""
+    config = now.config
+    joins = bool(config.node.kubelet.server_url) and not now.machine.joined
+    if not joins or config.azure.target_cluster.node_resource_group:
+        return
+    yield warning(
+        "kube-proxy",
+        "azure.targetCluster.nodeResourceGroup is not set",
+        "AKS's kube-proxy runs only on nodes with the label that is made of it: unless the cluster replaces "
+        "kube-proxy (Cilium, ...), the Node becomes Ready, but its pods reach no Service and no cluster DNS",
+        "set it: az aks show --resource-group RG --name NAME --query nodeResourceGroup --output tsv",
+    )
+
+
 def node_name(now: Situation) -> Iterator[Outcome]:
     """The Node's name is valid in Kubernetes."""
     name, source = now.node_name, "agent.nodeName" if now.config.node_name else "the host name"
