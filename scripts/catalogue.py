@@ -33,14 +33,12 @@ CHECKSUMS = {
     "containerd": "https://github.com/containerd/containerd/releases/download/v{version}/{file}.sha256sum",
     "runc": "https://github.com/opencontainers/runc/releases/download/v{version}/runc.sha256sum",
     "cni-plugins": "https://github.com/containernetworking/plugins/releases/download/v{version}/{file}.sha256",
-    "crictl": "https://github.com/kubernetes-sigs/cri-tools/releases/download/v{version}/{file}.sha256",
 }
 FILES = {
     **{name: name for name in KUBERNETES},
     "containerd": "containerd-{version}-linux-{arch}.tar.gz",
     "runc": "runc.{arch}",
     "cni-plugins": "cni-plugins-linux-{arch}-v{version}.tgz",
-    "crictl": "crictl-v{version}-linux-{arch}.tar.gz",
 }
 STABLE = "https://dl.k8s.io/release/stable-1.{minor}.txt"
 HEADER = '''\

@@ -21,6 +21,7 @@ from scripts.docs.preflight import checks
 from scripts.docs.roles import role_readme, roles, variables
 from scripts.docs.tables import Stale
 from scripts.docs.tried import tried, tried_cases, tried_cuts
+from scripts.docs.versions import versions
 
 BLOCK = re.compile(r"(<!-- generated: (?P<name>[\w-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
@@ -34,6 +35,7 @@ BLOCKS: Mapping[str, Callable[[], str]] = {
     "files": files,
     "variables": variables,
     "secrets": secrets,
+    "versions": versions,
 }
 
 

@@ -27,7 +27,6 @@ UPSTREAM: Mapping[str, str] = {
     "containerd": _GITHUB.format("containerd/containerd") + "containerd-{version}-linux-{arch}.tar.gz",
     "runc": _GITHUB.format("opencontainers/runc") + "runc.{arch}",
     "cni-plugins": _GITHUB.format("containernetworking/plugins") + "cni-plugins-linux-{arch}-v{version}.tgz",
-    "crictl": _GITHUB.format("kubernetes-sigs/cri-tools") + "crictl-v{version}-linux-{arch}.tar.gz",
     "npd": _GITHUB.format("kubernetes/node-problem-detector")
     + "node-problem-detector-v{version}-linux_{arch}.tar.gz",
 }

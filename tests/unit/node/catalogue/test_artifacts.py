@@ -43,7 +43,6 @@ def artifacts(*changes: dict[str, Any]) -> dict[str, Any]:
         ("containerd", "2.3.4", "https://github.com/containerd/containerd/releases/download/v2.3.4/containerd-2.3.4-linux-arm64.tar.gz"),
         ("runc", "1.4.3", "https://github.com/opencontainers/runc/releases/download/v1.4.3/runc.arm64"),
         ("cni-plugins", "1.9.1", "https://github.com/containernetworking/plugins/releases/download/v1.9.1/cni-plugins-linux-arm64-v1.9.1.tgz"),
-        ("crictl", "1.34.0", "https://github.com/kubernetes-sigs/cri-tools/releases/download/v1.34.0/crictl-v1.34.0-linux-arm64.tar.gz"),
     ],
 )  # fmt: skip
 def test_upstream(name: str, version: str, url: str) -> None:

@@ -14,7 +14,7 @@ from .kinds import kind, list_of, map_of, matching, parsed, secret, text
 from .setting import Kind, Refused
 from .values import ARCHES, RESOURCE_GROUP, ArmId, Digest, RegistryMirror, Version
 
-ARTIFACTS = ("kubelet", "kubectl", "kubeadm", "containerd", "runc", "cni-plugins", "npd", "crictl")
+ARTIFACTS = ("kubelet", "kubectl", "kubeadm", "containerd", "runc", "cni-plugins", "npd")
 KUBERNETES_BINARIES = ("kubelet", "kubectl", "kubeadm")
 _DNS_LABEL = r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?"
 DNS_SUBDOMAIN = rf"{_DNS_LABEL}(\.{_DNS_LABEL})*"
