@@ -71,7 +71,8 @@ options:
     default: on_create
   token_hours:
     description:
-      - Lifetime of a new bootstrap token, in hours. It is deleted after the join.
+      - Lifetime of a new bootstrap token of the sources C(cluster) and C(blob), in hours. It is deleted after
+        the join.
     type: int
     default: 24
   url_directory:

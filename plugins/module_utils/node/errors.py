@@ -277,7 +277,9 @@ class StateCorrupt(FlexNodeError):
 
 class StateNewer(FlexNodeError):
     code, title = "FLEX-1403", "The state of this machine was written by a newer version"
-    remedy = "install that version or a newer one: ansible-galaxy collection install aks.flexnode --upgrade"
+    remedy = (
+        "install that version or a newer one: ansible-galaxy collection install aks-flexnode-VERSION.tar.gz"
+    )
 
 
 class RollbackIncomplete(FlexNodeError):
@@ -341,10 +343,7 @@ class Downgrade(FlexNodeError):
 
 def error_classes() -> tuple[type[FlexNodeError], ...]:
     """Return every error class with a code, by code: the source of the table in the docs."""
-    found: list[type[FlexNodeError]] = []
-    open_classes: list[type[FlexNodeError]] = [FlexNodeError]
-    while open_classes:
-        children = open_classes.pop().__subclasses__()
-        found += children
-        open_classes += children
-    return tuple(sorted(found, key=lambda cls: cls.code))
+    found: list[type[FlexNodeError]] = [FlexNodeError]
+    for one in found:  # it grows meanwhile
+        found += one.__subclasses__()
+    return tuple(sorted(found[1:], key=lambda cls: cls.code))

@@ -110,7 +110,7 @@ def _read(found: Json) -> Shared:
     try:
         return read(str((found.get("data") or {}).get(KEY) or ""))
     except ValueError as error:
-        newer = "install a newer release here: ansible-galaxy collection install aks.flexnode --upgrade"
+        newer = "install a newer release here: ansible-galaxy collection install aks-flexnode-VERSION.tar.gz"
         damaged = (
             f"look at it (kubectl get configmap {NAME} -n {NAMESPACE} -o yaml). If nothing in it is "
             f"needed and no node is being updated: kubectl delete configmap {NAME} -n {NAMESPACE}, then run "

@@ -60,5 +60,5 @@ def without_older_program(host: Host, resources: Sequence[Resource]) -> tuple[li
         f"this machine has aks.flexnode {installed}, this run is of {VERSION}: the newer command stays. "
     )
     return kept, [
-        warning + "Install that release here: ansible-galaxy collection install aks.flexnode --upgrade"
+        warning + "Install that release here: ansible-galaxy collection install aks-flexnode-VERSION.tar.gz"
     ]

@@ -201,7 +201,7 @@ def test_the_record_of_a_newer_release_is_not_to_be_deleted(
     with pytest.raises(RolloutUnknown, match="can't be used") as caught:
         run(client)
     assert caught.value.why.endswith("a newer release of aks.flexnode wrote it")
-    assert "--upgrade" in caught.value.fix
+    assert "install a newer release" in caught.value.fix
     assert "delete" not in caught.value.fix
 
 
