@@ -26,6 +26,8 @@ NAME = "crashing"
 PROGRAM, DRIVER, CONFIG = "/srv/aks-flex-node.pyz", "/srv/killer.py", "/srv/config.json"
 SIGKILLED = 137
 FSTAB = "UUID=0a1b / ext4 errors=remount-ro 0 1\n/swapfile none swap sw 0 0\n"
+# Programs that containerd starts for pods.
+FOR_PODS = re.compile(r"/cni-plugins/[^/]+/[^/]+$|/runc$|/containerd-shim-runc-v2$")
 # Runs on the machine: the command itself, which dies right after its first effect on an item of a kind.
 KILLER = """
 import functools, inspect, os, signal, sys
@@ -98,7 +100,10 @@ class Patient:
 
 
 def lasting(photo: dict[str, Any]) -> dict[str, Any]:
-    """What two joins have in common: no times, and not what daemons, journal, log and status keep."""
+    """What two joins have in common: no times, and not what daemons, journal, log and status keep.
+
+    Nor what runs for pods: when these start is up to the cluster.
+    """
     passing = re.compile(
         r"/var/lib/(kubelet|containerd|cni)(/|$)|/var/lib/aks-flex-node/(journal|origins|status\.json)"
         r"|/var/log/aks-flex-node/agent\.log$|/\.manifest\.json$"
@@ -108,7 +113,8 @@ def lasting(photo: dict[str, Any]) -> dict[str, Any]:
         for path, facts in photo["files"].items()
         if not passing.search(path) and not path.startswith("/etc/cni/net.d/.")
     }
-    return {**photo, "files": files}
+    programs = [path for path in photo["programs"] if not FOR_PODS.search(path)]
+    return {**photo, "files": files, "programs": programs}
 
 
 @pytest.fixture(scope="module")
