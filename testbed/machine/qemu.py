@@ -12,11 +12,14 @@ from testbed.basics.errors import TestbedError
 
 @dataclass(frozen=True)
 class Hardware:
-    """What a virtual machine has; disks are those beside the root: name -> size."""
+    """What a virtual machine has; disks are those beside the root: name -> size.
+
+    One emulated core is faster than two: what one of them changes, the other one has to learn.
+    """
 
     arch: str
     memory_mib: int = 2048
-    cores: int = 2
+    cores: int = 1
     disks: Mapping[str, str] = field(default_factory=dict)
 
 

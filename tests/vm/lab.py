@@ -178,7 +178,8 @@ def reports(bed: Testbed, machine: VirtualMachine) -> None:
 
 def pod_works(bed: Testbed, machine: VirtualMachine, name: str) -> None:
     """A pod runs there; its log and a command in it are reached through the API server."""
-    command = ["/bin/sh", "-c", "echo a kernel of its own; exec sleep 86400"]
+    # It ends when it is asked to, or systemd waits for it for 90 s at each reboot.
+    command = ["/bin/sh", "-c", "echo a kernel of its own; trap 'exit 0' TERM; sleep 86400 & wait"]
     pod = updating.pod(bed, name, machine.name)
     pod["spec"]["containers"][0]["command"] = command
     kubectl = bed.cluster.kubectl

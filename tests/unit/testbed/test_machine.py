@@ -55,11 +55,11 @@ def option(argv: list[str], name: str) -> str:
 
 @pytest.mark.parametrize("arch", ARCHITECTURES)
 def test_a_virtual_machine_has_its_own_kernel_disk_and_address(site: Site, arch: str) -> None:
-    machine = virtual(site, Hardware(arch, memory_mib=1024, cores=1, disks={"swap": "64M"}))
+    machine = virtual(site, Hardware(arch, memory_mib=1024, cores=4, disks={"swap": "64M"}))
     plan = machine._start_plan()
     argv = plan.argv()
     assert argv[0] == ARCHITECTURES[arch].program
-    assert (option(argv, "-m"), option(argv, "-smp")) == ("1024", "1")
+    assert (option(argv, "-m"), option(argv, "-smp")) == ("1024", "4")
     assert option(argv, "-accel").startswith("tcg"), "hardware support is not the same on every machine"
     base = disk.base(recipes.vm("debian13", arch))
     assert (option(argv, "-kernel"), option(argv, "-initrd")) == (str(base.kernel), str(base.initrd))
@@ -73,7 +73,7 @@ def test_a_virtual_machine_has_its_own_kernel_disk_and_address(site: Site, arch:
     kernel = option(argv, "-append").split()
     assert f"console={ARCHITECTURES[arch].console}" in kernel
     assert f"systemd.machine_id={machine._machine_id()}" in kernel
-    assert machine.kind == f"debian13 {arch} VM 1024 MiB 1 cores disk swap of 64M"
+    assert machine.kind == f"debian13 {arch} VM 1024 MiB 4 cores disk swap of 64M"
 
 
 def test_a_virtual_machine_keeps_its_kernel_when_the_recipe_changes(site: Site, tmp_path: Path) -> None:
