@@ -18,6 +18,7 @@ from ansible_collections.aks.flexnode.plugins.module_utils.controller.handover.d
     handovers,
     on_their_own,
     taken_names,
+    urls_of,
     with_clusters,
 )
 from ansible_collections.aks.flexnode.plugins.module_utils.controller.handover.leaving import leaving
@@ -33,6 +34,7 @@ from ansible_collections.aks.flexnode.plugins.module_utils.controller.inventory.
     POOLS,
     RESOLVED,
     Machine,
+    alike,
     of_sources,
 )
 from ansible_collections.aks.flexnode.plugins.module_utils.controller.inventory.reading import (
@@ -46,6 +48,7 @@ from ansible_collections.aks.flexnode.plugins.module_utils.node.errors import Fl
 from ansible_collections.aks.flexnode.plugins.plugin_utils.document_file import load_document
 from ansible_collections.aks.flexnode.plugins.plugin_utils.findings import (
     of_play,
+    shared_kubeconfigs,
     unprovable,
 )
 from ansible_collections.aks.flexnode.plugins.plugin_utils.on_controller import (
@@ -74,14 +77,6 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
     },
     "hosts": {"type": "list", "elements": "str"},
     "sources": {"type": "list", "elements": "str", "choices": list(RESOLVED)},
-    "update_secret": {
-        "type": "str",
-        "choices": ["on_create", "always"],
-        "default": "on_create",
-        "no_log": False,
-    },
-    "token_hours": {"type": "int", "default": 24, "no_log": False},
-    "url_directory": {"type": "str"},
     "named": {"type": "str"},
     "revoke": {"type": "raw"},
     "only": {"type": "str", "choices": ["azure", "vpn"]},
@@ -131,10 +126,11 @@ class ActionModule(VpnModules):
             joins=joins,
         )
         typed = self._play.typed(self._vars.get("ansible_limit"))
-        writes = self._options["state"] in ("present", "renewed")
-        inventory.findings += of_play(self._play, inventory, typed, self._places, writes=writes)
+        inventory.findings += of_play(self._play, inventory, typed, self._places)
         if joins:
             inventory.findings += [*unprovable(self._play, inventory), *arc_findings(inventory.machines)]
+        if self._options["state"] == "present" and not self._options["sources"]:
+            inventory.findings += shared_kubeconfigs(self._play, inventory)
         if joins or self._options["state"] == "gateway":
             inventory.findings += self._vpn_findings(inventory.machines)
         inventory.require()
@@ -190,7 +186,7 @@ class ActionModule(VpnModules):
             for one in wanted if self._options["purpose"] == "leave" else ():
                 found[one.host] |= leaving(one)
             return {**summary(found, wanted, self._options["purpose"]), **self._name_nodes(found, machines)}
-        directory = self._url_directory(wanted)
+        directories = self._url_directories(wanted if chosen else [])
         clusters = self._clusters([one for one in of_sources(wanted, "cluster", "blob") if one.cluster_id])
         require_documents(wanted, clusters)  # everything below writes
         # First, because it may take an hour: tokens that were created before it would be old.
@@ -199,7 +195,7 @@ class ActionModule(VpnModules):
         of_pools, machines_in_azure = self._pool_join(pooled, data=not chosen)
         # Of an earlier play, if only the source is written now.
         new = () if chosen else {one.host for one in wanted if self._state(one.host).is_new}
-        configs = self._configs(rp, need_url=not chosen or bool(directory), new=new)
+        configs = self._configs(rp, need_url=lambda one: not chosen or bool(one.url_directory), new=new)
         tokens = self._tokens([one for one in (*clustered, *blob) if one.cluster_id])
         taken = taken_names(wanted, [*configs, *tokens], new)
         documents = with_clusters([*clustered, *blob], clusters, tokens)
@@ -207,9 +203,8 @@ class ActionModule(VpnModules):
         found = handovers(
             wanted, documents=documents, configs=configs, blobs=blobs, tokens=tokens, pools=of_pools
         )
-        if directory and not self._task.check_mode:
-            url_files.write(directory, {one["name"]: one.get("config_url") for one in configs})
-            url_files.write(directory, {one["name"]: one.get("url") for one in blobs})
+        self._write_urls(directories, configs, "config_url")
+        self._write_urls(directories, blobs, "url")
         for host in self._vpn["pending"]:
             found[host]["source"] = "pending"
         for host, why in taken.items():
@@ -321,23 +316,30 @@ class ActionModule(VpnModules):
         wanted = [one for one in of_sources(machines, "rp", "url") if one.cluster_id]
         if not wanted:
             raise self._no_targets(["rp", "url"], "with flexnode_cluster_id")
-        directory = self._url_directory(wanted)
+        directories = self._url_directories(wanted)
         nodes = [{**one.request(), "name": one.node or one.host} for one in wanted]
         renewed = self._run("flexnode_token", {**self._preview_api, "nodes": nodes})["nodes"]
-        if directory and not self._task.check_mode:
-            url_files.write(directory, {one["name"]: one.get("config_url") for one in renewed})
+        self._write_urls(directories, renewed, "config_url")
         return {"nodes": [row(one) for one in renewed]}
 
-    def _url_directory(self, machines: list[Machine]) -> str:
-        """Where URLs are written; checked before Azure is asked for any."""
-        path = self._options["url_directory"] or ""
-        names = [one.node or one.host for one in machines]
-        if path and len(names) != len(set(names)):
-            raise InventoryInvalid(
-                "machines of several clusters have the same Node name, and would share one URL file",
-                fix="use a directory of its own per cluster: --limit and -e flexnode_url_directory=...",
-            )
-        return url_files.prepared(path, check=self._task.check_mode)
+    def _url_directories(self, machines: list[Machine]) -> dict[str, list[Machine]]:
+        """Where URLs are written, and of which machines; checked before Azure is asked for any."""
+        found = alike((one for one in machines if one.url_directory), lambda one: one.url_directory)
+        for members in found.values():
+            names = [one.node or one.host for one in members]
+            if len(names) != len(set(names)):
+                raise InventoryInvalid(
+                    "machines of several clusters have the same Node name, and would share one URL file",
+                    fix="set a flexnode_url_directory of its own for the machines of each cluster",
+                )
+        check = self._task.check_mode
+        return {url_files.prepared(path, check=check): members for path, members in found.items()}
+
+    def _write_urls(self, directories: Mapping[str, list[Machine]], answers: list[Result], key: str) -> None:
+        if self._task.check_mode:
+            return
+        for directory, members in directories.items():
+            url_files.write(directory, urls_of(members, answers, key))
 
     def _no_targets(self, sources: Iterable[str], more: str = "") -> NoTargets:
         names = " or ".join(sources)

@@ -22,6 +22,8 @@ description:
   - Runs on the controller, once per play (C(run_once)). Role P(aks.flexnode.source#role) calls it, and the
     roles P(aks.flexnode.node#role), P(aks.flexnode.arc#role) and P(aks.flexnode.config#role) use what it
     returns.
+  - Settings are read from the variables of each host. Machines whose C(flexnode_token_hours) or
+    C(flexnode_update_secret) differ are asked for by one call each.
   - The result holds secrets and is hidden from every output. An error is shown.
 options:
   state:
@@ -58,28 +60,11 @@ options:
     elements: str
   sources:
     description:
-      - Only machines of these sources. It is an error if the play has none.
+      - Only machines of these sources. It is an error if the play has none. The configuration URL of each
+        machine is written to its C(flexnode_url_directory), with mode 0600.
     type: list
     elements: str
     choices: [rp, cluster, blob, machines]
-  update_secret:
-    description:
-      - For source V(rp), whose resource never returns a secret. V(on_create) writes secrets when the
-        resource is created, V(always) writes the resource in every run.
-    type: str
-    choices: [on_create, always]
-    default: on_create
-  token_hours:
-    description:
-      - Lifetime of a new bootstrap token of the sources C(cluster) and C(blob), in hours. It is deleted after
-        the join.
-    type: int
-    default: 24
-  url_directory:
-    description:
-      - A directory on the controller for the configuration URLs, one file per node with mode 0600. It is
-        created if missing.
-    type: str
   named:
     description:
       - The playbook that is running, if it acts only on machines that were named on the command line

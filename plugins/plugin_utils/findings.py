@@ -17,31 +17,23 @@ from ansible_collections.aks.flexnode.plugins.module_utils.controller.inventory.
     is_true,
     paths_only_in,
 )
+from ansible_collections.aks.flexnode.plugins.module_utils.controller.needs.arc import is_bound
 from ansible_collections.aks.flexnode.plugins.module_utils.on_machine.arc_request import arc_request
 from ansible_collections.aks.flexnode.plugins.plugin_utils.play import PlayVariables
 
 WHOLE = {"flexnode_config", "flexnode_host_config"}
 OF_PLAYS = {"flexnode_hosts", "flexnode_serial", "flexnode_max_fail_percentage"}
-# Read once for all machines of a run, and the sources of those that need it.
-OF_RUNS = {
-    "flexnode_token_hours": ("cluster", "blob"),
-    "flexnode_update_secret": ("rp",),
-    "flexnode_url_directory": ("rp", "blob"),
-}
 
 Places = Callable[[str], list[str | None]]
 
 
 def of_play(
-    play: PlayVariables, inventory: Inventory, typed: Sequence[Any], places: Places, *, writes: bool
+    play: PlayVariables, inventory: Inventory, typed: Sequence[Any], places: Places
 ) -> Iterator[Finding]:
-    """All of them. writes: this run may write configurations to Azure."""
+    """What is wrong whatever the play does."""
     yield from unseen(play, inventory)
     yield from excluded_in_vain(play, typed)
     yield from missing_hooks(inventory, places)
-    yield from shared_kubeconfigs(play, inventory)
-    if writes:
-        yield from differing(play, inventory)
 
 
 def excluded_in_vain(play: PlayVariables, typed: Sequence[Any]) -> Iterator[Finding]:
@@ -71,26 +63,12 @@ def unseen(play: PlayVariables, inventory: Inventory) -> Iterator[Finding]:
             yield Finding(tuple(hosts), what, fix, "warning")
 
 
-def differing(play: PlayVariables, inventory: Inventory) -> Iterator[Finding]:
-    """Settings of a whole run that differ from machine to machine: those of the first one would count."""
-    for name, sources in OF_RUNS.items():
-        hosts: dict[str, list[str]] = {}
-        needed = [one.host for one in inventory.machines if one.source in sources]
-        for host in [next(iter(inventory.filled), ""), *needed] if needed else []:
-            value = str(play[host][name]) if name in inventory.filled[host] else ""
-            hosts.setdefault(value, []).append(host)
-        if len(hosts) > 1:
-            given = ", ".join(f"{value or 'not set'} ({some[0]})" for value, some in hosts.items())
-            fix = "set it for all machines alike, or run the playbook once for each group (--limit)"
-            yield Finding(tuple(needed), f"{name} counts for a whole run, and differs: {given}", fix)
-
-
 def shared_kubeconfigs(play: PlayVariables, inventory: Inventory) -> Iterator[Finding]:
     """One kubeconfig for Arc machines of several clusters: rights would be granted in the wrong one."""
     name, clusters = "flexnode_arc_kubeconfig", dict[str, dict[str, str]]()
     for one in inventory.machines:
         arc = arc_request(one.document, one.cluster_id)
-        if name in inventory.filled.get(one.host, ()) and arc["enabled"] and arc["cluster_id"]:
+        if name in inventory.filled.get(one.host, ()) and is_bound(arc):
             path = str(play[one.host][name])
             clusters.setdefault(path, {}).setdefault(str(arc["cluster_id"]).lower(), one.host)
     for path, hosts in clusters.items():
@@ -104,8 +82,12 @@ def unprovable(play: PlayVariables, inventory: Inventory) -> Iterator[Finding]:
 
     The kubeconfig of another machine is no substitute, it may be of another cluster.
     """
-    without = tuple(host for host, names in inventory.filled.items() if "flexnode_kubeconfig" not in names)
-    if without and is_true(play.visible.get("flexnode_proof")):
+    without = tuple(
+        host
+        for host, names in inventory.filled.items()
+        if "flexnode_kubeconfig" not in names and is_true(play[host].get("flexnode_proof"))
+    )
+    if without:
         fix = "set flexnode_kubeconfig to a kubeconfig that may create pods, or leave out flexnode_proof"
         yield Finding(without, "flexnode_proof needs flexnode_kubeconfig", fix)
 

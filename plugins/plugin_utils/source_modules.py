@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 from typing import Any
 
 from ansible.utils.display import Display
@@ -13,7 +13,10 @@ from ansible.utils.display import Display
 from ansible_collections.aks.flexnode.plugins.module_utils.controller.azure.arguments import AZURE, PREVIEW
 from ansible_collections.aks.flexnode.plugins.module_utils.controller.handover.own_node import node_names
 from ansible_collections.aks.flexnode.plugins.module_utils.controller.inventory.errors import NOTHING_CHANGED
-from ansible_collections.aks.flexnode.plugins.module_utils.controller.inventory.machines import Machine
+from ansible_collections.aks.flexnode.plugins.module_utils.controller.inventory.machines import (
+    Machine,
+    alike,
+)
 from ansible_collections.aks.flexnode.plugins.module_utils.controller.inventory.reading import outside_run
 from ansible_collections.aks.flexnode.plugins.module_utils.controller.needs.pools import HostState
 from ansible_collections.aks.flexnode.plugins.module_utils.node.errors import ConfigInvalid, FlexNodeError
@@ -68,20 +71,24 @@ class SourceModules(ControllerAction):
         outside = [host for host in self._vars["groups"]["all"] if host not in run]
         return [outside_run(host, self._play) or Machine(host) for host in outside]
 
-    def _configs(self, machines: list[Machine], *, need_url: bool, new: Container[str] = ()) -> list[Result]:
+    def _configs(
+        self, machines: list[Machine], *, need_url: Callable[[Machine], bool], new: Container[str] = ()
+    ) -> list[Result]:
         """new: hosts that say themselves that they have not joined, whatever Azure says of their Nodes."""
-        if not machines:
-            return []
-        options = {
-            **self._preview_api,
-            "nodes": [
-                one.request(document=one.document, **({"joined": False} if one.host in new else {}))
-                for one in machines
-            ],
-            "update_secret": self._options["update_secret"],
-            "need_url": need_url,
-        }
-        return list(self._run("flexnode_config", options)["nodes"])
+        answers: list[Result] = []
+        groups = alike(machines, lambda one: (one.update_secret, need_url(one)))
+        for (update_secret, need), members in groups.items():
+            options = {
+                **self._preview_api,
+                "nodes": [
+                    one.request(document=one.document, **({"joined": False} if one.host in new else {}))
+                    for one in members
+                ],
+                "update_secret": update_secret,
+                "need_url": need,
+            }
+            answers += self._run("flexnode_config", options)["nodes"]
+        return answers
 
     def _clusters(self, machines: list[Machine]) -> list[Result]:
         ids = list(dict.fromkeys(one.cluster_id for one in machines))
@@ -93,30 +100,29 @@ class SourceModules(ControllerAction):
 
     def _tokens(self, machines: list[Machine]) -> list[Result]:
         """Tokens for the machines that join with one; without such, reading the cluster is enough."""
-        if not machines:
-            return []
-        nodes = [one.request(token=one.wants_token, rollout=one.takes_turns) for one in machines]
-        options = {**self._login, "nodes": nodes, "ttl_hours": self._options["token_hours"]}
+        answers: list[Result] = []
         try:
-            return list(self._run("flexnode_bootstrap_token", options)["nodes"])
+            for hours, members in alike(machines, lambda one: one.token_hours).items():
+                nodes = [one.request(token=one.wants_token, rollout=one.takes_turns) for one in members]
+                options = {**self._login, "nodes": nodes, "ttl_hours": hours}
+                answers += self._run("flexnode_bootstrap_token", options)["nodes"]
         except ModuleFailed as failure:
             if any(one.wants_token for one in machines):
                 raise
             Display().warning(
                 f"RBAC rights of nodes (certificate renewal, leaving) were not checked: {failure.what}"
             )
-            return []
+        return answers
 
     def _run_blobs(
         self, machines: list[Machine], documents: Mapping[str, Mapping[str, Any]], **options: str
     ) -> list[Result]:
         """One call per storage account: machines may have different ones."""
         answers: list[Result] = []
-        for storage in dict.fromkeys(one.storage for one in machines):
+        for storage, members in alike(machines, lambda one: one.storage).items():
             nodes = [
                 one.request(**({"document": documents[one.host]} if one.host in documents else {}))
-                for one in machines
-                if one.storage == storage
+                for one in members
             ]
             account = {**dict(storage), "ca_bundle": self._options["ca_bundle"]}
             answers += self._run("flexnode_config_blob", {**account, **options, "nodes": nodes})["nodes"]

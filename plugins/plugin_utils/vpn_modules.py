@@ -123,12 +123,13 @@ class VpnModules(PoolModules):
         """Revoke certificates without their machines, which may be lost: those of the Nodes that were named,
         else of the machines of this run. Names that are not known are an error, after all others."""
         if asked := named_nodes(self._options["revoke"]):
-            gateways = self._kept_sites(machines, state="revoked")
+            kept = self._kept_sites(machines, state="revoked")
+            gateways = {site.gateway: site for site in kept}
             if len(gateways) > 1:  # a node of another cluster may have the same name
                 named = Problem("flexnode_vpn_revoke", ", ".join(asked), "names of Nodes of one VPN gateway")
                 fix = f"this run has {len(gateways)} gateways: add --limit with a machine of the right one"
                 raise ConfigInvalid([named], fix=fix)
-            answers = [self._run_vpn(site, left=asked) for site in gateways]
+            answers = [self._run_vpn(site, left=asked) for site in gateways.values()]
             wanted = [[name] for name in asked]
         else:
             names = self._names(machines)

@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from ansible_collections.aks.flexnode.plugins.module_utils.on_machine.arc_request import arc_request
-from tests.unit.playbooks.stage import AKS, IN_ARC, Stage, arc_hosts, hosts
+from tests.unit.playbooks.stage import AKS, IN_ARC, Stage, arc_hosts, hosts, touched
 
 
 def joins(stage: Stage, fleet: dict[str, dict[str, Any]], **variables: Any) -> None:
@@ -305,7 +305,14 @@ def test_each_machine_is_bound_with_the_kubeconfig_of_its_cluster(stage: Stage) 
 
 
 def test_one_kubeconfig_is_not_used_for_machines_of_two_clusters(stage: Stage) -> None:
-    stage.play("aks.flexnode.bootstrap", two_clusters("/plant", "/plant"))
+    fleet = two_clusters("/plant", "/plant")
+    stage.play("aks.flexnode.bootstrap", fleet)
     assert stage.status != 0
     assert stage.calls == []
     assert "flexnode_arc_kubeconfig /plant is of one cluster, and these machines belong to 2" in stage.output
+    for one in fleet.values():  # then nobody uses it
+        one["flexnode_config"]["azure"]["arc"] = {"enabled": True}
+    stage.answer(arc_register={**IN_ARC, "missing_roles": []}, flexnode_config_fetch={"config": {}})
+    stage.play("aks.flexnode.bootstrap", fleet)
+    assert "flexnode_arc_kubeconfig" not in stage.output
+    assert touched(stage) == 2, stage.output

@@ -30,6 +30,18 @@ def test_a_proof_without_a_kubeconfig_is_refused_before_machines_join(
     assert stage.calls == []
 
 
+def test_a_proof_may_be_wanted_of_some_machines(stage: Stage) -> None:
+    """By a variable that only hosts have, in a playbook that imports this one."""
+    wanted = {"flexnode_proof": "{{ tested }}"}
+    book = stage.directory / "book.yml"
+    book.write_text(yaml.safe_dump([{"import_playbook": "aks.flexnode.bootstrap", "vars": wanted}]))
+    stage.answer(flexnode_reconcile=done("joined"), flexnode_proof={"nodes": []})
+    stage.play(str(book), {"a": {"tested": False}, "b": {"tested": True}})
+    assert "\n  b: flexnode_proof needs flexnode_kubeconfig\n" in stage.output, stage.output
+    stage.play(str(book), {"a": {"tested": False}, "b": {"tested": True, "flexnode_kubeconfig": "/k"}})
+    assert stage.status == 0, stage.output
+
+
 def test_a_proof_asks_for_nodes_by_their_own_names(stage: Stage) -> None:
     fleet = {"203.0.113.10": {"flexnode_config": {"agent": {"nodeName": "edge-1"}}}, "edge-2": {}}
     stage.answer(flexnode_proof={"nodes": []})

@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from tests.unit.controller.fleets import an_answer
-from tests.unit.playbooks.stage import Stage, hosts
+from tests.unit.playbooks.stage import CLUSTER, Stage, hosts
 
 OWN = {
     "config_file": "/theirs",
@@ -141,13 +141,42 @@ def test_an_inline_run_prints_only_what_it_does(stage: Stage) -> None:
     assert not any("Validating" in title or "aks.flexnode.arc" in title for title in titles)
 
 
-@pytest.mark.parametrize("first", ["cluster", "rp"])
-def test_a_setting_of_a_run_that_differs_between_its_machines_is_refused(stage: Stage, first: str) -> None:
-    """That of the first machine would count: secrets of the others would not be written."""
-    fleet = {**hosts("a", source=first), **hosts("b", source="rp")}
-    fleet["b"]["flexnode_update_secret"] = "always"
+def test_each_machine_has_its_own_settings_of_a_source(stage: Stage) -> None:
+    """The value of the first machine once counted for all."""
+    written = [
+        {"name": name, "cluster_id": CLUSTER, "config_url": f"https://x/{name}"} for name in ("b", "c")
+    ]
+    stage.answer(flexnode_config={"nodes": written}, flexnode_cluster_info={"clusters": []})
+    stage.answer(flexnode_bootstrap_token={"nodes": []})
+    fleet = {
+        "a": {},
+        **hosts("b", "c", source="rp"),
+        **hosts("d", "e", "f", source="cluster"),
+    }
+    fleet["b"]["flexnode_url_directory"] = "urls/plant"
+    fleet["c"] |= {"flexnode_update_secret": "always", "flexnode_url_directory": "urls/depot"}
+    fleet["d"]["flexnode_token_hours"] = "24"
+    fleet["f"]["flexnode_token_hours"] = 2
     stage.play("aks.flexnode.config_put", fleet)
-    assert stage.status != 0
-    assert stage.calls == []
-    said = " ".join(stage.output.replace("\\n", " ").split())
-    assert "flexnode_update_secret counts for a whole run, and differs: not set (a), always (b)" in said
+    assert stage.status == 0, stage.output
+    assert {
+        node["name"]: given["update_secret"]
+        for given in of(stage, "flexnode_config")
+        for node in given["nodes"]
+    } == {"b": "on_create", "c": "always"}
+    for name, place in (("b", "plant"), ("c", "depot")):
+        assert (stage.directory / f"urls/{place}/{name}.url").read_text() == f"https://x/{name}\n"
+    assert [path.name for path in sorted(stage.directory.glob("urls/*/*"))] == ["c.url", "b.url"]
+
+    stage.play("aks.flexnode.bootstrap", {name: one for name, one in fleet.items() if name in "adef"})
+    assert {
+        node["name"]: given["ttl_hours"]
+        for given in of(stage, "flexnode_bootstrap_token")
+        for node in given["nodes"]
+        if given.get("state") != "absent"
+    } == {"d": 24, "e": 24, "f": 2}
+
+
+def of(stage: Stage, module: str) -> list[dict[str, Any]]:
+    """The arguments of each call of a module."""
+    return [given for name, given in stage.calls if name == module]

@@ -313,6 +313,15 @@ def test_a_name_is_revoked_at_one_gateway_only(vpn: Stage) -> None:
     assert [(one["left"], one["cluster_id"]) for one in asked(vpn)] == [(["b"], f"{CLUSTER}-2")]
 
 
+def test_two_clusters_may_share_a_gateway(vpn: Stage) -> None:
+    vpn.answer(flexnode_vpn_gateway=answer("a", "b"))
+    fleet = hosts("a", "b", flexnode_vpn_gateway_id="/gateways/both")
+    fleet["b"]["flexnode_cluster_id"] = f"{CLUSTER}-2"
+    vpn.play("aks.flexnode.vpn_gateway", fleet, "-e", "flexnode_vpn_revoke=b")
+    assert vpn.status == 0, vpn.output
+    assert [one["left"] for one in asked(vpn)] == [["b"]]
+
+
 def test_revoking_names_that_are_wrong_is_an_error(vpn: Stage) -> None:
     vpn.answer(flexnode_vpn_gateway=answer("edge-1", "edge-2"))
     vpn.play("aks.flexnode.vpn_gateway", hosts("a"), "-e", "flexnode_vpn_revoke=edge-1,egde-2")

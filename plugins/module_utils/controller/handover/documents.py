@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from ...node.catalogue.artifacts import Catalogue
@@ -136,6 +137,17 @@ def on_their_own(machines: Iterable[Machine]) -> dict[str, dict[str, Any]]:
             "purpose": "prepare",
             "placeholders": ["secrets-missing", "artifact-unknown"],
         }
+    return found
+
+
+def urls_of(machines: Iterable[Machine], answers: Answers, key: str) -> dict[str, str]:
+    """By Node, or by host where its name is not known, the URL of each machine that got one."""
+    by_node, found = _by_node(answers), {}
+    for one in machines:
+        name = one.node or one.host
+        answer = _about(replace(one, node=name), by_node) or {}
+        if url := answer.get(key):
+            found[name] = str(url)
     return found
 
 

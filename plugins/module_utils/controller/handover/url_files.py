@@ -34,12 +34,11 @@ def prepared(path: str, *, check: bool = False) -> str:
     return directory
 
 
-def write(directory: str, urls: Mapping[str, str | None]) -> None:
-    """Write NODE.url for each node that has a URL; a URL is a secret."""
+def write(directory: str, urls: Mapping[str, str]) -> None:
+    """Write NODE.url for each node; a URL is a secret."""
     for name, url in urls.items():
-        if url:
-            path = os.path.join(directory, f"{name}.url")
-            descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
-            os.fchmod(descriptor, 0o600)
-            with open(descriptor, "w", encoding="ascii") as file:
-                file.write(f"{url}\n")
+        path = os.path.join(directory, f"{name}.url")
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
+        os.fchmod(descriptor, 0o600)
+        with open(descriptor, "w", encoding="ascii") as file:
+            file.write(f"{url}\n")

@@ -5,9 +5,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 from ...node.config.choices import choices_of
 from ...node.config.document import as_read, merge, unwrap
@@ -16,9 +16,11 @@ from .secrets import secrets_document
 from .variables import DOCUMENTS, VARIABLES, VPN_OPTIONS, is_true, listed
 
 Document = Mapping[str, Any]
+Value = TypeVar("Value", bound=Hashable)
 # Sources that the controller asks for all machines at once. The others are read by the machine itself.
 RESOLVED = ("rp", "cluster", "blob", "machines")
 POOLS = "machines"  # the source whose machines belong to FlexNodes pools
+TOKEN_HOURS, ON_CREATE = 24, "on_create"
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +35,9 @@ class Machine:
     url: str = ""
     durable: bool = False
     storage: tuple[tuple[str, str], ...] = ()  # options of the storage account of its blob
+    token_hours: int = TOKEN_HOURS  # lifetime of a bootstrap token that is created for it
+    update_secret: str = ON_CREATE  # when its flexNodeConfig gets the secrets that Azure never returns
+    url_directory: str = ""  # on the controller, for its configuration URL
     hooks: tuple[tuple[str, str], ...] = ()  # task files before and after an update
     pool: str = ""  # its FlexNodes pool
     pool_api: str = ""  # version of the API of FlexNodes pools; empty: the default
@@ -97,6 +102,9 @@ def machine_of(host: str, variables: Mapping[str, Any], read_file: Callable[[str
             for option in ("account_url", "account_key", "connection_string")
             if (value := variables.get(f"flexnode_blob_{option}"))
         ),
+        token_hours=int(variables.get("flexnode_token_hours") or TOKEN_HOURS),
+        update_secret=str(variables.get("flexnode_update_secret") or ON_CREATE),
+        url_directory=str(variables.get("flexnode_url_directory") or ""),
         hooks=tuple(
             (hook, str(file))
             for hook in ("before", "after")
@@ -146,6 +154,14 @@ def combined(base: Document, over: Document) -> dict[str, Any]:
         both = isinstance(below, Mapping) and isinstance(value, Mapping)
         result[key] = combined(dict(below or {}), value) if both else value
     return result
+
+
+def alike(machines: Iterable[Machine], setting: Callable[[Machine], Value]) -> dict[Value, list[Machine]]:
+    """Machines with the same value of a setting: one call of a module is for one value."""
+    found: dict[Value, list[Machine]] = {}
+    for machine in machines:
+        found.setdefault(setting(machine), []).append(machine)
+    return found
 
 
 def of_sources(machines: Iterable[Machine], *sources: str) -> list[Machine]:

@@ -65,9 +65,7 @@ class ArcMachine:
     @property
     def binds(self) -> bool:
         """Whether it is allowed, for its join, to request a certificate for its kubelet."""
-        request = self.request
-        asked = request.get("enabled") and request.get("assign_roles") and request.get("cluster_id")
-        return bool(asked and request["kubelet"] and request["profile"] == "certificate")
+        return is_bound(self.request)
 
     @property
     def requested(self) -> Registration:
@@ -97,6 +95,12 @@ class ArcMachine:
         found = Registration.parse(self.resource_id)
         settings = found.settings(self.requested) if found else "azure.arc.machineName"
         return f"if it is this machine, set {settings} for {self.host} in the inventory"
+
+
+def is_bound(request: Json) -> bool:
+    """Whether a machine's identity gets rights in its cluster, by what the inventory asks of Azure Arc."""
+    asked = request.get("enabled") and request.get("assign_roles") and request.get("cluster_id")
+    return bool(asked and request["kubelet"] and request["profile"] == "certificate")
 
 
 def request_of(document: Json, cluster_id: str, name: str) -> dict[str, Any]:

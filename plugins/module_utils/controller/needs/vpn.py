@@ -31,6 +31,11 @@ class Site:
     options: Json = field(repr=False)
     machines: Sequence[Machine]
 
+    @property
+    def gateway(self) -> str:
+        """Which gateway it is: two clusters may share one, if it is named by its id."""
+        return str(self.options.get("gateway_id") or _place(self.cluster_id, self.options)).lower()
+
     def request(self, directory: str, **more: Any) -> dict[str, Any]:
         """The options of flexnode_vpn_gateway."""
         others = list(dict.fromkeys(text for one in self.machines for text in _others(one)))
@@ -88,9 +93,12 @@ def sites(machines: Iterable[Machine], chosen: Callable[[Machine], bool] = is_pr
     found: dict[str, list[Machine]] = {}
     for machine in machines:
         if chosen(machine):
-            place = {name: machine.vpn.get(name) for name in OF_PLACE}
-            found.setdefault(json.dumps([machine.cluster_id.lower(), place]), []).append(machine)
+            found.setdefault(_place(machine.cluster_id, machine.vpn), []).append(machine)
     return [Site(group[0].cluster_id, group[0].vpn, group) for group in found.values()]
+
+
+def _place(cluster_id: str, options: Json) -> str:
+    return json.dumps([cluster_id.lower(), {name: options.get(name) for name in OF_PLACE}])
 
 
 def settings_of(document: Json) -> dict[str, Any]:
