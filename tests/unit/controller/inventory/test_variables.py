@@ -49,6 +49,7 @@ def test_every_variable_that_is_used_is_in_the_table_and_the_other_way_round() -
     by_action |= {f"flexnode_blob_{name}" for name in ("account_url", "account_key", "connection_string")}
     by_action |= {"flexnode_cluster_id", "flexnode_config_url", "flexnode_config_url_durable"}
     by_action |= {"flexnode_pool", "flexnode_machines_api_version", "flexnode_arc_kubeconfig"}
+    by_action |= {f"flexnode_{name}" for name in ("token_hours", "update_secret", "url_directory")}
     by_action |= {*VPN_OPTIONS, "flexnode_vpn_renew", "flexnode_vpn_force"}
     assert used_variables() | by_action == set(VARIABLES)
 
