@@ -13,15 +13,14 @@ from typing import Any
 from ansible.utils.display import Display
 
 from ansible_collections.aks.flexnode.plugins.module_utils.controller.azure.arguments import AZURE, PREVIEW
-from ansible_collections.aks.flexnode.plugins.module_utils.controller.handover import url_files
 from ansible_collections.aks.flexnode.plugins.module_utils.controller.handover.documents import (
     handovers,
     on_their_own,
     taken_names,
-    urls_of,
     with_clusters,
 )
 from ansible_collections.aks.flexnode.plugins.module_utils.controller.handover.leaving import leaving
+from ansible_collections.aks.flexnode.plugins.module_utils.controller.handover.url_files import UrlFiles
 from ansible_collections.aks.flexnode.plugins.module_utils.controller.inventory.checks import (
     lines_of,
 )
@@ -34,7 +33,6 @@ from ansible_collections.aks.flexnode.plugins.module_utils.controller.inventory.
     POOLS,
     RESOLVED,
     Machine,
-    alike,
     of_sources,
 )
 from ansible_collections.aks.flexnode.plugins.module_utils.controller.inventory.reading import (
@@ -122,15 +120,15 @@ class ActionModule(VpnModules):
             self._options["hosts"] or self._vars["ansible_play_batch"],
             self._play,
             self._read,
-            others=() if is_batch else self._vars["groups"]["all"],
+            others={} if is_batch else self._play.compared,
             joins=joins,
         )
         typed = self._play.typed(self._vars.get("ansible_limit"))
         inventory.findings += of_play(self._play, inventory, typed, self._places)
         if joins:
-            inventory.findings += [*unprovable(self._play, inventory), *arc_findings(inventory.machines)]
-        if self._options["state"] == "present" and not self._options["sources"]:
-            inventory.findings += shared_kubeconfigs(self._play, inventory)
+            inventory.findings += [*unprovable(inventory), *arc_findings(inventory.machines)]
+        if self._grants_rights:
+            inventory.findings += shared_kubeconfigs(inventory.machines)
         if joins or self._options["state"] == "gateway":
             inventory.findings += self._vpn_findings(inventory.machines)
         inventory.require()
@@ -144,6 +142,12 @@ class ActionModule(VpnModules):
             )
         self._others = inventory.others
         return inventory.machines
+
+    @property
+    def _grants_rights(self) -> bool:
+        """Whether machines may get rights in their cluster, or lose them, after this."""
+        writes_all = self._options["state"] == "present" and not self._options["sources"]
+        return writes_all and self._options["purpose"] != "prepare"
 
     def _require_named(self) -> None:
         """A playbook that destroys acts only on machines that were named on the command line."""
@@ -186,7 +190,7 @@ class ActionModule(VpnModules):
             for one in wanted if self._options["purpose"] == "leave" else ():
                 found[one.host] |= leaving(one)
             return {**summary(found, wanted, self._options["purpose"]), **self._name_nodes(found, machines)}
-        directories = self._url_directories(wanted if chosen else [])
+        urls = UrlFiles(wanted if chosen else [], check=self._task.check_mode)
         clusters = self._clusters([one for one in of_sources(wanted, "cluster", "blob") if one.cluster_id])
         require_documents(wanted, clusters)  # everything below writes
         # First, because it may take an hour: tokens that were created before it would be old.
@@ -203,8 +207,8 @@ class ActionModule(VpnModules):
         found = handovers(
             wanted, documents=documents, configs=configs, blobs=blobs, tokens=tokens, pools=of_pools
         )
-        self._write_urls(directories, configs, "config_url")
-        self._write_urls(directories, blobs, "url")
+        urls.write(configs, "config_url", "rp")
+        urls.write(blobs, "url", "blob")
         for host in self._vpn["pending"]:
             found[host]["source"] = "pending"
         for host, why in taken.items():
@@ -216,6 +220,7 @@ class ActionModule(VpnModules):
             "nodes": [row(one) for one in (*configs, *blobs, *machines_in_azure)],
             "bootstrap": self._bootstrap,
             "tokens": any(one.get("token") for one in tokens),
+            "proof": any(one.proof for one in wanted),
         }
 
     def _check(self, machines: list[Machine]) -> Result:
@@ -316,30 +321,11 @@ class ActionModule(VpnModules):
         wanted = [one for one in of_sources(machines, "rp", "url") if one.cluster_id]
         if not wanted:
             raise self._no_targets(["rp", "url"], "with flexnode_cluster_id")
-        directories = self._url_directories(wanted)
+        urls = UrlFiles(wanted, check=self._task.check_mode)
         nodes = [{**one.request(), "name": one.node or one.host} for one in wanted]
         renewed = self._run("flexnode_token", {**self._preview_api, "nodes": nodes})["nodes"]
-        self._write_urls(directories, renewed, "config_url")
+        urls.write(renewed, "config_url", "rp", "url")
         return {"nodes": [row(one) for one in renewed]}
-
-    def _url_directories(self, machines: list[Machine]) -> dict[str, list[Machine]]:
-        """Where URLs are written, and of which machines; checked before Azure is asked for any."""
-        found = alike((one for one in machines if one.url_directory), lambda one: one.url_directory)
-        for members in found.values():
-            names = [one.node or one.host for one in members]
-            if len(names) != len(set(names)):
-                raise InventoryInvalid(
-                    "machines of several clusters have the same Node name, and would share one URL file",
-                    fix="set a flexnode_url_directory of its own for the machines of each cluster",
-                )
-        check = self._task.check_mode
-        return {url_files.prepared(path, check=check): members for path, members in found.items()}
-
-    def _write_urls(self, directories: Mapping[str, list[Machine]], answers: list[Result], key: str) -> None:
-        if self._task.check_mode:
-            return
-        for directory, members in directories.items():
-            url_files.write(directory, urls_of(members, answers, key))
 
     def _no_targets(self, sources: Iterable[str], more: str = "") -> NoTargets:
         names = " or ".join(sources)

@@ -60,8 +60,8 @@ options:
     elements: str
   sources:
     description:
-      - Only machines of these sources. It is an error if the play has none. The configuration URL of each
-        machine is written to its C(flexnode_url_directory), with mode 0600.
+      - Only machines of these sources. It is an error if the play has none. As with O(state=renewed), the
+        configuration URL of each machine is written to its C(flexnode_url_directory), with mode 0600.
     type: list
     elements: str
     choices: [rp, cluster, blob, machines]
@@ -137,6 +137,11 @@ vpn:
   sample: false
 tokens:
   description: Whether bootstrap tokens were created.
+  returned: with state present and purpose join
+  type: bool
+  sample: false
+proof:
+  description: Whether a test pod is wanted for any of the machines (C(flexnode_proof)).
   returned: with state present and purpose join
   type: bool
   sample: false

@@ -5,18 +5,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from ansible_collections.aks.flexnode.plugins.module_utils.controller.inventory.checks import Finding
+from ansible_collections.aks.flexnode.plugins.module_utils.controller.inventory.machines import Machine
 from ansible_collections.aks.flexnode.plugins.module_utils.controller.inventory.reading import (
     Inventory,
     find_file,
 )
-from ansible_collections.aks.flexnode.plugins.module_utils.controller.inventory.variables import (
-    is_true,
-    paths_only_in,
-)
+from ansible_collections.aks.flexnode.plugins.module_utils.controller.inventory.variables import paths_only_in
 from ansible_collections.aks.flexnode.plugins.module_utils.controller.needs.arc import is_bound
 from ansible_collections.aks.flexnode.plugins.module_utils.on_machine.arc_request import arc_request
 from ansible_collections.aks.flexnode.plugins.plugin_utils.play import PlayVariables
@@ -63,29 +62,30 @@ def unseen(play: PlayVariables, inventory: Inventory) -> Iterator[Finding]:
             yield Finding(tuple(hosts), what, fix, "warning")
 
 
-def shared_kubeconfigs(play: PlayVariables, inventory: Inventory) -> Iterator[Finding]:
+def shared_kubeconfigs(machines: Iterable[Machine]) -> Iterator[Finding]:
     """One kubeconfig for Arc machines of several clusters: rights would be granted in the wrong one."""
-    name, clusters = "flexnode_arc_kubeconfig", dict[str, dict[str, str]]()
-    for one in inventory.machines:
+    clusters: dict[str, dict[str, str]] = {}
+    for one in machines:
         arc = arc_request(one.document, one.cluster_id)
-        if name in inventory.filled.get(one.host, ()) and is_bound(arc):
-            path = str(play[one.host][name])
-            clusters.setdefault(path, {}).setdefault(str(arc["cluster_id"]).lower(), one.host)
-    for path, hosts in clusters.items():
+        if one.arc_kubeconfig and is_bound(arc):
+            file = os.path.realpath(os.path.expanduser(one.arc_kubeconfig))
+            clusters.setdefault(file, {}).setdefault(str(arc["cluster_id"]).lower(), one.host)
+    for file, hosts in clusters.items():
         if len(hosts) > 1:
-            what = f"{name} {path} is of one cluster, and these machines belong to {len(hosts)}"
+            name = "flexnode_arc_kubeconfig"
+            what = f"{name} {file} is of one cluster, and these machines belong to {len(hosts)}"
             yield Finding(tuple(hosts.values()), what, "set the kubeconfig of its cluster for each machine")
 
 
-def unprovable(play: PlayVariables, inventory: Inventory) -> Iterator[Finding]:
+def unprovable(inventory: Inventory) -> Iterator[Finding]:
     """A test pod is asked for, and there is no kubeconfig to place it with: known before machines join.
 
     The kubeconfig of another machine is no substitute, it may be of another cluster.
     """
     without = tuple(
-        host
-        for host, names in inventory.filled.items()
-        if "flexnode_kubeconfig" not in names and is_true(play[host].get("flexnode_proof"))
+        one.host
+        for one in inventory.machines
+        if one.proof and "flexnode_kubeconfig" not in inventory.filled[one.host]
     )
     if without:
         fix = "set flexnode_kubeconfig to a kubeconfig that may create pods, or leave out flexnode_proof"

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from copy import copy
 from typing import Any
 
@@ -15,6 +15,7 @@ from ansible.inventory.manager import split_host_pattern
 from ansible.plugins.action import ActionBase
 
 from ansible_collections.aks.flexnode.plugins.module_utils.controller.inventory.errors import InventoryInvalid
+from ansible_collections.aks.flexnode.plugins.module_utils.controller.inventory.reading import compared
 from ansible_collections.aks.flexnode.plugins.module_utils.controller.inventory.variables import PREFIX
 
 UNDEFINED = re.compile(r"'[^']+' is undefined")
@@ -27,11 +28,17 @@ class PlayVariables(Mapping[str, Mapping[str, Any]]):
     text if it can't be evaluated.
     """
 
-    def __init__(self, action: ActionBase) -> None:
+    def __init__(self, action: ActionBase, *, part: Callable[[Any], Any] = lambda value: value) -> None:
+        self._action, self._part = action, part
         self._task, self._templar = action._task, action._templar
         self._manager = action._task.get_variable_manager()
         self._play = getattr(self._task, "play", None) or self._task._parent._play
         self._hosts = self._manager._inventory.hosts
+
+    @property
+    def compared(self) -> PlayVariables:
+        """The same of machines that this run leaves alone: what else they have may be in another vault."""
+        return PlayVariables(self._action, part=compared)
 
     @property
     def strategy(self) -> str:
@@ -82,7 +89,8 @@ class PlayVariables(Mapping[str, Mapping[str, Any]]):
         found = self._manager.get_vars(
             play=self._play, host=self._manager._inventory.get_host(host), task=self._task
         )
-        return EvaluatedVariables(found, self._templar.copy_with_new_env(available_variables=found))
+        templar = self._templar.copy_with_new_env(available_variables=found)
+        return EvaluatedVariables(found, templar, self._part)
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._hosts)
@@ -92,11 +100,16 @@ class PlayVariables(Mapping[str, Mapping[str, Any]]):
 
 
 class EvaluatedVariables(Mapping[str, Any]):
-    """The flexnode_* variables of a host or a play. Each is evaluated when read: it may look up a secret."""
+    """The flexnode_* variables of a host or a play. Each is evaluated when read: it may look up a secret.
 
-    def __init__(self, variables: Mapping[str, Any], templar: Any) -> None:
+    part: what of a value is evaluated at all.
+    """
+
+    def __init__(
+        self, variables: Mapping[str, Any], templar: Any, part: Callable[[Any], Any] = lambda value: value
+    ) -> None:
         self._raw = {name: value for name, value in variables.items() if name.startswith(PREFIX)}
-        self._templar = templar
+        self._templar, self._part = templar, part
 
     def __contains__(self, name: object) -> bool:
         return name in self._raw  # Mapping's own way is to read it
@@ -108,7 +121,7 @@ class EvaluatedVariables(Mapping[str, Any]):
         return len(self._raw)
 
     def __getitem__(self, name: str) -> Any:
-        value = self._raw[name]
+        value = self._part(self._raw[name])
         try:
             return _decrypted(self._templar.template(value))
         except AnsibleError as error:

@@ -69,7 +69,8 @@ class SourceModules(ControllerAction):
             return []
         run = {one.host for one in machines}
         outside = [host for host in self._vars["groups"]["all"] if host not in run]
-        return [outside_run(host, self._play) or Machine(host) for host in outside]
+        variables = self._play.compared
+        return [outside_run(host, variables) or Machine(host) for host in outside]
 
     def _configs(
         self, machines: list[Machine], *, need_url: Callable[[Machine], bool], new: Container[str] = ()

@@ -127,7 +127,8 @@ class VpnModules(PoolModules):
             gateways = {site.gateway: site for site in kept}
             if len(gateways) > 1:  # a node of another cluster may have the same name
                 named = Problem("flexnode_vpn_revoke", ", ".join(asked), "names of Nodes of one VPN gateway")
-                fix = f"this run has {len(gateways)} gateways: add --limit with a machine of the right one"
+                several = f"{len(gateways)} gateways, or settings of one that differ"
+                fix = f"this run has {several}: add --limit with a machine of the right one"
                 raise ConfigInvalid([named], fix=fix)
             answers = [self._run_vpn(site, left=asked) for site in gateways.values()]
             wanted = [[name] for name in asked]
@@ -151,8 +152,9 @@ class VpnModules(PoolModules):
         }
         own = {one.host: client_name(one) for one in machines}
         if any({host, reported[host]} - {name, ""} for host, name in own.items()):
+            variables = self._play.compared
             outside = (
-                outside_run(host, self._play) for host in self._vars["groups"]["all"] if host not in own
+                outside_run(host, variables) for host in self._vars["groups"]["all"] if host not in own
             )
             own |= {one.host: client_name(one) for one in outside if one}
         return {

@@ -35,11 +35,14 @@ def test_a_proof_may_be_wanted_of_some_machines(stage: Stage) -> None:
     wanted = {"flexnode_proof": "{{ tested }}"}
     book = stage.directory / "book.yml"
     book.write_text(yaml.safe_dump([{"import_playbook": "aks.flexnode.bootstrap", "vars": wanted}]))
-    stage.answer(flexnode_reconcile=done("joined"), flexnode_proof={"nodes": []})
+    joined = done("joined", node={**READY, "name": "{host}"})
+    stage.answer(flexnode_reconcile=joined, flexnode_proof={"nodes": []})
     stage.play(str(book), {"a": {"tested": False}, "b": {"tested": True}})
     assert "\n  b: flexnode_proof needs flexnode_kubeconfig\n" in stage.output, stage.output
+    assert stage.calls == []
     stage.play(str(book), {"a": {"tested": False}, "b": {"tested": True, "flexnode_kubeconfig": "/k"}})
     assert stage.status == 0, stage.output
+    assert asked(stage)["nodes"] == [node("b", "/k")], stage.output
 
 
 def test_a_proof_asks_for_nodes_by_their_own_names(stage: Stage) -> None:

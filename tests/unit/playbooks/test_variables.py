@@ -177,6 +177,40 @@ def test_each_machine_has_its_own_settings_of_a_source(stage: Stage) -> None:
     } == {"d": 24, "e": 24, "f": 2}
 
 
+def test_a_url_is_written_for_the_machine_that_it_is_for(stage: Stage) -> None:
+    """Blobs are named after their Node alone: one of another cluster once replaced a machine's own URL."""
+    fleet = {**hosts("a", source="rp"), **hosts("b", source="blob")}
+    fleet["b"]["flexnode_cluster_id"] = CLUSTER.replace("plant", "depot")
+    for host, one in fleet.items():
+        one |= {"flexnode_url_directory": f"urls/{host}", "flexnode_config": {"agent": {"nodeName": "n"}}}
+    stage.answer(
+        flexnode_config={"nodes": [{"name": "n", "cluster_id": CLUSTER, "config_url": "https://x/of-a"}]},
+        flexnode_config_blob={"nodes": [{"name": "n", "url": "https://x/of-b"}]},
+        flexnode_cluster_info={"clusters": []},
+        flexnode_bootstrap_token={"nodes": []},
+    )
+    stage.play("aks.flexnode.config_put", fleet)
+    assert stage.status == 0, stage.output
+    urls = {path.parent.name: path.read_text() for path in stage.directory.glob("urls/*/n.url")}
+    assert urls == {"a": "https://x/of-a\n", "b": "https://x/of-b\n"}
+
+
+def test_a_directory_of_urls_may_be_spelled_in_two_ways(stage: Stage) -> None:
+    """The URLs of one of the two spellings were lost, after Azure had revoked the ones before."""
+    fleet = hosts("a", "b", source="rp")
+    fleet["a"]["flexnode_url_directory"], fleet["b"]["flexnode_url_directory"] = "urls", "./urls/"
+    new = [{"name": name, "cluster_id": CLUSTER, "config_url": f"https://x/{name}"} for name in fleet]
+    stage.answer(flexnode_token={"nodes": new})
+    stage.play("aks.flexnode.config_tokens", fleet)
+    assert stage.status == 0, stage.output
+    assert sorted(path.name for path in stage.directory.glob("urls/*")) == ["a.url", "b.url"]
+    fleet["b"]["flexnode_cluster_id"] = CLUSTER.replace("plant", "depot")
+    for one in fleet.values():
+        one["flexnode_config"] = {"agent": {"nodeName": "n"}}
+    stage.play("aks.flexnode.config_tokens", fleet)
+    assert "would share one URL file" in stage.output, stage.output
+
+
 def of(stage: Stage, module: str) -> list[dict[str, Any]]:
     """The arguments of each call of a module."""
     return [given for name, given in stage.calls if name == module]

@@ -135,7 +135,7 @@ def on_their_own(machines: Iterable[Machine]) -> dict[str, dict[str, Any]]:
             "durable": False,
             "document": merge(oldest, own),
             "purpose": "prepare",
-            "placeholders": ["secrets-missing", "artifact-unknown"],
+            "placeholders": ["secrets-missing", "artifact-unknown", "kube-proxy"],
         }
     return found
 

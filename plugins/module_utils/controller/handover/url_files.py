@@ -6,18 +6,37 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from ..inventory.errors import InventoryInvalid
+from ..inventory.machines import Machine, alike, of_sources
+from .documents import Answers, urls_of
 
 
-def prepared(path: str, *, check: bool = False) -> str:
-    """The directory, created and checked before Azure is asked for a URL; empty where none is wanted."""
-    if not path:
-        return ""
-    directory = os.path.abspath(os.path.expanduser(path))
-    if check:
-        return directory
+class UrlFiles:
+    """Where the URLs of a run are written, and of which machines; checked before Azure is asked for any."""
+
+    def __init__(self, machines: Iterable[Machine], *, check: bool) -> None:
+        wanted = [one for one in of_sources(machines, "rp", "blob", "url") if one.url_directory]
+        found = alike(wanted, lambda one: os.path.abspath(os.path.expanduser(one.url_directory)))
+        for members in found.values():
+            names = [one.node or one.host for one in members]
+            if len(names) != len(set(names)):
+                raise InventoryInvalid(
+                    "machines of several clusters have the same Node name, and would share one URL file",
+                    fix="set a flexnode_url_directory of its own for the machines of each cluster",
+                )
+        self._members = {} if check else found
+        for directory in self._members:
+            _prepare(directory)
+
+    def write(self, answers: Answers, key: str, *sources: str) -> None:
+        """Write the URLs in answers about machines of these sources: others may have the same names."""
+        for directory, members in self._members.items():
+            _write(directory, urls_of(of_sources(members, *sources), answers, key))
+
+
+def _prepare(directory: str) -> None:
     try:
         os.makedirs(directory, mode=0o700, exist_ok=True)
     except OSError as error:
@@ -31,10 +50,9 @@ def prepared(path: str, *, check: bool = False) -> str:
         raise InventoryInvalid(
             "flexnode_url_directory can't be written", where=directory, fix="choose another directory"
         )
-    return directory
 
 
-def write(directory: str, urls: Mapping[str, str]) -> None:
+def _write(directory: str, urls: Mapping[str, str]) -> None:
     """Write NODE.url for each node; a URL is a secret."""
     for name, url in urls.items():
         path = os.path.join(directory, f"{name}.url")

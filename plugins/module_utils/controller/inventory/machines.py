@@ -39,6 +39,8 @@ class Machine:
     update_secret: str = ON_CREATE  # when its flexNodeConfig gets the secrets that Azure never returns
     url_directory: str = ""  # on the controller, for its configuration URL
     hooks: tuple[tuple[str, str], ...] = ()  # task files before and after an update
+    arc_kubeconfig: str = ""  # on the controller, of its cluster: what grants rights to its Arc identity
+    proof: bool = False  # a test pod is wanted once it has joined
     pool: str = ""  # its FlexNodes pool
     pool_api: str = ""  # version of the API of FlexNodes pools; empty: the default
     vpn: Document = field(default_factory=dict, repr=False)  # options of the VPN gateway; they hold secrets
@@ -110,6 +112,8 @@ def machine_of(host: str, variables: Mapping[str, Any], read_file: Callable[[str
             for hook in ("before", "after")
             if (file := variables.get(f"flexnode_update_{hook}"))
         ),
+        arc_kubeconfig=str(variables.get("flexnode_arc_kubeconfig") or ""),
+        proof=is_true(variables.get("flexnode_proof")) is True,
         pool=pool,
         pool_api=pool_api,
         vpn={

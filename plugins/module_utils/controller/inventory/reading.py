@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any
 
 from ...node.config.document import misshapen, unwrap
@@ -21,6 +22,11 @@ Hostvars = Mapping[str, Mapping[str, Any]]
 # What names and pod ranges follow from. No secrets: who runs this for some machines may not be able to read
 # those of the others, and a lookup of each would take its time.
 COMPARED = (*DOCUMENTS, "flexnode_config_source", "flexnode_cluster_id", "flexnode_pool")
+PARTS = {
+    "agent": {"nodeName": {}},
+    "azure": {"targetAgentPoolName": {}, "targetCluster": {"resourceId": {}}},
+    "cni": {"mode": {}, "podCIDR": {}},
+}
 
 
 @dataclass(slots=True)
@@ -53,12 +59,13 @@ def read_inventory(
     hostvars: Hostvars,
     read_file: Callable[[str, str], Document],
     *,
-    others: Iterable[str] = (),
+    others: Hostvars = MappingProxyType({}),
     joins: bool = True,
 ) -> Inventory:
     """Read the hosts of a run. `joins`: they are about to join, so that all must be there and fit together.
 
-    others: hosts of the inventory outside this run, whose names and pod ranges are compared as well.
+    others: the variables of all hosts of the inventory, where names and pod ranges are compared with those
+    outside this run; of documents, the parts that are `compared` suffice.
     """
     inventory, of_hosts = Inventory(), {}
     for host in run:
@@ -87,7 +94,7 @@ def read_inventory(
     if joins:
         # One that can't be read may have any name; its own is not given to another.
         outside = [host for host in others if host not in of_hosts]
-        inventory.others = [outside_run(host, hostvars) or Machine(host) for host in outside]
+        inventory.others = [outside_run(host, others) or Machine(host) for host in outside]
         inventory.findings += check_fleet(inventory.machines, inventory.others)
     return inventory
 
@@ -108,6 +115,13 @@ def outside_run(host: str, hostvars: Hostvars) -> Machine | None:
         return machine_of(host, read, lambda _path: {})
     except Exception:  # noqa: BLE001 - for example a template that needs facts of that host
         return None
+
+
+def compared(value: Any, parts: Mapping[str, Any] = PARTS) -> Any:
+    """Of a document, what names and pod ranges follow from; of anything else, such as a template, all."""
+    if not isinstance(value, Mapping):
+        return value
+    return {name: compared(value[name], below) for name, below in parts.items() if name in value}
 
 
 def _candidates(path: str, places: Iterable[str | None]) -> list[str]:

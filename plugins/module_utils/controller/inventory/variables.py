@@ -27,6 +27,7 @@ class Variable:
 
     type: str = "str"
     choices: tuple[str, ...] = ()
+    at_least: int = 0
 
 
 # Those of the roles (their argument specs say the same, which a test checks), then those of the playbooks.
@@ -65,7 +66,7 @@ VARIABLES: Mapping[str, Variable] = {
     "flexnode_pull_wheelhouse": Variable("path"),
     "flexnode_pull_wheelhouse_index": Variable(),
     "flexnode_retry": Variable("bool"),
-    "flexnode_token_hours": Variable("int"),
+    "flexnode_token_hours": Variable("int", at_least=1),
     "flexnode_update_after": Variable("path"),
     "flexnode_update_before": Variable("path"),
     "flexnode_update_secret": Variable(choices=("on_create", "always")),
@@ -168,6 +169,8 @@ def wrong_values(variables: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]
             yield name, f"{value!r} {NO_BATCHES}", FIX.format(name=name)
         elif variable.type == "int" and not str(value).strip().isdigit():
             yield name, f"{value!r} is not a number", f"set {name} to a whole number"
+        elif variable.type == "int" and int(value) < variable.at_least:
+            yield name, f"{value!r} is too small", f"set {name} to {variable.at_least} or more"
         elif variable.type == "bool" and is_true(value) is None:
             what = repr(value) if isinstance(value, (str, int, float)) else kind_of(value)
             yield name, f"{what} is neither true nor false", f"set {name} to true or false"

@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Iterator, Mapping
+from functools import cached_property
 from typing import ClassVar
 
 from ..dataclass import dataclass
@@ -32,9 +33,9 @@ class Program:
     drift: Drift = Drift.REPAIR
     restarts: tuple[str, ...] = ()
 
-    @property
+    @cached_property
     def path(self) -> str:
-        """The directory of these files."""
+        """The directory of these files; all of them are read for it, so only once."""
         return f"{self.directory}/{digest_of(self.files)}"
 
     @property
@@ -49,7 +50,7 @@ class Program:
 
     def observe(self, host: Host) -> list[str]:
         """Files that are missing or differ, in content or mode."""
-        place = self.path  # computed from all files, so only once
+        place = self.path
         wrong = [name for name in self.files if not self._intact(host, f"{place}/{name}", name)]
         # Python itself recognises byte code of another source, and does without it.
         uncompiled = [name for name in self._byte_code() if host.stat(f"{place}/{name}").is_ != "file"]

@@ -46,6 +46,7 @@ def test_a_machine_can_be_checked_before_its_source_is_asked(source: str) -> Non
         read_ = read(Host(), found[host]["document"], pollable=False, purpose="prepare")
         assert read_.config is not None
         assert read_.findings == ()
+        assert "kube-proxy" in found[host]["placeholders"]  # needs a name that only the source knows
     pinned = on_their_own([machine("c", source, kubernetes={"version": "1.34.4"})])
     assert pinned["c"]["document"]["kubernetes"]["version"] == "1.34.4"
 

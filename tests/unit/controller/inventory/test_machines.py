@@ -148,7 +148,7 @@ def test_the_variables_of_each_host_are_read_once() -> None:
         }
     )
     run = [f"edge-{index}" for index in range(200)]
-    inventory = read_inventory(run, hostvars, lambda path, host: {}, others=hostvars.hosts)
+    inventory = read_inventory(run, hostvars, lambda path, host: {}, others=hostvars)
     assert len(inventory.machines) == 200
     assert inventory.findings == []
     assert hostvars.reads == 300
