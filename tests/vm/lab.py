@@ -199,6 +199,13 @@ def pod_runs(bed: Testbed, name: str) -> None:
     fleet.eventually(f"a command in {name}", partial(_answers, bed, name), seconds=READY_SECONDS)
 
 
+def all_pods_run(bed: Testbed, machine: VirtualMachine) -> None:
+    """Wait until none is starting there, such as those that each node has."""
+    on_it = ("--all", "--all-namespaces", f"--field-selector=spec.nodeName={machine.name}")
+    wait = ("wait", "--for=condition=Ready", "pod", *on_it, f"--timeout={READY_SECONDS}s")
+    bed.cluster.kubectl(*wait, timeout=READY_SECONDS + 30)
+
+
 def _answers(bed: Testbed, name: str) -> bool:
     try:
         bed.cluster.kubectl("exec", name, "--", "hostname", timeout=120)

@@ -19,6 +19,7 @@ import pytest
 from scripts import build_agent
 from testbed import Testbed
 from testbed.basics import paths
+from testbed.basics.errors import TestbedError
 from testbed.layout import versions
 from testbed.machine.qemu import Hardware
 from testbed.machine.vm import VirtualMachine
@@ -26,7 +27,7 @@ from tests.e2e import fleet, updating
 from tests.e2e.photograph import differences
 from tests.e2e.updating import Document, changed
 from tests.vm.acts import CUTS, KUBELET, OLDER, ROLLED_BACK, Moment, cut_of
-from tests.vm.lab import Lab, is_ready, photographed, pod_works
+from tests.vm.lab import Lab, all_pods_run, is_ready, photographed, pod_works
 from tests.vm.power import cut
 from tests.vm.seen import Seen
 from tests.vm.whole import half_written, texts, whole
@@ -135,18 +136,23 @@ class Plugged:
         self.bed.cluster.kubectl("delete", "node", "--ignore-not-found", self.machine.name)
 
     def start_joined(self) -> str:
-        """From a node, also if the test before left it in ruins; returns its version."""
+        """From a node, also if the test before left it in ruins; returns its version.
+
+        While pods start, containerd makes the kernel write everything.
+        """
         for version in (NEW, OLD):
             if self.machine.is_running() and self.is_joined_with(version):
-                with contextlib.suppress(AssertionError):
+                with contextlib.suppress(AssertionError, TestbedError):
                     self.is_node(version)
                     assert not self.is_cordoned(), "it was about to leave"
+                    all_pods_run(self.bed, self.machine)
                     return version
         self.restore()
         self.new_token()
         self.wants(NEW)
         self.runs(self.join)
         self.is_node(NEW)
+        all_pods_run(self.bed, self.machine)
         return NEW
 
 
