@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from ansible.utils.display import Display
@@ -21,9 +22,7 @@ from ansible_collections.aks.flexnode.plugins.module_utils.controller.handover.d
 )
 from ansible_collections.aks.flexnode.plugins.module_utils.controller.handover.leaving import leaving
 from ansible_collections.aks.flexnode.plugins.module_utils.controller.handover.url_files import UrlFiles
-from ansible_collections.aks.flexnode.plugins.module_utils.controller.inventory.checks import (
-    lines_of,
-)
+from ansible_collections.aks.flexnode.plugins.module_utils.controller.inventory.checks import lines_of
 from ansible_collections.aks.flexnode.plugins.module_utils.controller.inventory.errors import (
     InventoryInvalid,
     MachinesNotNamed,
@@ -126,7 +125,9 @@ class ActionModule(VpnModules):
         typed = self._play.typed(self._vars.get("ansible_limit"))
         inventory.findings += of_play(self._play, inventory, typed, self._places)
         if joins:
-            inventory.findings += [*unprovable(inventory), *arc_findings(inventory.machines)]
+            inventory.findings += arc_findings(inventory.machines)
+        if self._is_bootstrap:
+            inventory.findings += unprovable(inventory)
         if self._grants_rights:
             inventory.findings += shared_kubeconfigs(inventory.machines)
         if joins or self._options["state"] == "gateway":
@@ -144,10 +145,17 @@ class ActionModule(VpnModules):
         return inventory.machines
 
     @property
+    def _is_bootstrap(self) -> bool:
+        """Whether machines join after this; an update names the hosts of a batch, config_put its sources."""
+        narrowed = self._options["hosts"] or self._options["sources"]
+        joins = self._options["state"] == "present" and self._options["purpose"] in ("join", "host")
+        return joins and not narrowed
+
+    @property
     def _grants_rights(self) -> bool:
         """Whether machines may get rights in their cluster, or lose them, after this."""
-        writes_all = self._options["state"] == "present" and not self._options["sources"]
-        return writes_all and self._options["purpose"] != "prepare"
+        leaves = self._options["purpose"] == "leave" and bool(self._options["named"])
+        return self._is_bootstrap or self._options["purpose"] == "preflight" or leaves
 
     def _require_named(self) -> None:
         """A playbook that destroys acts only on machines that were named on the command line."""
@@ -199,16 +207,20 @@ class ActionModule(VpnModules):
         of_pools, machines_in_azure = self._pool_join(pooled, data=not chosen)
         # Of an earlier play, if only the source is written now.
         new = () if chosen else {one.host for one in wanted if self._state(one.host).is_new}
-        configs = self._configs(rp, need_url=lambda one: not chosen or bool(one.url_directory), new=new)
+        configs = self._configs(
+            rp,
+            need_url=lambda one: not chosen or bool(one.url_directory),
+            new=new,
+            each=partial(urls.write, "config_url", "rp"),
+        )
         tokens = self._tokens([one for one in (*clustered, *blob) if one.cluster_id])
         taken = taken_names(wanted, [*configs, *tokens], new)
         documents = with_clusters([*clustered, *blob], clusters, tokens)
-        blobs = self._run_blobs([one for one in blob if one.host not in taken], documents)
+        free = [one for one in blob if one.host not in taken]
+        blobs = self._run_blobs(free, documents, each=partial(urls.write, "url", "blob"))
         found = handovers(
             wanted, documents=documents, configs=configs, blobs=blobs, tokens=tokens, pools=of_pools
         )
-        urls.write(configs, "config_url", "rp")
-        urls.write(blobs, "url", "blob")
         for host in self._vpn["pending"]:
             found[host]["source"] = "pending"
         for host, why in taken.items():
@@ -324,7 +336,8 @@ class ActionModule(VpnModules):
         urls = UrlFiles(wanted, check=self._task.check_mode)
         nodes = [{**one.request(), "name": one.node or one.host} for one in wanted]
         renewed = self._run("flexnode_token", {**self._preview_api, "nodes": nodes})["nodes"]
-        urls.write(renewed, "config_url", "rp", "url")
+        urls.write("config_url", "rp", renewed)
+        urls.write("config_url", "url", renewed)
         return {"nodes": [row(one) for one in renewed]}
 
     def _no_targets(self, sources: Iterable[str], more: str = "") -> NoTargets:

@@ -51,6 +51,9 @@ options:
             because it is a machine of the same name in another cluster.
         type: str
         default: ""
+      image:
+        description: Image of the pods on this Node, instead of O(image), such as one of its site's registry.
+        type: str
   namespace:
     description:
       - An existing namespace to use. Without it, the proof creates one and removes it.
@@ -182,6 +185,7 @@ def main() -> None:
                     "name": {"type": "str", "required": True},
                     "kubeconfig": {"type": "path"},
                     "machine_id": {"type": "str", "default": ""},
+                    "image": {"type": "str"},
                 },
             },
             "namespace": {"type": "str", "default": ""},

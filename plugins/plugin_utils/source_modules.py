@@ -73,9 +73,17 @@ class SourceModules(ControllerAction):
         return [outside_run(host, variables) or Machine(host) for host in outside]
 
     def _configs(
-        self, machines: list[Machine], *, need_url: Callable[[Machine], bool], new: Container[str] = ()
+        self,
+        machines: list[Machine],
+        *,
+        need_url: Callable[[Machine], bool],
+        new: Container[str],
+        each: Callable[[list[Result]], None],
     ) -> list[Result]:
-        """new: hosts that say themselves that they have not joined, whatever Azure says of their Nodes."""
+        """new: hosts that say themselves that they have not joined, whatever Azure says of their Nodes.
+
+        each: gets the answers of each call, before another one can fail: a new URL is told only once.
+        """
         answers: list[Result] = []
         groups = alike(machines, lambda one: (one.update_secret, need_url(one)))
         for (update_secret, need), members in groups.items():
@@ -88,7 +96,9 @@ class SourceModules(ControllerAction):
                 "update_secret": update_secret,
                 "need_url": need,
             }
-            answers += self._run("flexnode_config", options)["nodes"]
+            found = self._run("flexnode_config", options)["nodes"]
+            each(found)
+            answers += found
         return answers
 
     def _clusters(self, machines: list[Machine]) -> list[Result]:
@@ -116,9 +126,13 @@ class SourceModules(ControllerAction):
         return answers
 
     def _run_blobs(
-        self, machines: list[Machine], documents: Mapping[str, Mapping[str, Any]], **options: str
+        self,
+        machines: list[Machine],
+        documents: Mapping[str, Mapping[str, Any]],
+        each: Callable[[list[Result]], None] = lambda answers: None,
+        **options: str,
     ) -> list[Result]:
-        """One call per storage account: machines may have different ones."""
+        """One call per storage account: machines may have different ones. each: as of _configs."""
         answers: list[Result] = []
         for storage, members in alike(machines, lambda one: one.storage).items():
             nodes = [
@@ -126,7 +140,9 @@ class SourceModules(ControllerAction):
                 for one in members
             ]
             account = {**dict(storage), "ca_bundle": self._options["ca_bundle"]}
-            answers += self._run("flexnode_config_blob", {**account, **options, "nodes": nodes})["nodes"]
+            found = self._run("flexnode_config_blob", {**account, **options, "nodes": nodes})["nodes"]
+            each(found)
+            answers += found
         return answers
 
     def _run(self, module: str, options: Mapping[str, Any]) -> Result:

@@ -306,9 +306,11 @@ def test_each_machine_is_bound_with_the_kubeconfig_of_its_cluster(stage: Stage) 
 
 def test_one_kubeconfig_is_not_used_for_machines_of_two_clusters(stage: Stage) -> None:
     fleet = two_clusters("/plant", "/x/../plant")
-    stage.play("aks.flexnode.prepare", fleet)  # that grants nothing
-    assert stage.status == 0, stage.output
-    (stage.directory / "calls").unlink()
+    for playbook in ("prepare", "proof", "update"):  # they grant nothing
+        stage.play(f"aks.flexnode.{playbook}", fleet, flexnode_kubeconfig="/k")
+        assert "flexnode_arc_kubeconfig" not in stage.output, playbook
+        assert stage.calls != [], playbook
+        (stage.directory / "calls").unlink()
     stage.play("aks.flexnode.bootstrap", fleet)
     assert stage.status != 0
     assert stage.calls == []

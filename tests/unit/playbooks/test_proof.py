@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.unit.playbooks.stage import READY, Stage, done
+from tests.unit.playbooks.stage import CLUSTER, READY, Stage, done, hosts
 
 
 def asked(stage: Stage) -> dict[str, Any]:
@@ -16,8 +16,8 @@ def asked(stage: Stage) -> dict[str, Any]:
     return given
 
 
-def node(name: str, kubeconfig: str, machine_id: str = "") -> dict[str, str]:
-    return {"name": name, "kubeconfig": kubeconfig, "machine_id": machine_id}
+def node(name: str, kubeconfig: str, machine_id: str = "", image: str = "") -> dict[str, str]:
+    return {"name": name, "kubeconfig": kubeconfig, "machine_id": machine_id, "image": image}
 
 
 @pytest.mark.parametrize("first", [{}, {"flexnode_kubeconfig": "/a"}], ids=["none", "only one has it"])
@@ -43,6 +43,22 @@ def test_a_proof_may_be_wanted_of_some_machines(stage: Stage) -> None:
     stage.play(str(book), {"a": {"tested": False}, "b": {"tested": True, "flexnode_kubeconfig": "/k"}})
     assert stage.status == 0, stage.output
     assert asked(stage)["nodes"] == [node("b", "/k")], stage.output
+
+
+@pytest.mark.parametrize("playbook", ["update", "preflight", "config_put"])
+def test_playbooks_without_a_proof_need_no_kubeconfig_for_it(stage: Stage, playbook: str) -> None:
+    written = {"nodes": [{"name": "a", "cluster_id": CLUSTER, "action": "updated"}]}
+    stage.answer(flexnode_config=written, flexnode_reconcile=done("joined"))
+    stage.play(f"aks.flexnode.{playbook}", hosts("a", source="rp"), flexnode_proof=True)
+    assert "flexnode_proof" not in stage.output, stage.output
+    assert stage.calls != []
+
+
+def test_each_node_pulls_the_image_of_its_site(stage: Stage) -> None:
+    fleet: dict[str, dict[str, Any]] = {"a": {"flexnode_proof_image": "registry.a/busybox"}, "b": {}}
+    stage.answer(flexnode_proof={"nodes": []})
+    stage.play("aks.flexnode.proof", fleet, flexnode_kubeconfig="/k")
+    assert asked(stage)["nodes"] == [node("a", "/k", image="registry.a/busybox"), node("b", "/k")]
 
 
 def test_a_proof_asks_for_nodes_by_their_own_names(stage: Stage) -> None:

@@ -211,6 +211,33 @@ def test_a_directory_of_urls_may_be_spelled_in_two_ways(stage: Stage) -> None:
     assert "would share one URL file" in stage.output, stage.output
 
 
+def two_kinds() -> dict[str, dict[str, Any]]:
+    """Machines whose flexNodeConfigs take two calls: one gets a file with its URL."""
+    fleet = hosts("a", "b", source="rp")
+    fleet["a"]["flexnode_url_directory"] = "urls"
+    return fleet
+
+
+def test_all_documents_are_checked_before_the_first_one_is_written(stage: Stage) -> None:
+    fleet = two_kinds()
+    fleet["b"]["flexnode_config"] = {"node": {"labels": {"gpu": True}}}
+    stage.play("aks.flexnode.config_put", fleet)
+    assert stage.status != 0
+    assert 'b.node.labels["gpu"] is true, but it must be in quotes' in stage.output, stage.output
+    assert "This run changed nothing." in stage.output
+    assert stage.calls == []
+
+
+def test_a_new_url_is_kept_also_if_a_later_call_fails(stage: Stage) -> None:
+    """Azure tells a URL once, and the one before it is no longer valid then."""
+    a = {"name": "a", "cluster_id": CLUSTER, "config_url": "https://x/a"}
+    fails = 'if given["nodes"][0]["name"] == "b": answer = {"failed": True, "msg": "FLEX-1703: gone"}'
+    stage.answer_by_code("flexnode_config", fails, {"nodes": [a]})
+    stage.play("aks.flexnode.config_put", two_kinds())
+    assert "FLEX-1703: gone" in stage.output, stage.output
+    assert (stage.directory / "urls/a.url").read_text() == "https://x/a\n"
+
+
 def of(stage: Stage, module: str) -> list[dict[str, Any]]:
     """The arguments of each call of a module."""
     return [given for name, given in stage.calls if name == module]

@@ -33,6 +33,7 @@ class Target:
     api_server: str = ""  # as the machine reaches it
     ca_sha256: tuple[str, ...] = ()
     kubeconfig: str = ""
+    image: str = ""  # of a pod that tests it
 
     @property
     def home(self) -> str:
@@ -58,6 +59,7 @@ def _target(node: Mapping[str, Any]) -> Target:
         api_server=str(node.get("api_server") or ""),
         ca_sha256=tuple(str(one) for one in node.get("ca_sha256") or ()),
         kubeconfig=str(node.get("kubeconfig") or ""),
+        image=str(node.get("image") or ""),
     )
 
 

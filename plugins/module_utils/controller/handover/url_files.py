@@ -30,10 +30,10 @@ class UrlFiles:
         for directory in self._members:
             _prepare(directory)
 
-    def write(self, answers: Answers, key: str, *sources: str) -> None:
-        """Write the URLs in answers about machines of these sources: others may have the same names."""
+    def write(self, key: str, source: str, answers: Answers) -> None:
+        """Write the URLs in answers about machines of a source: those of others may have the same names."""
         for directory, members in self._members.items():
-            _write(directory, urls_of(of_sources(members, *sources), answers, key))
+            _write(directory, urls_of(of_sources(members, source), answers, key))
 
 
 def _prepare(directory: str) -> None:

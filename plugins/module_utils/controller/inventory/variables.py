@@ -167,7 +167,7 @@ def wrong_values(variables: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]
             yield name, f"a list is expected, not {what}", fix
         elif variable.type == "batches" and not batches_of(value):
             yield name, f"{value!r} {NO_BATCHES}", FIX.format(name=name)
-        elif variable.type == "int" and not str(value).strip().isdigit():
+        elif variable.type == "int" and not str(value).strip().isdecimal():
             yield name, f"{value!r} is not a number", f"set {name} to a whole number"
         elif variable.type == "int" and int(value) < variable.at_least:
             yield name, f"{value!r} is too small", f"set {name} to {variable.at_least} or more"

@@ -10,10 +10,12 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ...node.config.document import merge
+from ...node.errors import ConfigInvalid
 from ...node.secret import REDACTED
 from ...node.sources.machines import Goal, pool_id, role_line
 from ...node.sources.pool_versions import stand_ins, usable_versions
 from ..azure.errors import PoolUnusable
+from ..azure.flexnode_config.plan import checked
 from ..azure.machines.fleet import add_line
 from ..azure.machines.plan import wanted_of
 from ..azure.machines.pool import TYPE, is_newer
@@ -153,13 +155,18 @@ def before_data(machine: Machine) -> Machine:
 
 
 def require_documents(machines: Iterable[Machine], clusters: Iterable[Mapping[str, Any]]) -> None:
-    """Stop before anything is written if machines would refuse their versions; those of pools, anything.
+    """Stop before anything is written if machines would refuse their versions; of pools and rp, anything.
 
     Azure takes what it is sent: `gpu: yes` would be a label True, and version 1.30 without quotes is 1.3.
     Documents of other sources are checked where they are written, or on the machine.
     """
     of_run = [before_data(one) if one.source == POOLS else one for one in machines]
     require_versions(of_run, clusters, whole={one.host for one in of_run if one.source == POOLS})
+    resources = [one for one in of_run if one.source == "rp"]
+    if problems := [wrong for one in resources for wrong in checked(one.node, one.document)]:
+        invalid = ConfigInvalid(problems)
+        invalid.unchanged = NOTHING_CHANGED
+        raise invalid
 
 
 def with_data(machine: Machine, data: Document) -> tuple[Machine, list[str]]:

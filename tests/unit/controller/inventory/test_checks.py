@@ -129,15 +129,17 @@ def test_all_findings_are_shown_in_one_list() -> None:
         b={"flexnode_config": "text"},
         c={"flexnode_token_hours": "soon"},
         d={"flexnode_token_hours": 0},
+        e={"flexnode_token_hours": "\N{SUPERSCRIPT TWO}"},
     )
     with pytest.raises(InventoryInvalid) as caught:
         inventory.require()
     text = str(caught.value)
-    assert text.startswith("FLEX-1106: 4 problems in the inventory variables:\n  a: ")
+    assert text.startswith("FLEX-1106: 5 problems in the inventory variables:\n  a: ")
     accepted = "inline, url, rp, cluster, blob, machines"
     assert f"'clutser' is not one of {accepted}\n    fix: use flexnode_config_source: cluster" in text
     assert "flexnode_config: a mapping is expected, not a text" in text
     assert "flexnode_token_hours: 'soon' is not a number" in text
+    assert "flexnode_token_hours: '\N{SUPERSCRIPT TWO}' is not a number" in text
     assert "flexnode_token_hours: 0 is too small\n    fix: set flexnode_token_hours to 1 or more" in text
     assert re.search(r"\nThis run changed nothing\.\nfix: .*, then run the playbook again$", text)
 

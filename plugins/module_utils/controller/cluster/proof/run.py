@@ -159,7 +159,8 @@ def _observe(cluster: Cluster, run: Run, index: int, target: Target, wait: _Wait
     name, kubelet = target.name, _kubelet_of(cluster, target)
     service = cluster.create_service(run.namespace, objects.service(run, index))
     address = str(service["spec"]["clusterIP"])
-    for pod in (objects.server_pod(run, index, name), objects.probe_pod(run, index, name, address)):
+    here = replace(run, image=target.image or run.image)
+    for pod in (objects.server_pod(here, index, name), objects.probe_pod(here, index, name, address)):
         _create_pod(cluster, run, pod, wait)
     seen = _watch(cluster, run, index, Seen(name, kubelet, PodState(""), f"{address}:{objects.PORT}"), wait)
     if seen.report is None:

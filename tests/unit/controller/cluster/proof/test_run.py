@@ -55,6 +55,7 @@ class FakeCluster:
         self.found: dict[tuple[str, str], Any] = {}
         self.stubborn = stubborn
         self.log_answer: Answer | BaseException = Answer("flexnode-proof\n")
+        self.images: list[str] = []
 
     def node(self, name: str) -> Any:
         return self.nodes.get(name)
@@ -80,6 +81,8 @@ class FakeCluster:
             "containerStatuses": [{"name": "probe", "state": {"running": {}}}],
         }
         self.found["Pod", body["metadata"]["name"]] = {**body, "status": status}
+        containers = [*body["spec"].get("initContainers", ()), *body["spec"]["containers"]]
+        self.images += [one["image"] for one in containers]
 
     def pods(self, _namespace: str, _selector: str) -> list[Any]:
         return [one for (kind, _), one in self.found.items() if kind == "Pod"]
@@ -173,6 +176,13 @@ def test_pods_on_a_node_of_another_machine_prove_nothing() -> None:
     assert isinstance(other.error, OtherCluster)
     assert other.error.where == cluster.server
     assert (remains, cluster.found, cluster.namespaces) == ([], {}, {})
+
+
+def test_each_node_pulls_its_own_image() -> None:
+    cluster = FakeCluster()
+    prove(cluster, Target("edge-1", image="registry.site/busybox"))
+    prove(cluster, "edge-1")
+    assert cluster.images == [*["registry.site/busybox"] * 3, *["busybox"] * 3]
 
 
 def test_each_node_has_the_whole_time(monkeypatch: pytest.MonkeyPatch) -> None:
