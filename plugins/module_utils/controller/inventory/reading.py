@@ -117,11 +117,12 @@ def outside_run(host: str, hostvars: Hostvars) -> Machine | None:
         return None
 
 
-def compared(value: Any, parts: Mapping[str, Any] = PARTS) -> Any:
+def compared(value: Any, parts: Mapping[str, Any] | None = None) -> Any:
     """Of a document, what names and pod ranges follow from; of anything else, such as a template, all."""
     if not isinstance(value, Mapping):
         return value
-    return {name: compared(value[name], below) for name, below in parts.items() if name in value}
+    wanted = PARTS if parts is None else parts
+    return {name: compared(value[name], below) for name, below in wanted.items() if name in value}
 
 
 def _candidates(path: str, places: Iterable[str | None]) -> list[str]:
