@@ -22,7 +22,7 @@ Hostvars = Mapping[str, Mapping[str, Any]]
 # What names and pod ranges follow from. No secrets: who runs this for some machines may not be able to read
 # those of the others, and a lookup of each would take its time.
 COMPARED = (*DOCUMENTS, "flexnode_config_source", "flexnode_cluster_id", "flexnode_pool")
-PARTS = {
+PARTS: Mapping[str, Any] = {
     "agent": {"nodeName": {}},
     "azure": {"targetAgentPoolName": {}, "targetCluster": {"resourceId": {}}},
     "cni": {"mode": {}, "podCIDR": {}},
