@@ -243,9 +243,7 @@ class Azure:
 
     def _key(self) -> str:
         path = self._directory / "control.key"
-        if not path.is_file():
-            files.write(path, secrets.token_urlsafe(24), 0o600)
-        return path.read_text(encoding="ascii")
+        return files.once(path, lambda: secrets.token_urlsafe(24)).decode()
 
     def _call(self, method: str, path: str, body: Any = None) -> Any:
         url = f"{self.url}/_testbed/{path}"

@@ -7,8 +7,8 @@ import fcntl
 import hashlib
 import os
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from testbed.basics.progress import say
@@ -30,6 +30,19 @@ def write(path: Path, content: str | bytes, mode: int = 0o644) -> bool:
         Path(name).unlink(missing_ok=True)
         raise
     return True
+
+
+def once(path: Path, make: Callable[[], str | bytes], mode: int = 0o600) -> bytes:
+    """What a file holds, made if it does not exist yet; whoever asks at the same time gets the same."""
+    if not path.is_file():
+        made = make()
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=path.parent, prefix=f".{path.name}.") as beside:
+            ready = Path(beside) / "ready"
+            write(ready, made, mode)
+            with suppress(FileExistsError):  # another one was first: theirs is in use already
+                path.hardlink_to(ready)
+    return path.read_bytes()
 
 
 def sha256(path: Path) -> str:

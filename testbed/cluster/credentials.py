@@ -12,7 +12,7 @@ from testbed.basics import files
 from testbed.cluster import authentication
 from testbed.layout import plan
 from testbed.layout.identifiers import TENANT_ID
-from testbed.layout.pki import Authority, Pair, ensure_key
+from testbed.layout.pki import Authority, Pair, ensured_key
 from testbed.layout.site import Site
 
 API_PORT = 6443
@@ -98,7 +98,7 @@ class Credentials:
         files.write(
             self.kubeconfig, kubeconfig(self.server, cluster.pair.cert, "testbed-admin", admin), 0o600
         )
-        ensure_key(self.directory / "service-account.key")
+        ensured_key(self.directory / "service-account.key")
         for name, names in (("etcd", (site.plan.service("etcd"), "127.0.0.1")), ("etcd-client", ())):
             pair = site.authority.issue(name, name, names=names)
             files.write(self.directory / f"{name}.crt", pair.cert.read_bytes())

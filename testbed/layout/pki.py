@@ -102,31 +102,30 @@ class Authority:
 
     def ensure(self) -> None:
         """Create the CA if needed: the certificate is written last, so where it is, both are complete."""
-        if self.pair.cert.is_file():
-            return
-        key = ec.generate_private_key(ec.SECP256R1())
+        files.once(self.pair.cert, self._own_certificate, 0o644)
+
+    def _own_certificate(self) -> bytes:
+        key = ensured_key(self.pair.key)
         name = _subject(self.common_name, None)
-        cert = (
+        builder = (
             _builder(name, name, key.public_key())
             .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
             .add_extension(_usage(authority=True), critical=True)
-            .sign(key, hashes.SHA256())
         )
-        files.write(self.pair.key, private_key_pem(key), 0o600)
-        files.write(self.pair.cert, cert.public_bytes(serialization.Encoding.PEM))
+        return builder.sign(key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM)
 
     def issue(
         self, name: str, common_name: str, *, organization: str | None = None, names: Sequence[str] = ()
     ) -> Pair:
         """A certificate of this CA, created if needed: for clients, and with names for servers too."""
         pair = Pair(self.directory / f"{name}.crt", self.directory / f"{name}.key")
-        if pair.cert.is_file():
-            return pair
-        signer = serialization.load_pem_private_key(self.pair.key.read_bytes(), None)
-        if not isinstance(signer, ec.EllipticCurvePrivateKey):
-            raise TestbedError(f"{self.pair.key} is not an EC key: run 'python -m testbed down', then up")
+        files.once(pair.cert, lambda: self._signed(pair.key, common_name, organization, names), 0o644)
+        return pair
+
+    def _signed(self, path: Path, common_name: str, organization: str | None, names: Sequence[str]) -> bytes:
+        """A certificate for the key at path, which is created if needed."""
         issuer = x509.load_pem_x509_certificate(self.pair.cert.read_bytes())
-        key = ec.generate_private_key(ec.SECP256R1())
+        key = ensured_key(path)
         usages = [ExtendedKeyUsageOID.CLIENT_AUTH] + ([ExtendedKeyUsageOID.SERVER_AUTH] if names else [])
         builder = (
             _builder(_subject(common_name, organization), issuer.subject, key.public_key())
@@ -143,13 +142,17 @@ class Authority:
         if names:
             alternatives = x509.SubjectAlternativeName([_general_name(one) for one in names])
             builder = builder.add_extension(alternatives, critical=False)
-        files.write(pair.key, private_key_pem(key), 0o600)
-        files.write(pair.cert, builder.sign(signer, hashes.SHA256()).public_bytes(serialization.Encoding.PEM))
-        return pair
+        signer = _ec_key(self.pair.key, self.pair.key.read_bytes())
+        return builder.sign(signer, hashes.SHA256()).public_bytes(serialization.Encoding.PEM)
 
 
-def ensure_key(path: Path) -> Path:
-    """Generate a private key if needed, e.g. for service account tokens."""
-    if not path.is_file():
-        files.write(path, private_key_pem(ec.generate_private_key(ec.SECP256R1())), 0o600)
-    return path
+def ensured_key(path: Path) -> ec.EllipticCurvePrivateKey:
+    """The private key at path, generated if needed."""
+    return _ec_key(path, files.once(path, lambda: private_key_pem(ec.generate_private_key(ec.SECP256R1()))))
+
+
+def _ec_key(path: Path, pem: bytes) -> ec.EllipticCurvePrivateKey:
+    key = serialization.load_pem_private_key(pem, None)
+    if not isinstance(key, ec.EllipticCurvePrivateKey):
+        raise TestbedError(f"{path} is not an EC key: run 'python -m testbed down', then up")
+    return key

@@ -13,17 +13,15 @@ from testbed.basics import files
 
 def ensure_key(path: Path, comment: str) -> str:
     """Generate a private key at path if needed; return its public line."""
-    if not path.is_file():
-        files.write(
-            path,
-            ed25519.Ed25519PrivateKey.generate().private_bytes(
-                serialization.Encoding.PEM, serialization.PrivateFormat.OpenSSH, serialization.NoEncryption()
-            ),
-            0o600,
-        )
-    key = serialization.load_ssh_private_key(path.read_bytes(), None)
+    key = serialization.load_ssh_private_key(files.once(path, _private_key), None)
     public = key.public_key().public_bytes(serialization.Encoding.OpenSSH, serialization.PublicFormat.OpenSSH)
     return f"{public.decode()} {comment}"
+
+
+def _private_key() -> bytes:
+    return ed25519.Ed25519PrivateKey.generate().private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.OpenSSH, serialization.NoEncryption()
+    )
 
 
 def known_host(name: str, ip: str, public: str) -> str:

@@ -135,13 +135,13 @@ class Blob:
 
     def _account(self, name: str) -> Account:
         path = self._directory / "keys.json"
-        if not path.is_file():
-            keys = {
-                one: base64.b64encode(secrets.token_bytes(64)).decode() for one in (ACCOUNT, PROVIDER_ACCOUNT)
-            }
-            files.write(path, json.dumps(keys, indent=1) + "\n", 0o600)
-        key = json.loads(path.read_text(encoding="utf-8"))[name]
+        key = json.loads(files.once(path, _keys))[name]
         return Account(f"https://{self._site.plan.service('azurite')}:{PORT}/{name}", name, key)
+
+
+def _keys() -> str:
+    keys = {one: base64.b64encode(secrets.token_bytes(64)).decode() for one in (ACCOUNT, PROVIDER_ACCOUNT)}
+    return json.dumps(keys, indent=1) + "\n"
 
 
 def parse(line: str) -> BlobRequest | None:

@@ -175,9 +175,7 @@ class Gateway:
 
     def _tls_auth(self) -> str:
         path = self._directory / "pki" / "tls-auth.key"
-        if not path.is_file():
-            files.write(path, static_key(), 0o600)
-        return path.read_text(encoding="ascii")
+        return files.once(path, static_key).decode()
 
     def _client(self, machine: str, authority: Authority) -> Pair:
         authority.ensure()

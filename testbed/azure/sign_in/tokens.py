@@ -41,16 +41,16 @@ class Caller:
 
 def ensure_key(path: Path) -> rsa.RSAPrivateKey:
     """The signing key, generated once."""
-    if not path.is_file():
-        key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
-        form = serialization.PrivateFormat.PKCS8
-        files.write(
-            path, key.private_bytes(serialization.Encoding.PEM, form, serialization.NoEncryption()), 0o600
-        )
-    loaded = serialization.load_pem_private_key(path.read_bytes(), None)
+    loaded = serialization.load_pem_private_key(files.once(path, _private_key), None)
     if not isinstance(loaded, rsa.RSAPrivateKey):
         raise ValueError(f"{path} is not an RSA key")
     return loaded
+
+
+def _private_key() -> bytes:
+    return rsa.generate_private_key(public_exponent=65537, key_size=2048).private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
 
 
 def _number(value: int) -> str:
