@@ -18,7 +18,7 @@ import tempfile
 import threading
 import time
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
@@ -46,6 +46,7 @@ ATTEMPTS, PAUSE, LONGEST_PAUSE = 3, 0.5, 10.0
 RETRIED = frozenset((408, 425, 429, 500, 502, 503, 504))
 RENEW_BEFORE = 120
 PAGE = 500
+PROTOCOLS = ("http/1.1",)
 MERGE = "application/merge-patch+json"
 
 
@@ -254,14 +255,21 @@ def _api_client(configuration: Any) -> Any:
 def _use_tls(api: Any, configuration: Any) -> None:
     """Give the connections a TLS context in which the CA and the client's certificate are loaded already.
 
-    urllib3 must not get the files: it would load them into the shared context at each connection, and
-    OpenSSL crashes or hangs if one thread does that while another one shakes hands.
+    urllib3 must not change the shared context at each connection, neither by loading the files nor by
+    naming the protocol: OpenSSL crashes, hangs or sends garbage if one thread does that while another
+    one shakes hands.
     """
     context = tls_context(cafile=configuration.ssl_ca_cert or None)
     if configuration.cert_file:
         context.load_cert_chain(configuration.cert_file)
+    context.set_alpn_protocols(PROTOCOLS)
+    context.set_alpn_protocols = _is_set_already  # type: ignore[method-assign]
     options = api.rest_client.pool_manager.connection_pool_kw
     options.update(ssl_context=context, ca_certs=None, cert_file=None, key_file=None)
+
+
+def _is_set_already(protocols: Sequence[str]) -> None:
+    """Instead of urllib3's call at each connection: the context has the protocols."""
 
 
 def _trusted(folder: Path, access: Access) -> str:
