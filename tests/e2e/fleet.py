@@ -41,11 +41,11 @@ def is_ready(found: Mapping[str, Any]) -> bool:
 def eventually(what: str, look: Callable[[], Any], seconds: float = 60) -> Any:
     """The first true answer within a time limit."""
     deadline = time.monotonic() + seconds
-    while time.monotonic() < deadline:
-        if answer := look():
-            return answer
+    while not (answer := look()):
+        if time.monotonic() >= deadline:
+            raise AssertionError(f"{what}: not within {seconds} s")
         time.sleep(0.5)
-    raise AssertionError(f"{what}: not within {seconds} s")
+    return answer
 
 
 def main_pids(machine: Machine) -> dict[str, str]:

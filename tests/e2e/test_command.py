@@ -146,7 +146,7 @@ def logs_tell_the_steps(edge: Edge) -> None:
     journal = edge.run("logs", "--journal", "--lines", "0")[1]
     assert "aks-flex-node join: joined" in journal
     followed = edge.machine.run(
-        ["timeout", "2", "aks-flex-node", "logs", "--follow", "--lines", "1"], check=False
+        ["timeout", "6", "aks-flex-node", "logs", "--follow", "--lines", "1"], check=False
     )
     assert followed.returncode == 124
     assert "aks-flex-node update: repaired" in followed.stdout

@@ -26,8 +26,10 @@ NAME = "crashing"
 PROGRAM, DRIVER, CONFIG = "/srv/aks-flex-node.pyz", "/srv/killer.py", "/srv/config.json"
 SIGKILLED = 137
 FSTAB = "UUID=0a1b / ext4 errors=remount-ro 0 1\n/swapfile none swap sw 0 0\n"
-# Programs that containerd starts for pods.
-FOR_PODS = re.compile(r"/cni-plugins/[^/]+/[^/]+$|/runc$|/containerd-shim-runc-v2$")
+# Programs that containerd starts for pods, and the one pod that every node has.
+FOR_PODS = re.compile(
+    r"/cni-plugins/[^/]+/[^/]+$|/runc$|/containerd-shim-runc-v2$|^/usr/local/bin/kube-proxy$"
+)
 # Runs on the machine: the command itself, which dies right after its first effect on an item of a kind.
 KILLER = """
 import functools, inspect, os, signal, sys

@@ -51,7 +51,7 @@ PROBLEMS = {
     "FrequentContainerdRestart",
     "FlexNodeProblem",
 }
-SECONDS = 10  # in which a message of the kernel is at the API server
+SECONDS = 30  # in which a message of the kernel is at the API server
 OWN_SECONDS = 45  # its own status is looked at every 30 s
 LOOKBACK = 300  # seconds of the kernel's log that a detector reads when it starts
 GATE_SECONDS = 15
@@ -160,11 +160,8 @@ def test_a_message_of_the_kernel_is_a_condition_and_an_event(node: Watched) -> N
     assert fleet.is_ready(fleet.node(bed, name))
 
     task = f"task kubelet:{time.time_ns() % 10**8} blocked for more than 122 seconds."
-    began = time.monotonic()
     node.sh(f"echo 'INFO: {task}' > /dev/kmsg")
-    found = fleet.eventually(
-        "a condition", lambda: is_true(bed, name, "KernelDeadlock"), began + SECONDS - time.monotonic()
-    )
+    found = fleet.eventually("a condition", lambda: is_true(bed, name, "KernelDeadlock"), SECONDS)
     assert found["reason"] == "NodeTaskHung"
     assert task in found["message"]
     fleet.eventually(
@@ -172,7 +169,7 @@ def test_a_message_of_the_kernel_is_a_condition_and_an_event(node: Watched) -> N
         lambda: all(
             any(task in one for one in events(bed, name, why)) for why in ("NodeTaskHung", "TaskHung")
         ),
-        began + SECONDS - time.monotonic(),
+        SECONDS,
     )
     again = fleet.succeeded(node.update(node.group.document))
     assert again.changed(name) == 0, again.output

@@ -61,21 +61,27 @@ class Fault:
         return self.method.upper() in ("", method.upper()) and bool(re.search(self.path, path, re.IGNORECASE))
 
 
+@dataclass
+class _Shown:
+    fault: Fault
+    used: int = 0
+
+
 class Faults:
     """The faults shown now, with the number of times each was used."""
 
     def __init__(self) -> None:
-        self._rules: list[Fault] = []
-        self._used: list[int] = []
+        self._shown: list[_Shown] = []
 
     def show(self, *faults: Fault) -> None:
         """Show these from now on, instead of any earlier ones."""
-        self._rules, self._used = list(faults), [0] * len(faults)
+        self._shown = [_Shown(fault) for fault in faults]
 
     def pick(self, method: str, path: str) -> Fault | None:
         """The first fault that hits a request, counted as used."""
-        for index, fault in enumerate(self._rules):
-            if (fault.times is None or self._used[index] < fault.times) and fault.hits(method, path):
-                self._used[index] += 1
+        for shown in self._shown:
+            fault = shown.fault
+            if (fault.times is None or shown.used < fault.times) and fault.hits(method, path):
+                shown.used += 1
                 return fault
         return None

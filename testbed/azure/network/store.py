@@ -43,17 +43,11 @@ class Resources:
 
     def find(self, id_: str) -> Json | None:
         """A resource by its id; what an operation came to is seen from its end on."""
-        row = self._database.row("SELECT * FROM network_resources WHERE id = ?", id_.lower())
-        if row is None:
-            return None
-        document: Json = json.loads(row["document"])
-        if row["settles"] and row["settles"] <= time.time():
-            if row["ends_as"] == GONE:
-                self.remove(id_)
-                return None
-            document["properties"]["provisioningState"] = row["ends_as"]
-            self.write(document)
-        return document
+        row = self._row(id_)
+        if row and row["settles"] and row["settles"] <= time.time():
+            self._settle(row)
+            row = self._row(id_)
+        return json.loads(row["document"]) if row else None
 
     def all(self, kind: str) -> list[Json]:
         """All of one kind, such as virtualNetworkGateways."""
@@ -64,7 +58,7 @@ class Resources:
 
     def write(self, document: Json, seconds: float = 0, ends_as: str = "") -> None:
         """Keep a resource; with an end, an operation runs on it for so long."""
-        document["etag"] = f'W/"{uuid.uuid4()}"'
+        document["etag"] = _new_etag()
         settles = time.time() + seconds if ends_as else 0
         self._database.change(
             "REPLACE INTO network_resources VALUES (?, ?, ?, ?)",
@@ -78,6 +72,29 @@ class Resources:
     def forget(self) -> None:
         """Forget all."""
         self._database.change("DELETE FROM network_resources")
+
+    def _row(self, id_: str) -> Json | None:
+        return self._database.row("SELECT * FROM network_resources WHERE id = ?", id_.lower())
+
+    def _settle(self, row: Json) -> None:
+        """What an operation comes to, unless another request has written the resource meanwhile."""
+        same = row["id"], row["settles"]
+        if row["ends_as"] == GONE:
+            self._database.change("DELETE FROM network_resources WHERE id = ? AND settles = ?", *same)
+            return
+        document = json.loads(row["document"])
+        document["properties"]["provisioningState"] = row["ends_as"]
+        document["etag"] = _new_etag()
+        self._database.change(
+            "UPDATE network_resources SET document = ?, settles = 0, ends_as = ''"
+            " WHERE id = ? AND settles = ?",
+            json.dumps(document),
+            *same,
+        )
+
+
+def _new_etag() -> str:
+    return f'W/"{uuid.uuid4()}"'
 
 
 def required(call: Call, kind: str, name: str) -> Json:

@@ -81,6 +81,14 @@ class PlainBed:
     azure: PlainAzure
 
 
+def free_port() -> int:
+    """A port that no client or server of another test is given by the kernel before ours listens."""
+    while True:
+        port = 20000 + secrets.randbelow(10000)
+        with contextlib.suppress(OSError), socket.create_server(("127.0.0.1", port)):
+            return port
+
+
 @pytest.fixture(scope="session")
 def plain(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PlainAzure]:
     """A running emulator; it ends with the tests."""
@@ -95,8 +103,7 @@ def plain(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PlainAzure]:
     cluster.mkdir()
     for name in ("provider.crt", "provider.key", "ca.crt", "admin.kubeconfig"):
         (cluster / name).write_bytes(pair.cert.read_bytes() + pair.key.read_bytes())
-    with socket.create_server(("127.0.0.1", 0)) as chosen:
-        port = chosen.getsockname()[1]
+    port = free_port()
     url, key = f"https://127.0.0.1:{port}", secrets.token_urlsafe(24)
     here = place.Place(
         origin=url,

@@ -6,6 +6,7 @@ from __future__ import annotations
 import datetime
 import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any
 
@@ -111,13 +112,13 @@ class StandIns:
                     if self.find(name) is None:
                         self.join(name, version_of(name))
 
-        thread = threading.Thread(target=run, daemon=True)
-        thread.start()
-        try:
-            yield
-        finally:
-            ending.set()
-            thread.join(5)
+        with ThreadPoolExecutor(1) as pool:
+            running = pool.submit(run)
+            try:
+                yield
+            finally:
+                ending.set()
+                running.result()  # an error of the API server is the test's, too
 
     def close(self) -> None:
         """Remove all of it."""

@@ -10,15 +10,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from hypothesis import settings
 
 from tests.unit.node.fakes import Machine
 from tests.unit.node.servers import Pki
 from tests.unit.node.sites import Site, a_site
-
-# How long an example takes says more about who else uses the machine than about the code.
-settings.register_profile("any-machine", deadline=None)
-settings.load_profile("any-machine")
 
 GOLDEN = Path(__file__).parent / "golden"
 Golden = Callable[[str, str], None]

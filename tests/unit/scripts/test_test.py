@@ -13,7 +13,7 @@ import pytest
 from scripts import test as runner
 
 # Writes when it ran, and ends as its target's name says. MEET: two targets that wait until both have begun,
-# so that a busy machine does not decide whether they overlap.
+# so that a busy machine does not decide whether they overlap. LONG: one that takes seconds.
 FAKE_MAKE = """#!/usr/bin/env python3
 import json, os, pathlib, sys, time
 target = sys.argv[-1]
@@ -24,7 +24,7 @@ begun = pathlib.Path(os.environ["RAN"]).parent
 meet = os.environ.get("MEET", "").split()
 while target in meet and time.time() < start + 30 and not all((begun / one).exists() for one in meet):
     time.sleep(0.05)
-time.sleep(0.4)
+time.sleep(4 if target == os.environ.get("LONG") else 0.4)
 print("===== 4 passed in 0.30s =====", flush=True)
 with open(os.environ["RAN"], "a") as file:
     file.write(json.dumps([target, start, time.time(), os.nice(0)]) + "\\n")
@@ -82,7 +82,10 @@ def test_a_failure_is_shown_at_the_end_and_stops_nothing(
     assert "lint FAILED" in printed.splitlines()[-1]
 
 
-def test_progress_says_which_part_and_how_long(ran: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_progress_says_which_part_and_how_long(
+    ran: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LONG", "unit")
     runner.main(["unit", "faults"])
     lines = [line for line in capsys.readouterr().out.splitlines() if line.startswith("----- after ")]
     assert any("unit (" in line and "50 %" in line and "then faults" in line for line in lines), lines

@@ -641,7 +641,7 @@ def test_an_answer_that_comes_byte_by_byte_has_one_limit(first: bytes) -> None:
             connection, _ = server.accept()
             with connection, contextlib.suppress(OSError):
                 connection.sendall(first)
-                for _ in range(40):
+                for _ in range(400):
                     time.sleep(0.05)
                     connection.sendall(b"x")
 
@@ -649,4 +649,4 @@ def test_an_answer_that_comes_byte_by_byte_has_one_limit(first: bytes) -> None:
         start = time.monotonic()
         with pytest.raises(NoAnswer, match=r"within 0\.2 s"):
             ask(f"http://127.0.0.1:{server.getsockname()[1]}/x", {}, 0.2)
-        assert time.monotonic() - start < 1
+        assert time.monotonic() - start < 10

@@ -285,7 +285,7 @@ def test_a_file_system_that_hangs_is_not_waited_for(debian: Machine) -> None:
 def test_probes_run_at_once_and_the_slow_are_left_behind() -> None:
     gate, never = threading.Barrier(2, timeout=5), threading.Event()
     probes = {"a": lambda: gate.wait() >= 0, "b": lambda: gate.wait() >= 0, "c": lambda: never.wait(5)}
-    assert together(probes, 0.3) == ({"a": True, "b": True}, ("c",))
+    assert together(probes, 2) == ({"a": True, "b": True}, ("c",))
     never.set()
 
 
@@ -382,9 +382,9 @@ def test_a_server_that_says_nothing_is_not_waited_for(pki: Pki, clock: FakeClock
             target=_silent, args=(listener, pki.server_context() if tls else None), daemon=True
         )
         thread.start()
-        answer = ask_api(api(f"https://127.0.0.1:{listener.getsockname()[1]}", pki), clock, 0.3)
+        answer = ask_api(api(f"https://127.0.0.1:{listener.getsockname()[1]}", pki), clock, 2)
     assert (answer.failed, answer.reason) == ("http" if tls else "tls", "no answer in time")
-    assert time.monotonic() - began < 3
+    assert time.monotonic() - began < 20
     thread.join(5)
 
 
