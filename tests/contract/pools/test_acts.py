@@ -202,8 +202,10 @@ def test_deleted_machines_leave_by_steps(
         assert nodes.taints(name) == {DELETING}
         assert nodes.node(name)["spec"]["unschedulable"]
     assert "contract-pod" not in nodes.pods()
-    for name in NAMES[:2]:
-        nodes.until("the last step", lambda name=name: steps(azure, "delete", name)[-1:] == ["delete"])
+    nodes.until(
+        "the last step of both",
+        lambda: all(steps(azure, "delete", name)[-1:] == ["delete"] for name in NAMES[:2]),
+    )
     assert not any(nodes.find(name) for name in NAMES[:2])
     assert steps(azure, "delete", "contract-1") == ["goal", "cordon", "drain", "taint", "delete"]
     assert nodes.node("contract-3")["metadata"]["uid"] == joined["contract-3"]

@@ -18,7 +18,7 @@ import tempfile
 import threading
 import time
 import traceback
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
@@ -268,7 +268,7 @@ def _use_tls(api: Any, configuration: Any) -> None:
     options.update(ssl_context=context, ca_certs=None, cert_file=None, key_file=None)
 
 
-def _is_set_already(protocols: Sequence[str]) -> None:
+def _is_set_already(alpn_protocols: Iterable[str]) -> None:
     """Instead of urllib3's call at each connection: the context has the protocols."""
 
 
