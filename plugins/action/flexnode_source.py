@@ -131,7 +131,7 @@ class ActionModule(VpnModules):
         if self._grants_rights:
             inventory.findings += shared_kubeconfigs(inventory.machines)
         if joins or self._options["state"] == "gateway":
-            inventory.findings += self._vpn_findings(inventory.machines)
+            inventory.findings += self._vpn_findings(inventory.machines, inventory.others)
         inventory.require()
         for warning in inventory.warnings:
             Display().warning(warning)

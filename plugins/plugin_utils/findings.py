@@ -74,7 +74,9 @@ def shared_kubeconfigs(machines: Iterable[Machine]) -> Iterator[Finding]:
         if len(hosts) > 1:
             name = "flexnode_arc_kubeconfig"
             what = f"{name} {file} is of one cluster, and these machines belong to {len(hosts)}"
-            yield Finding(tuple(hosts.values()), what, "set the kubeconfig of its cluster for each machine")
+            fix = "set that of its cluster for each machine, in the inventory"
+            fix += "; where it comes with -e or from an AWX credential, run once per cluster (--limit)"
+            yield Finding(tuple(hosts.values()), what, fix)
 
 
 def unprovable(inventory: Inventory) -> Iterator[Finding]:

@@ -26,6 +26,7 @@ from ansible_collections.aks.flexnode.plugins.module_utils.controller.needs.vpn 
     is_provisioned,
     named_nodes,
     names_of,
+    shared_certificates,
     sites,
     vpn_findings,
     with_profile,
@@ -44,8 +45,11 @@ class VpnModules(PoolModules):
 
     _vpn: Result
 
-    def _vpn_findings(self, machines: Iterable[Machine]) -> list[Finding]:
-        return list(vpn_findings(machines, ephemeral=any(name in os.environ for name in OF_JOBS)))
+    def _vpn_findings(self, machines: Iterable[Machine], others: Iterable[Machine]) -> list[Finding]:
+        return [
+            *vpn_findings(machines, ephemeral=any(name in os.environ for name in OF_JOBS)),
+            *shared_certificates(machines, others),
+        ]
 
     def _with_profiles(self, machines: list[Machine]) -> list[Machine]:
         """The machines with their profiles; the gateway is made if there is none.

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
+from ansible_collections.aks.flexnode.plugins.modules import flexnode_proof
 from tests.unit.playbooks.stage import CLUSTER, READY, Stage, done, hosts
 
 
@@ -16,7 +17,10 @@ def asked(stage: Stage) -> dict[str, Any]:
     return given
 
 
-def node(name: str, kubeconfig: str, machine_id: str = "", image: str = "") -> dict[str, str]:
+IMAGE = yaml.safe_load(flexnode_proof.DOCUMENTATION)["options"]["image"]["default"]
+
+
+def node(name: str, kubeconfig: str, machine_id: str = "", image: str = IMAGE) -> dict[str, str]:
     return {"name": name, "kubeconfig": kubeconfig, "machine_id": machine_id, "image": image}
 
 
@@ -58,7 +62,10 @@ def test_each_node_pulls_the_image_of_its_site(stage: Stage) -> None:
     fleet: dict[str, dict[str, Any]] = {"a": {"flexnode_proof_image": "registry.a/busybox"}, "b": {}}
     stage.answer(flexnode_proof={"nodes": []})
     stage.play("aks.flexnode.proof", fleet, flexnode_kubeconfig="/k")
-    assert asked(stage)["nodes"] == [node("a", "/k", image="registry.a/busybox"), node("b", "/k")]
+    assert asked(stage)["nodes"] == [
+        node("a", "/k", image="registry.a/busybox"),
+        node("b", "/k"),
+    ], "the first machine's is not for the others"
 
 
 def test_a_proof_asks_for_nodes_by_their_own_names(stage: Stage) -> None:

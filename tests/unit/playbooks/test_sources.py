@@ -104,6 +104,21 @@ def test_a_relative_url_directory_is_created_before_azure_is_asked(stage: Stage)
     assert "s3cret" not in stage.output
 
 
+def test_a_url_replaces_a_link_and_does_not_follow_it(stage: Stage) -> None:
+    """Nor is it stopped by it: Azure tells a URL only once."""
+    written = [{"name": name, "config_url": f"https://x/{name}", "action": "created"} for name in "ab"]
+    stage.answer(flexnode_config={"changed": True, "nodes": written, "actions": ["create a"]})
+    (stage.directory / "other").write_text("kept\n")
+    (stage.directory / "urls").mkdir()
+    (stage.directory / "urls/a.url").symlink_to(stage.directory / "other")
+    stage.play("aks.flexnode.config_put", hosts("a", "b", source="rp"), flexnode_url_directory="urls")
+    assert stage.status == 0, stage.output
+    files = {one.name: one.read_text() for one in (stage.directory / "urls").iterdir()}
+    assert files == {"a.url": "https://x/a\n", "b.url": "https://x/b\n"}
+    assert not (stage.directory / "urls/a.url").is_symlink()
+    assert (stage.directory / "other").read_text() == "kept\n"
+
+
 def test_a_url_directory_that_cannot_be_made_costs_nothing_in_azure(stage: Stage) -> None:
     (stage.directory / "file").write_text("")
     stage.play("aks.flexnode.config_put", hosts("a", source="rp"), flexnode_url_directory="file/urls")

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import os
+import tempfile
 from collections.abc import Iterable, Mapping
 
 from ..inventory.errors import InventoryInvalid
@@ -53,10 +54,13 @@ def _prepare(directory: str) -> None:
 
 
 def _write(directory: str, urls: Mapping[str, str]) -> None:
-    """Write NODE.url for each node; a URL is a secret."""
+    """Write NODE.url for each node; a URL is a secret. What was there is replaced, whoever it belongs to."""
     for name, url in urls.items():
-        path = os.path.join(directory, f"{name}.url")
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
-        os.fchmod(descriptor, 0o600)
-        with open(descriptor, "w", encoding="ascii") as file:
-            file.write(f"{url}\n")
+        descriptor, temporary = tempfile.mkstemp(dir=directory, prefix=".url-")  # 0600 from the start
+        try:
+            with open(descriptor, "w", encoding="ascii") as file:
+                file.write(f"{url}\n")
+            os.replace(temporary, os.path.join(directory, f"{name}.url"))
+        except OSError:
+            os.unlink(temporary)
+            raise

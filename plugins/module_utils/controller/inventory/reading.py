@@ -19,12 +19,23 @@ from .machines import Document, Machine, machine_of
 from .variables import DOCUMENTS, PREFIX, kind_of
 
 Hostvars = Mapping[str, Mapping[str, Any]]
-# What names and pod ranges follow from. No secrets: who runs this for some machines may not be able to read
-# those of the others, and a lookup of each would take its time.
-COMPARED = (*DOCUMENTS, "flexnode_config_source", "flexnode_cluster_id", "flexnode_pool")
+# What names, pod ranges and VPN certificates follow from. No secrets: who runs this for some machines may not
+# be able to read those of the others, and a lookup of each would take its time.
+COMPARED = (
+    *DOCUMENTS,
+    "flexnode_config_source",
+    "flexnode_cluster_id",
+    "flexnode_pool",
+    "flexnode_vpn_gateway_id",
+    "flexnode_vpn_vnet_id",
+)
 PARTS: Mapping[str, Any] = {
     "agent": {"nodeName": {}},
-    "azure": {"targetAgentPoolName": {}, "targetCluster": {"resourceId": {}}},
+    "azure": {
+        "targetAgentPoolName": {},
+        "targetCluster": {"resourceId": {}},
+        "vpn": {"enabled": {}, "autoProvision": {}},
+    },
     "cni": {"mode": {}, "podCIDR": {}},
 }
 
@@ -105,7 +116,7 @@ def ours(variables: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def outside_run(host: str, hostvars: Hostvars) -> Machine | None:
-    """A machine outside this run, with nothing but its name and pod range.
+    """A machine outside this run, with nothing but what is compared.
 
     One that can't be read is no reason to stop this run.
     """
@@ -118,7 +129,7 @@ def outside_run(host: str, hostvars: Hostvars) -> Machine | None:
 
 
 def compared(value: Any, parts: Mapping[str, Any] | None = None) -> Any:
-    """Of a document, what names and pod ranges follow from; of anything else, such as a template, all."""
+    """Of a document, what is compared between machines; of anything else, such as a template, all."""
     if not isinstance(value, Mapping):
         return value
     wanted = PARTS if parts is None else parts

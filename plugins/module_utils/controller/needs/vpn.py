@@ -13,7 +13,7 @@ from typing import Any
 from ...node.config.document import merge
 from ...node.secret import REDACTED
 from ..inventory.checks import Finding
-from ..inventory.machines import Machine, section
+from ..inventory.machines import Machine, alike, section
 from ..inventory.secrets import OTHER_SECRETS
 from ..inventory.variables import VPN_OPTIONS, listed
 
@@ -33,8 +33,8 @@ class Site:
 
     @property
     def gateway(self) -> str:
-        """Which gateway it is: two clusters may share one, if it is named by its id."""
-        return str(self.options.get("gateway_id") or _place(self.cluster_id, self.options)).lower()
+        """Which gateway it is: two clusters may share one."""
+        return gateway_of(self.options) or _place(self.cluster_id, self.options).lower()
 
     def request(self, directory: str, **more: Any) -> dict[str, Any]:
         """The options of flexnode_vpn_gateway."""
@@ -97,6 +97,11 @@ def sites(machines: Iterable[Machine], chosen: Callable[[Machine], bool] = is_pr
     return [Site(group[0].cluster_id, group[0].vpn, group) for group in found.values()]
 
 
+def gateway_of(options: Json) -> str:
+    """What names a gateway whatever cluster it is for: a VNet has one. Empty: that of the cluster's VNet."""
+    return str(options.get("gateway_id") or options.get("vnet_id") or "").lower()
+
+
 def _place(cluster_id: str, options: Json) -> str:
     return json.dumps([cluster_id.lower(), {name: options.get(name) for name in OF_PLACE}])
 
@@ -118,7 +123,8 @@ def vpn_findings(machines: Iterable[Machine], *, ephemeral: bool) -> Iterator[Fi
 
     ephemeral: the run's files are gone after it, as in AWX.
     """
-    for site in sites(machines):
+    found = sites(machines)
+    for site in found:
         hosts = tuple(one.host for one in site.machines)
         if not site.cluster_id and not site.options.get("vnet_id"):
             fix = "set flexnode_cluster_id, or flexnode_vpn_vnet_id"
@@ -134,13 +140,42 @@ def vpn_findings(machines: Iterable[Machine], *, ephemeral: bool) -> Iterator[Fi
         if given:
             what = "azure.vpn.profile and azure.vpn.autoProvision are both set"
             yield Finding(given, what, "remove one of them")
-        for name, values in _contradictions(site.machines):
-            shown = "values are not shown" if name in HIDDEN else ", ".join(values)
-            what = f"machines of one VPN gateway have different {name}: {shown}"
-            yield Finding(hosts, what, "set it once for all machines of the cluster")
+    behind: dict[str, list[Machine]] = {}
+    for site in found:
+        behind.setdefault(site.gateway, []).extend(site.machines)
+    for members in behind.values():
+        yield from _contradictions(members)
 
 
-def _contradictions(machines: Sequence[Machine]) -> Iterator[tuple[str, list[str]]]:
+def shared_certificates(machines: Iterable[Machine], others: Iterable[Machine]) -> Iterator[Finding]:
+    """Machines of several clusters that would get one certificate: a gateway knows them by this name alone.
+
+    others: machines outside this run. Machines of one cluster with one name are refused in any case.
+    """
+    run = {one.host: one for one in machines if is_provisioned(one)}
+    outside = (one for one in others if one.host not in run and is_provisioned(one))
+
+    def certificate(machine: Machine) -> tuple[str, str]:
+        return client_name(machine), gateway_of(machine.vpn) or machine.cluster_id.lower()
+
+    for (name, _gateway), found in alike([*run.values(), *outside], certificate).items():
+        hosts = tuple(one.host for one in found)
+        if len({one.key for one in found}) > 1 and run.keys() & set(hosts):
+            what = f"these machines of one VPN gateway would share the certificate of {name}"
+            yield Finding(hosts, what, "set a different agent.nodeName for each (in flexnode_host_config)")
+
+
+def _contradictions(machines: Sequence[Machine]) -> Iterator[Finding]:
+    """Settings of a gateway that differ among the machines behind it."""
+    for name, values in _different(machines):
+        shown = "values are not shown" if name in HIDDEN else ", ".join(values)
+        what = f"machines of one VPN gateway have different {name}: {shown}"
+        yield Finding(
+            tuple(one.host for one in machines), what, "set it once for all machines of the gateway"
+        )
+
+
+def _different(machines: Sequence[Machine]) -> Iterator[tuple[str, list[str]]]:
     for key in ("p2sGatewayCIDR", "gatewaySKU"):
         values = list(dict.fromkeys(str(vpn_of(one.document).get(key) or "the default") for one in machines))
         if len(values) > 1:

@@ -18,6 +18,7 @@ from ansible_collections.aks.flexnode.plugins.module_utils.controller.needs.vpn 
     client_name,
     is_provisioned,
     names_of,
+    shared_certificates,
     sites,
     vpn_findings,
     with_profile,
@@ -137,6 +138,56 @@ def test_contradictions_between_machines_of_one_gateway() -> None:
         "machines of one VPN gateway have different flexnode_vpn_zones: ['1'], ['2']",
         "machines of one VPN gateway have different flexnode_vpn_new_root: the default, true",
     ]
+
+
+MILL = CLUSTER.replace("plant", "mill")
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "expected"),
+    [
+        ({}, {}, 0),
+        ({"flexnode_vpn_gateway_id": "/g"}, {"flexnode_vpn_gateway_id": "/G"}, 1),
+        ({"flexnode_vpn_vnet_id": "/hub"}, {"flexnode_vpn_vnet_id": "/hub"}, 1),
+        ({"flexnode_vpn_vnet_id": "/hub"}, {"flexnode_vpn_vnet_id": "/spoke"}, 0),
+    ],
+)
+def test_settings_of_a_gateway_that_two_clusters_share(
+    first: dict[str, str], second: dict[str, str], expected: int
+) -> None:
+    small = {**VPN, "p2sGatewayCIDR": "172.31.0.0/24"}
+    other = machine("b", small, flexnode_cluster_id=MILL, **second)
+    assert len(found(machine("a", **first), other)) == expected
+
+
+@pytest.mark.parametrize(
+    ("shared", "name", "outside", "expected"),
+    [
+        ({"flexnode_vpn_gateway_id": "/g"}, "edge-1", False, True),
+        ({"flexnode_vpn_gateway_id": "/g"}, "edge-1", True, True),
+        ({"flexnode_vpn_vnet_id": "/hub"}, "edge-1", False, True),
+        ({"flexnode_vpn_gateway_id": "/g"}, "edge-2", False, False),
+        ({}, "edge-1", False, False),
+    ],
+)
+def test_machines_of_two_clusters_that_would_share_a_certificate(
+    shared: dict[str, str], name: str, outside: bool, expected: bool
+) -> None:
+    north = machine("north", flexnode_host_config={"agent": {"nodeName": "edge-1"}}, **shared)
+    south = machine(
+        "south", flexnode_cluster_id=MILL, flexnode_host_config={"agent": {"nodeName": name}}, **shared
+    )
+    run, others = ([north], [south]) if outside else ([north, south], [])
+    what = "these machines of one VPN gateway would share the certificate of edge-1"
+    assert [(one.hosts, one.what) for one in shared_certificates(run, others)] == (
+        [(("north", "south"), what)] if expected else []
+    )
+    assert not list(shared_certificates([], [north, south])), "what this run leaves alone is not its problem"
+
+
+def test_a_machine_that_is_named_as_the_host_of_another_would_share_its_certificate() -> None:
+    named = machine("b", flexnode_host_config={"agent": {"nodeName": "a"}})
+    assert [one.hosts for one in shared_certificates([machine("a"), named], [])] == [("a", "b")]
 
 
 def test_two_spellings_of_one_switch_are_no_contradiction() -> None:
