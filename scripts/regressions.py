@@ -29,6 +29,7 @@ from tests.regressions import (
     machines,
     records,
     requests,
+    shared,
     smaller,
     updates,
 )
@@ -45,6 +46,7 @@ CASES = (
     *records.CASES,
     *evidence.CASES,
     *arc.CASES,
+    *shared.CASES,
 )
 AT_ONCE = 2
 PYTEST = ("pytest", "-q", "-p", "no:cacheprovider")

@@ -315,13 +315,31 @@ def test_a_name_is_revoked_at_one_gateway_only(vpn: Stage) -> None:
     assert [(one["left"], one["cluster_id"]) for one in asked(vpn)] == [(["b"], f"{CLUSTER}-2")]
 
 
-def test_two_clusters_may_share_a_gateway(vpn: Stage) -> None:
+SHARED = [{"flexnode_vpn_gateway_id": "/gateways/both"}, {"flexnode_vpn_vnet_id": "/vnets/hub"}]
+
+
+@pytest.mark.parametrize("shared", SHARED, ids=["by its id", "by its VNet"])
+def test_two_clusters_may_share_a_gateway(vpn: Stage, shared: dict[str, str]) -> None:
     vpn.answer(flexnode_vpn_gateway=answer("a", "b"))
-    fleet = hosts("a", "b", flexnode_vpn_gateway_id="/gateways/both")
+    fleet = hosts("a", "b", **shared)
     fleet["b"]["flexnode_cluster_id"] = f"{CLUSTER}-2"
     vpn.play("aks.flexnode.vpn_gateway", fleet, "-e", "flexnode_vpn_revoke=b")
     assert vpn.status == 0, vpn.output
     assert [one["left"] for one in asked(vpn)] == [["b"]]
+
+
+@pytest.mark.parametrize("shared", SHARED, ids=["by its id", "by its VNet"])
+@pytest.mark.parametrize("limit", [(), ("--limit", "b")], ids=["both", "the other is outside the run"])
+def test_nodes_of_one_name_do_not_share_a_certificate(
+    vpn: Stage, shared: dict[str, str], limit: tuple[str, ...]
+) -> None:
+    """The module knows names only: the second machine would get the first one's key, and lose it with it."""
+    fleet = hosts("a", "b", **shared, flexnode_host_config={"agent": {"nodeName": "edge-1"}})
+    fleet["b"]["flexnode_cluster_id"] = f"{CLUSTER}-2"
+    vpn.play("aks.flexnode.bootstrap", fleet, *limit)
+    assert (vpn.status != 0, asked(vpn)) == (True, [])
+    told = " ".join(vpn.output.split())
+    assert "these machines of one VPN gateway would share the certificate of edge-1" in told, vpn.output
 
 
 def test_revoking_names_that_are_wrong_is_an_error(vpn: Stage) -> None:

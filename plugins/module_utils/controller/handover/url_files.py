@@ -6,11 +6,11 @@
 from __future__ import annotations
 
 import os
-import tempfile
 from collections.abc import Iterable, Mapping
 
 from ..inventory.errors import InventoryInvalid
 from ..inventory.machines import Machine, alike, of_sources
+from ..private_file import replace_private
 from .documents import Answers, urls_of
 
 
@@ -54,13 +54,6 @@ def _prepare(directory: str) -> None:
 
 
 def _write(directory: str, urls: Mapping[str, str]) -> None:
-    """Write NODE.url for each node; a URL is a secret. What was there is replaced, whoever it belongs to."""
+    """Write NODE.url for each node; a URL is a secret, and Azure tells it only once."""
     for name, url in urls.items():
-        descriptor, temporary = tempfile.mkstemp(dir=directory, prefix=".url-")  # 0600 from the start
-        try:
-            with open(descriptor, "w", encoding="ascii") as file:
-                file.write(f"{url}\n")
-            os.replace(temporary, os.path.join(directory, f"{name}.url"))
-        except OSError:
-            os.unlink(temporary)
-            raise
+        replace_private(os.path.join(directory, f"{name}.url"), f"{url}\n")

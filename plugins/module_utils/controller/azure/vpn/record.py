@@ -17,13 +17,13 @@ import glob
 import hashlib
 import json
 import os
-import tempfile
 import traceback
 from collections.abc import Callable, Iterator, Set
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from ....node.machine.clock import Clock, iso, moment
+from ...private_file import replace_private
 from .certificates import Pair
 from .errors import RecordUnusable
 from .resources import ResourceId
@@ -175,17 +175,8 @@ class Store:
             "secrets": self._sealed({"keys": record.keys, "template": record.template}),
         }
         with self._explained("written"):
-            folder = self._folder()
-            descriptor, temporary = tempfile.mkstemp(dir=folder, prefix=".record-")  # 0600 from the start
-            try:
-                with open(descriptor, "w", encoding="utf-8") as file:
-                    json.dump(document, file, indent=1)
-                    file.flush()
-                    os.fsync(file.fileno())
-                os.replace(temporary, self.path)
-            except BaseException:
-                os.unlink(temporary)
-                raise
+            self._folder()
+            replace_private(self.path, json.dumps(document, indent=1))
 
     def remove(self) -> None:
         """Delete the file: its gateway is gone."""
