@@ -14,10 +14,9 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from testbed import document
+from testbed import document, preparation
 from testbed.artifacts import store
 from testbed.azure import Azure
-from testbed.azure.serving import wheels
 from testbed.basics import files, paths, podman
 from testbed.basics.errors import TestbedError
 from testbed.basics.progress import step
@@ -25,7 +24,7 @@ from testbed.cluster import Cluster, addons
 from testbed.cluster.credentials import Credentials
 from testbed.host import cgroups, disk, kernel, leftovers, packages
 from testbed.images import addons as addon_images
-from testbed.images import recipes, rootfs
+from testbed.images import recipes
 from testbed.layout import network, plan, site, ssh, versions
 from testbed.layout.site import Site
 from testbed.machine import Machine
@@ -33,7 +32,6 @@ from testbed.machine.container import ContainerMachine
 from testbed.machine.qemu import Hardware
 from testbed.machine.vm import VirtualMachine
 from testbed.mirror import Mirror
-from testbed.services import blob
 from testbed.services.blob import Blob
 from testbed.services.registry import Registry
 from testbed.services.service import Service
@@ -98,12 +96,18 @@ class Testbed:
         return self.site.authority.pem
 
     def up(
-        self, signing_duration: str | None = None, kubernetes: str | None = None, *, nodes: bool = True
+        self,
+        signing_duration: str | None = None,
+        kubernetes: str | None = None,
+        *,
+        nodes: bool = True,
+        platforms: Iterable[str] = (),
     ) -> None:
         """Start everything that does not run, also what has stopped.
 
         kubernetes: the version of the control plane, for a testbed that is not up yet.
         Without nodes: only the control plane and Azure, not what machines need to become nodes.
+        platforms: of machines that will follow; their images are made beside everything else.
         """
         if os.geteuid() != 0:
             raise TestbedError("the testbed runs machines and networks: run it as root")
@@ -112,16 +116,10 @@ class Testbed:
         here = site.create(self.name, network.subnets(), kubernetes)
         if signing_duration:
             here.remember("signing_duration", signing_duration)
-        line = here.kubernetes
-        store.ensure(versions.default_set(line) if nodes else versions.control_plane_set(line))
-        for recipe in (recipes.SERVICES, recipes.BLOB):
-            rootfs.ensure(recipe)
-        for program in (wheels, blob):
-            program.ensure()
-        if nodes:
-            for arch in here.architectures:
-                store.ensure(versions.node_set(line), arch)
-                addon_images.ensure(line, arch)
+        architectures = here.architectures if nodes else ()
+        preparation.make(preparation.parts(here.kubernetes, architectures, platforms))
+        for arch in architectures:
+            addon_images.ensure(here.kubernetes, arch)
         with self._lock():
             podman.wait_for_stragglers()
             self._prepare_machine(here)

@@ -8,11 +8,11 @@ import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from testbed.artifacts.recipes import Source
+from testbed.artifacts.recipes import BUILDS, Source
 from testbed.basics import files, paths
 from testbed.basics.process import run
 
-PINNED = Path(__file__).resolve().parent.parent / "builds"
+PINNED = BUILDS
 """go.mod and go.sum of the versions in versions.py, committed: those builds are pinned to the byte."""
 
 DOWNLOAD_SECONDS = 900
@@ -45,8 +45,12 @@ def go_mod(upstream_go_mod: str, module: str, version: str, name: str) -> str:
 
 def prepare(source: Source, version: str, directory: Path, go: Path, env: Mapping[str, str]) -> None:
     """Put go.mod, go.sum and tools.go of a build into a directory, pinned ones where they exist."""
-    packages = [source.package(program, version) for program in source.programs]
-    files.write(directory / "tools.go", tools_go(packages))
+    if source.main:
+        (program,) = source.programs
+        files.write(directory / program / "main.go", source.main.read_bytes())
+    else:
+        packages = [source.package(program, version) for program in source.programs]
+        files.write(directory / "tools.go", tools_go(packages))
     for origin in (PINNED / source.name / version, paths.cache() / "modules" / source.name / version):
         if (origin / "go.sum").is_file():
             for name in ("go.mod", "go.sum"):

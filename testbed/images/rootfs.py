@@ -70,12 +70,17 @@ class Recipe:
         return paths.cache() / "images" / f"{self.name}-{self.digest()}.tar"
 
 
+def is_there(recipe: Recipe) -> bool:
+    """Whether podman's storage has the image."""
+    return podman("image", "exists", recipe.image, check=False).returncode == 0
+
+
 def ensure(recipe: Recipe) -> str:
     """Import the image into podman's storage if needed; return its name."""
-    if podman("image", "exists", recipe.image, check=False).returncode == 0:
+    if is_there(recipe):
         return recipe.image
     with files.lock(paths.cache() / "locks" / f"image-{recipe.name}", f"image {recipe.name}"):
-        if podman("image", "exists", recipe.image, check=False).returncode != 0:
+        if not is_there(recipe):
             ensure_tar(recipe)
             with step(f"import image {recipe.name}"):
                 podman("import", recipe.tar, recipe.image, timeout=600)

@@ -9,7 +9,6 @@ from testbed.basics.errors import TestbedError
 
 KUBERNETES = "1.34.4"
 CONTAINERD = "2.3.4"
-CONTAINERD_OLD = "1.7.32"
 RUNC = "1.4.3"
 CNI_PLUGINS = "1.9.1"
 COREDNS = "1.13.1"
@@ -40,8 +39,7 @@ def node_set(kubernetes: str = KUBERNETES) -> Pairs:
 
 def default_set(kubernetes: str = KUBERNETES) -> Pairs:
     """What a testbed starts with."""
-    everything = (*control_plane_set(kubernetes), *node_set(kubernetes), ("containerd", CONTAINERD_OLD))
-    return tuple(dict.fromkeys(everything))
+    return tuple(dict.fromkeys((*control_plane_set(kubernetes), *node_set(kubernetes))))
 
 
 # Other lines of Kubernetes: control planes for the oldest and for the newest kubelet that nodes can have.
@@ -84,6 +82,7 @@ SOFTWARE: dict[str, tuple[str, ...]] = {
 
 KUBERNETES_OLD_PATCH = "1.34.3"
 KUBERNETES_OLD_MINOR = "1.33.13"
+CONTAINERD_OLD = "1.7.32"
 CONTAINERD_OLD_MINOR = "2.2.9"
 NPD_OLD = "1.34.0"
 
@@ -98,6 +97,7 @@ NPD_SILENT = "1.36.91"
 EXTRA: tuple[tuple[str, str, str], ...] = (
     ("kubernetes", KUBERNETES_OLD_PATCH, "a patch older than the API server"),
     ("kubernetes", KUBERNETES_OLD_MINOR, "a minor older than the API server"),
+    ("containerd", CONTAINERD_OLD, "the older major"),
     ("containerd", CONTAINERD_OLD_MINOR, "a minor older than the default"),
     ("kubernetes", KUBELET_EXITS, "broken: the kubelet exits at once"),
     ("kubernetes", KUBELET_NEVER_READY, "broken: the kubelet runs, but never reports to the API server"),

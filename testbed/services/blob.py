@@ -160,6 +160,11 @@ def directory() -> Path:
     return paths.cache() / "npm" / f"azurite-{lock[:12]}"
 
 
+def is_there() -> bool:
+    """Whether Azurite is installed."""
+    return directory().is_dir()
+
+
 def ensure() -> Path:
     """Install Azurite with its dependencies if needed; return its directory."""
     wanted = directory()

@@ -34,6 +34,11 @@ def compiled() -> Path:
     return place
 
 
+def is_there() -> bool:
+    """Whether the packages of the emulated Azure are installed."""
+    return directory().is_dir()
+
+
 def ensure() -> Path:
     """Install the packages of the emulated Azure if needed; return their directory."""
     target = ["--python-version", PYTHON, "--python-platform", f"{platform.machine()}-{GLIBC}"]

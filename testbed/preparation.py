@@ -1,0 +1,156 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What a testbed is made of, made once: each part with the time it takes, and none that nobody asked for.
+
+Compiling keeps all processors busy; what is installed from packages mostly waits for the network. So the
+parts of each kind are made one after the other, and the two kinds beside each other.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+
+from testbed.artifacts import store, upstream
+from testbed.artifacts.recipes import artifact
+from testbed.azure.serving import wheels
+from testbed.basics import paths
+from testbed.basics.progress import say, spelled
+from testbed.images import recipes, rootfs
+from testbed.images.rootfs import Recipe
+from testbed.layout import versions
+from testbed.layout.versions import Pairs
+from testbed.services import blob
+
+# Seconds on two processors with nothing else to do, with empty caches of Go, apt, npm and pip.
+COMPILED = {"kubernetes": 480, "containerd": 110, "coredns": 100, "cni-plugins": 25, "runc": 25, "npd": 60}
+DOWNLOADED = 10
+ANOTHER = 120
+"""What was never measured."""
+MEASURED_ON = 2
+
+
+@dataclass(frozen=True)
+class Part:
+    """Something that is made once and kept in a cache."""
+
+    name: str
+    seconds: float
+    is_there: Callable[[], bool]
+    make: Callable[[], object]
+    compiles: bool = False
+
+
+def artifacts(wanted: Pairs, arch: str) -> list[Part]:
+    """Programs for an architecture: those of one source and version together."""
+    groups: dict[tuple[str, str], list[tuple[str, str]]] = {}
+    for name, version in wanted:
+        groups.setdefault((artifact(name).source.name, version), []).append((name, version))
+
+    def there(pairs: Pairs) -> bool:
+        return all(store.find(*pair, arch) for pair in pairs)
+
+    return [
+        Part(
+            f"{source} {version}" + ("" if arch == paths.arch() else f" for {arch}"),
+            _compile_seconds(source),
+            partial(there, tuple(pairs)),
+            partial(store.ensure, pairs, arch),
+            compiles=True,
+        )
+        for (source, version), pairs in groups.items()
+    ]
+
+
+def _compile_seconds(source: str) -> float:
+    if upstream.reachable():
+        return DOWNLOADED
+    return COMPILED.get(source, ANOTHER) * MEASURED_ON / (os.cpu_count() or 1)
+
+
+def image(recipe: Recipe, seconds: float) -> Part:
+    """A root file system in podman's storage."""
+    return Part(
+        f"image {recipe.name}", seconds, partial(rootfs.is_there, recipe), partial(rootfs.ensure, recipe)
+    )
+
+
+def services() -> list[Part]:
+    """What the control plane's machines and the emulated Azure run."""
+    return [
+        image(recipes.SERVICES, 30),
+        Part("packages of the emulated Azure", 15, wheels.is_there, wheels.ensure),
+        Part("Azurite", 40, blob.is_there, blob.ensure),
+        image(recipes.BLOB, 30),
+    ]
+
+
+def parts(kubernetes: str, architectures: Iterable[str] = (), platforms: Iterable[str] = ()) -> list[Part]:
+    """What a testbed with machines of these architectures, and containers of these platforms, needs."""
+    own = paths.arch()
+    found = services()
+    programs = dict.fromkeys(versions.control_plane_set(kubernetes))
+    for arch in architectures:
+        if arch == own:
+            programs |= dict.fromkeys(versions.node_set(kubernetes))
+        else:
+            found += artifacts(versions.node_set(kubernetes), arch)
+        tools = recipes.KUBE_PROXY.of(arch)
+        found.append(Part("tools of kube-proxy", 10, tools.tar.is_file, partial(rootfs.ensure_tar, tools)))
+    found += [image(recipes.node(platform), 60) for platform in platforms]
+    return [*found, *artifacts(tuple(programs), own)]
+
+
+def make(wanted: Iterable[Part]) -> None:
+    """Make what is missing; say before how long it will take, and after each part what comes next."""
+    missing = [part for part in wanted if not part.is_there()]
+    if not missing:
+        return
+    kinds = [[part for part in missing if part.compiles is kind] for kind in (True, False)]
+    board = _Board(missing)
+    say(f"to make, once: {', '.join(f'{part.name} ({spelled(part.seconds)})' for part in missing)}")
+    say(f"about {spelled(board.left())} {_why()}")
+    with ThreadPoolExecutor(max_workers=len(kinds)) as pool:
+        for done in [pool.submit(_one_after_the_other, kind, board) for kind in kinds]:
+            done.result()
+
+
+def _why() -> str:
+    if upstream.reachable():
+        return "here: programs are downloaded"
+    return "here: the release hosts are not reached, so programs are built from their Go modules"
+
+
+def _one_after_the_other(kind: Sequence[Part], board: _Board) -> None:
+    for part in kind:
+        part.make()
+        board.ends(part)
+
+
+def _seconds(missing: Iterable[Part], compiles: bool) -> float:
+    return sum(part.seconds for part in missing if part.compiles is compiles)
+
+
+class _Board:
+    """What is still to do, and how long that takes."""
+
+    def __init__(self, missing: Sequence[Part]) -> None:
+        self._lock = threading.Lock()
+        self._missing = list(missing)
+        self._began = time.monotonic()
+
+    def left(self) -> float:
+        """The longer of the two rows."""
+        return max(_seconds(self._missing, compiles) for compiles in (True, False))
+
+    def ends(self, part: Part) -> None:
+        with self._lock:
+            self._missing.remove(part)
+            if self._missing:
+                names = ", ".join(one.name for one in self._missing)
+                spent = spelled(time.monotonic() - self._began)
+                say(f"    {spent} so far, about {spelled(self.left())} left: {names}")
