@@ -13,6 +13,7 @@ from typing import Any
 from ..dataclass import dataclass, replace
 from ..engine.records.state import Store
 from ..errors import StateCorrupt
+from ..machine.clock import back_off
 from ..sources.watched import LONGEST, pausing
 
 WINDOW = 600.0  # seconds in which returns are counted, and after which a repaired item is forgotten
@@ -224,7 +225,7 @@ class DriftRecord:
 
 def _pause(attempts: int) -> float:
     """Seconds before a repair that failed so often is tried again."""
-    return min(FIRST_PAUSE * 2.0 ** (attempts - 1), LONGEST)
+    return back_off(FIRST_PAUSE, attempts, LONGEST)
 
 
 def _failure(stored: Mapping[str, Any] | None, waiting: bool) -> Failure | None:

@@ -15,7 +15,7 @@ from ..engine.records.left import record_left
 from ..engine.records.state import Store, store_of
 from ..engine.run_log import note_failure
 from ..errors import FlexNodeError
-from ..machine.clock import stamp
+from ..machine.clock import back_off, stamp
 from ..machine.host import Host
 from ..machine.program import COMMAND
 from ..net.answer import shown
@@ -164,7 +164,7 @@ def blocked_by(error: FlexNodeError, watched: Watched, now: float) -> Blocked:
     """The record of a document that was not applied, and when it is retried, if ever."""
     known = watched.blocked
     attempts = known.attempts + 1 if known and known.digest == watched.digest else 1
-    pause = min(FIRST_PAUSE * 2 ** (attempts - 1), LONGEST)
+    pause = back_off(FIRST_PAUSE, attempts, LONGEST)
     return Blocked(
         watched.digest,
         watched.version,

@@ -8,6 +8,8 @@ from __future__ import annotations
 import time
 from typing import Protocol
 
+DOUBLINGS = 40  # of any pause that makes sense; a number has room for 1,023, which a node reached in 43 days
+
 
 class Clock(Protocol):
     """What code that waits needs from a clock."""
@@ -37,6 +39,12 @@ def moment(stamped: str) -> float:
         return float(calendar.timegm(time.strptime(stamped, "%Y-%m-%dT%H:%M:%S+00:00")))
     except ValueError:
         return 0.0
+
+
+def back_off(first: float, attempts: int, longest: float) -> float:
+    """Seconds before something that failed so often is tried again: doubled each time, up to the longest."""
+    doublings = min(max(attempts - 1, 0), DOUBLINGS)
+    return min(first * 2.0**doublings, longest)
 
 
 class SystemClock:

@@ -14,6 +14,7 @@ from typing import Any
 
 from ..dataclass import dataclass
 from ..errors import ArtifactTooLarge, ArtifactTruncated, ArtifactUnreachable, DigestMismatch, DiskFull
+from ..machine.clock import back_off
 from ..machine.disk import explained
 from ..machine.host import CHUNK, Host
 from .answer import HttpFailure, shown
@@ -76,7 +77,7 @@ class Download:
                 most = max(most, arrived)
                 if failures == ATTEMPTS:
                     raise
-                pause = min(FIRST_PAUSE * 2 ** max(failures - 1, 0), LONGEST_PAUSE)
+                pause = back_off(FIRST_PAUSE, failures, LONGEST_PAUSE)
                 self._host.clock.sleep(pause * self._jitter())
             except DigestMismatch:
                 self._host.remove(self._partial)
