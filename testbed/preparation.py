@@ -113,16 +113,18 @@ def make(wanted: Iterable[Part]) -> None:
     kinds = [[part for part in missing if part.compiles is kind] for kind in (True, False)]
     board = _Board(missing)
     say(f"to make, once: {', '.join(f'{part.name} ({spelled(part.seconds)})' for part in missing)}")
-    say(f"about {spelled(board.left())} {_why()}")
+    say(f"about {spelled(board.left())} here{_why(missing)}")
     with ThreadPoolExecutor(max_workers=len(kinds)) as pool:
         for done in [pool.submit(_one_after_the_other, kind, board) for kind in kinds]:
             done.result()
 
 
-def _why() -> str:
+def _why(missing: Sequence[Part]) -> str:
+    if not any(part.compiles for part in missing):
+        return ""
     if upstream.reachable():
-        return "here: programs are downloaded"
-    return "here: the release hosts are not reached, so programs are built from their Go modules"
+        return ": programs are downloaded"
+    return ": the release hosts are not reached, so programs are built from their Go modules"
 
 
 def _one_after_the_other(kind: Sequence[Part], board: _Board) -> None:

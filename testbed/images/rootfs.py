@@ -25,6 +25,7 @@ REPOSITORY = "localhost/aks-flexnode-testbed"
 BUILD_SECONDS = 1200
 FOREIGN_SECONDS = 3600  # its programs are emulated
 PROBE_SECONDS = 60
+RETRIES = 5  # of each file: one that did not come is no reason to begin again
 UBUNTU_KEYRING = "usr/share/keyrings/ubuntu-archive-keyring.gpg"
 LEAVE_OUT = ("/usr/share/doc/*", "/usr/share/man/*", "/usr/share/locale/*", "/usr/share/info/*")
 
@@ -109,6 +110,7 @@ def ensure_tar(recipe: Recipe) -> None:
                     f"--variant={recipe.variant}",
                     *architecture(recipe),
                     *archive,
+                    f'--aptopt=Acquire::Retries "{RETRIES}"',
                     f"--include={','.join(recipe.packages)}",
                     *(f"--dpkgopt=path-exclude={pattern}" for pattern in LEAVE_OUT),
                     *(f"--customize-hook={hook}" for hook in hooks),

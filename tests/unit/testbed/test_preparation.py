@@ -75,6 +75,13 @@ def test_the_longer_of_both_rows_counts(capsys: pytest.CaptureFixture[str]) -> N
     assert "about 30 s here" in capsys.readouterr().out
 
 
+def test_nothing_is_said_of_programs_where_only_images_are_missing(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    preparation.make([a_part("a", [])])
+    assert "about 30 s here\n" in capsys.readouterr().out
+
+
 def test_programs_of_one_source_are_one_part() -> None:
     names = [part.name for part in preparation.parts(versions.KUBERNETES, [paths.arch()], ["debian12"])]
     assert names.count(f"kubernetes {versions.KUBERNETES}") == 1
@@ -88,5 +95,5 @@ def test_downloads_are_told_as_such(
     monkeypatch.setattr(upstream, "reachable", lambda: True)
     (kubernetes,) = preparation.artifacts((("kubelet", versions.KUBERNETES),), paths.arch())
     assert kubernetes.seconds == preparation.DOWNLOADED
-    preparation.make([a_part("a", [])])
+    preparation.make([a_part("a", [], compiles=True)])
     assert "programs are downloaded" in capsys.readouterr().out
