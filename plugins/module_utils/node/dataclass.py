@@ -48,6 +48,7 @@ else:
 
         def declare(cls):
             cls.__fields__ = _declared(cls, kw_only)
+            cls.__shape__ = _Shape(cls.__fields__)
             own = vars(cls)
             for name, method in methods.items():
                 # A class with __eq__ and without __hash__ has a __hash__ of None that nobody wrote.
@@ -92,20 +93,28 @@ else:
                 delattr(cls, name)
         return tuple(found.values())
 
+    class _Shape:
+        """What __init__ needs to know of the fields: found out once for a class, and not for each instance."""
+
+        __slots__ = ("defaults", "factories", "positional", "taken")
+
+        def __init__(self, fields):
+            self.positional = [item.name for item in fields if item.init and not item.kw_only]
+            self.taken = {item.name for item in fields if item.init}
+            self.defaults = {item.name: item.default for item in fields if item.default is not MISSING}
+            made = [item for item in fields if item.default_factory is not MISSING]
+            self.factories = [(item.name, item.default_factory) for item in made]
+
     def _init(self, *positional, **named):
-        names = [item.name for item in self.__fields__ if item.init and not item.kw_only]
-        values = {**dict(zip(names, positional, strict=False)), **named}
-        wrong = len(positional) > len(names) or len(values) < len(positional) + len(named)
-        for item in self.__fields__:
-            if item.name in values:
-                wrong = wrong or not item.init
-            elif item.default is not MISSING:
-                values[item.name] = item.default
-            elif item.default_factory is not MISSING:
-                values[item.name] = item.default_factory()
-            else:
-                wrong = True
-        if wrong or len(values) > len(self.__fields__):
+        shape = self.__shape__
+        given = {**dict(zip(shape.positional, positional, strict=False)), **named}
+        values = {**shape.defaults, **given}
+        for name, make in shape.factories:
+            if name not in given:
+                values[name] = make()
+        # Fewer values: one has no default. Fewer given: too many by position, or one of them twice.
+        complete = len(values) == len(self.__fields__) and len(given) == len(positional) + len(named)
+        if not complete or not shape.taken.issuperset(given):
             expected = ", ".join(item.name for item in self.__fields__ if item.init)
             raise TypeError(
                 f"{type(self).__name__}({expected}) got {len(positional)} values and {sorted(named)}"

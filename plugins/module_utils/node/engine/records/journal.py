@@ -53,7 +53,7 @@ class Journal:
         lines = (self._host.read(self._lines) or b"").split(b"\n")[:-1]
         for number, line in enumerate(lines, 1):
             try:
-                self._read_line(entries, line)
+                self._read_line(entries, line.decode())  # of bytes, json finds out the encoding each time
             except (ValueError, KeyError, TypeError, AttributeError) as error:
                 raise StateCorrupt(
                     "the undo journal can't be read",
@@ -63,7 +63,7 @@ class Journal:
                 ) from error
         return list(entries.values())
 
-    def _read_line(self, entries: dict[str, Entry], line: bytes) -> None:
+    def _read_line(self, entries: dict[str, Entry], line: str) -> None:
         """Add what one line says to the entries before it."""
         record = json.loads(line)
         if SCHEMA_KEY in record:
