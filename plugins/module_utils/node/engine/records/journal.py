@@ -45,13 +45,20 @@ class Journal:
         self._directory = directory
         self._lines = f"{directory}/journal"
         self._contents = f"{directory}/origins"
+        self._parsed: tuple[bytes, list[Entry]] = (b"", [])  # what was read last: a run reads it ten times
 
     def entries(self) -> list[Entry]:
-        """Every item that was ever changed, in the order of the first change."""
+        """Every item that was ever changed, in the order of the first change. They are only read."""
+        content = self._host.read(self._lines) or b""
+        if content != self._parsed[0]:
+            self._parsed = (content, self._parse(content))
+        return list(self._parsed[1])
+
+    def _parse(self, content: bytes) -> list[Entry]:
+        """What all lines say."""
         entries: dict[str, Entry] = {}
         # What follows the last end of line is torn, even if it is valid JSON: its change has not begun.
-        lines = (self._host.read(self._lines) or b"").split(b"\n")[:-1]
-        for number, line in enumerate(lines, 1):
+        for number, line in enumerate(content.split(b"\n")[:-1], 1):
             try:
                 self._read_line(entries, line.decode())  # of bytes, json finds out the encoding each time
             except (ValueError, KeyError, TypeError, AttributeError) as error:
