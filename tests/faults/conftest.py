@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import shutil
 import tempfile
@@ -13,26 +14,49 @@ from pathlib import Path
 
 import pytest
 
+from ansible_collections.aks.flexnode.plugins.module_utils.node import cli
 from ansible_collections.aks.flexnode.plugins.module_utils.node.catalogue import wheels
+from ansible_collections.aks.flexnode.plugins.module_utils.node.commands import options
+from ansible_collections.aks.flexnode.plugins.module_utils.node.components import agent
 from ansible_collections.aks.flexnode.plugins.module_utils.node.engine import fetch
 from ansible_collections.aks.flexnode.plugins.module_utils.node.machine import disk
+from ansible_collections.aks.flexnode.plugins.module_utils.node.machine.program import (
+    COMMAND,
+    LAUNCHER,
+    PACKAGE,
+)
+from ansible_collections.aks.flexnode.plugins.module_utils.node.operations import refusal
+from tests.faults.crashes import COUNTED
 from tests.faults.lab import Lab, a_lab
 from tests.unit.node.fakes import Machine
 from tests.unit.node.pull.team import WHEEL_DIR, small_wheels
 from tests.unit.node.servers import Pki
 
-COUNTED = "crash points: "
+# The program has 300 files, which a loop writes, syncs and removes: these are written by the same loop.
+PROGRAM = {
+    COMMAND: LAUNCHER.encode(),
+    f"{PACKAGE}/__init__.py": b"",
+    f"{PACKAGE}/cli.py": b"def main(): ...\n",
+    f"{PACKAGE}/follow/__init__.py": b"",
+    f"{PACKAGE}/follow/tick.py": b"def main(): ...\n",
+}
 
 
 @pytest.fixture(scope="session", autouse=True)
 def _quick() -> Iterator[None]:
-    """Only what does not matter here is left out: nothing survives or is lost by a sync to memory."""
+    """Only what does not matter here is left out: nothing survives or is lost by a sync to memory.
+
+    What is synced when, test_on_disk.py shows.
+    """
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("SSL_CERT_FILE", os.devnull)  # reading all public CAs for each client takes long
         patch.setenv("SSL_CERT_DIR", os.devnull)
         patch.setattr(os, "fsync", lambda _descriptor: None)
         patch.setattr(fetch, "PARALLEL", 1)  # the n-th effect is the same one in every run
         patch.setattr(disk, "AT_ONCE", 1)
+        for user in (agent, refusal):
+            patch.setattr(user, "sources", lambda: dict(PROGRAM))
+        patch.setattr(cli, "parser", functools.cache(options.parser))  # the same for every command
         yield
 
 
@@ -61,12 +85,12 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     for report in terminalreporter.getreports("passed"):
         for name, value in report.user_properties:
             if report.when == "call" and name.startswith(COUNTED):
-                sums = counts.setdefault(name.removeprefix(COUNTED), [0, 0, 0])
+                sums = counts.setdefault(name.removeprefix(COUNTED), [0, 0, 0, 0])
                 counts[name.removeprefix(COUNTED)] = [
                     a + int(b) for a, b in zip(sums, str(value).split(), strict=True)
                 ]
-    for name, (effects, moments, points) in sorted(counts.items()):
+    for name, (effects, moments, states, points) in sorted(counts.items()):
         terminalreporter.write_line(
             f"crash matrix: {name}: {effects} effects, {moments} moments to die at, "
-            f"{points} different states: all converge"
+            f"{states} different states, {points} tried: all converge"
         )

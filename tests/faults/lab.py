@@ -104,8 +104,8 @@ class World:
 
     def copy(self) -> World:
         """The same once more, to the inode's content; the running units too."""
-        root = self.lab.new_root()
-        subprocess.run(["cp", "-a", f"{self.machine.root}/.", str(root)], check=True)
+        root = self.lab.next_root()
+        subprocess.run(["cp", "-a", str(self.machine.root), str(root)], check=True)
         return self._at(root)
 
     def _at(self, root: Path) -> World:
@@ -145,12 +145,12 @@ class World:
             status = main(arguments, host or self.machine.host)
         return status, said.getvalue()
 
-    def watched(self, watch: Watch, *arguments: str, ends: int = 0) -> None:
+    def watched(self, watch: Watch, *arguments: str, ends: int = 0, system_calls: bool = True) -> None:
         """The same, watched; it must end with this status."""
         commands = self.machine.commands
         host = DyingHost(str(self.machine.root), commands, self.machine.clock, commands.ask)
         host.watch = watch
-        with watch.system_calls():
+        with watch.system_calls() if system_calls else contextlib.nullcontext():
             status, said = self.command(*arguments, host=host)
         assert status == ends, said
 
@@ -220,6 +220,39 @@ class World:
                     found[path] = seen(f"{directory}/{name}", times and not path.startswith("proc/"))
         return found
 
+    def state(self, seen: Photo) -> str:
+        """A photo with what the journal says and what it keeps, in short: the same is the same."""
+        store = self.machine.store
+        entries = [(vars(entry) | {"of": sorted(entry.of)}) for entry in store.journal.entries()]
+        kept = self.machine.path(f"{store.directory}/origins")
+        contents = {path.name: path.read_bytes() for path in kept.iterdir()} if kept.is_dir() else {}
+        tunnel = self.tunnel.running if self.tunnel else ""
+        everything = (sorted(seen.items()), entries, sorted(contents.items()), tunnel)
+        return hashlib.sha256(repr(everything).encode()).hexdigest()
+
+    def manifests(self) -> list[bool]:
+        """Whether each manifest knows its files by inode and time, too; those of a copy are others."""
+        found = []
+        for path in sorted(self.machine.root.glob(f"opt/**/{MANIFEST}")):
+            noted = json.loads(path.read_text())["files"]
+            at = "/" + str(path.parent.relative_to(self.machine.root))
+            now = {name: list(self.machine.host.stat(f"{at}/{name}").fingerprint) for name in noted}
+            found.append(now == {name: known["fingerprint"] for name, known in noted.items()})
+        return found
+
+
+NOT_FILES = ("units", "nodes", "registered", "holders")  # of a photo
+
+
+def files(photo: Photo) -> Iterator[tuple[str, tuple[Any, ...]]]:
+    """What stands at each path."""
+    return ((path, seen) for path, seen in photo.items() if path not in NOT_FILES)
+
+
+def untimed(photo: Photo) -> Photo:
+    """A photo without the times of files."""
+    return photo | {path: (*seen[:4], 0) for path, seen in files(photo) if len(seen) == 5}
+
 
 def running(units: Mapping[str, str]) -> dict[str, str]:
     """A unit that was stopped is as one that never ran."""
@@ -279,21 +312,20 @@ class Lab:
     rotation: tuple[str, ...]  # a join with another authority of the cluster, and a new token
     follow: tuple[str, ...]  # a join with an address that is looked at again
     published: dict[str, bytes]  # what stands there
-    news: bytes  # what will
+    bundles: tuple[bytes, bytes]  # what stood there first, and then
     taking_turns: tuple[tuple[str, ...], tuple[str, ...]]  # join and update, with upgrade.maxUnavailable
     pull: tuple[str, ...]  # a join that also installs ansible-pull
+    passed: set[str] = field(default_factory=set)  # states of machines that were checked
     _roots: int = 0
 
-    def new_root(self) -> Path:
-        """An empty directory for one more machine."""
+    def next_root(self) -> Path:
+        """Where one more machine will be."""
         self._roots += 1
-        root = self.directory / f"machine-{self._roots}"
-        root.mkdir()
-        return root
+        return self.directory / f"machine-{self._roots}"
 
     def fresh(self) -> World:
         """A Debian as installed; it has swap."""
-        world = World(self, Machine.at(self.new_root()).furnish())
+        world = World(self, Machine.at(self.next_root()).furnish())
         machine = world.machine
         vars(machine.commands)["_env"] = packages_of(machine)
         machine.put("/etc/machine-id", "0123456789abcdef0123456789abcdef\n")
@@ -415,6 +447,7 @@ def a_lab(directory: Path, roots: Path, pki: Pki) -> Iterator[Lab]:
             ).encode()
             for version, content in (("17", document), ("18", newer))
         )
-        published["bundle"] = old
-        turns = (turn, next_turn)
-        yield Lab(roots, pki, api, join, update, broken_update, rotation, follow, published, new, turns, pull)
+        bundles, turns = (old, new), (turn, next_turn)
+        yield Lab(
+            roots, pki, api, join, update, broken_update, rotation, follow, published, bundles, turns, pull
+        )

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 from pathlib import Path
 
 import pytest
@@ -164,11 +165,17 @@ def test_every_code_is_provoked_by_a_test() -> None:
     assert sorted(PROVOKED) == sorted(CODES), "a code without a test, or a test without a code"
 
 
+@functools.cache
+def read(place: str) -> tuple[str, set[str]]:
+    """A file of tests, and its functions."""
+    source = (TESTS / place).read_text(encoding="utf-8")
+    return source, {node.name for node in ast.parse(source).body if isinstance(node, ast.FunctionDef)}
+
+
 @pytest.mark.parametrize("code", sorted(PROVOKED))
 def test_the_test_is_there_and_names_the_code(code: str) -> None:
     place, _, name = PROVOKED[code].partition("::")
-    source = (TESTS / place).read_text(encoding="utf-8")
-    functions = {node.name for node in ast.parse(source).body if isinstance(node, ast.FunctionDef)}
+    source, functions = read(place)
     assert name in functions
     assert code in source or CODES[code].__name__ in source
 

@@ -3,7 +3,8 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 """Killed anywhere while the VPN of a node changes, run again: never a machine that stays cut off.
 
-The same method as the crash matrix: a copy of the machine from every moment of an undisturbed run.
+The same method as the crash matrix: a copy of the machine from every moment of an undisturbed run. And as
+there, the gate kills at the boundaries of effects, the proof between system calls too.
 """
 
 from __future__ import annotations
@@ -17,14 +18,21 @@ from typing import Any
 import pytest
 
 from ansible_collections.aks.flexnode.plugins.module_utils.node.config.document import merge
-from tests.faults.conftest import COUNTED
-from tests.faults.dying import Watch
+from tests.faults.crashes import (
+    CLOSELY,
+    COUNTED,
+    Command,
+    Run,
+    ends_in,
+    gives_back,
+    has_nothing_to_do,
+    would_give_back,
+)
 from tests.faults.lab import Lab, Photo, World, differences
-from tests.faults.test_crash_matrix import Points, ends_in, gives_back, tried, without_words
+from tests.faults.test_crash_matrix import without_words
 from tests.unit.node.tunnels import Gateway, a_profile, with_vpn
 
 SHORT = {"upgrade": {"gateSeconds": 10}}
-Command = tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -68,60 +76,53 @@ OPERATIONS = ("a VPN", "another profile", "no VPN any more")
 
 
 @pytest.mark.parametrize("operation", OPERATIONS)
+@pytest.mark.parametrize("closely", CLOSELY)
 def test_killed_and_run_again(
-    nodes: Nodes, operation: str, record_property: Callable[[str, object], None]
+    nodes: Nodes, operation: str, closely: str, record_property: Callable[[str, object], None]
 ) -> None:
     start, command = {
         "a VPN": (nodes.plain, nodes.first),
         "another profile": (nodes.private, nodes.second),
         "no VPN any more": (nodes.private, nodes.without),
     }[operation]
-    world = start.copy()
-    points = Points(world)
-    watch = Watch(points.happens)
-    world.watched(watch, *command)
-    end = world.photo()
+    run = Run.of(start, command, closely)
 
     def completes(trying: World) -> None:
-        ends_in(trying, command, end)
-        gives_back(trying, nodes.origin, joined=True)
+        would_give_back(trying, nodes.origin, ends_in(trying, command, run.end))
 
     def leaves(trying: World) -> None:
         gives_back(trying, nodes.origin)
 
-    wrong = [line for where, left in points.copies for line in tried(where, left, completes, leaves)]
-    record_property(f"{COUNTED}{operation}", f"{watch.effects} {watch.moments} {len(points.copies)}")
-    assert not wrong, f"{len(wrong)} wrong after {len(points.copies)} points:\n" + "\n\n".join(wrong[:20])
+    record_property(f"{COUNTED}{operation}, {closely}", run.counts)
+    run.survives(completes, leaves)
 
 
+@pytest.mark.parametrize("closely", CLOSELY)
 def test_a_profile_that_is_rolled_back_killed_and_run_again(
-    nodes: Nodes, record_property: Callable[[str, object], None]
+    nodes: Nodes, closely: str, record_property: Callable[[str, object], None]
 ) -> None:
     """Whenever it is killed, the next run ends with the profile that worked."""
-    world = nodes.private.copy()
-    points = Points(world)
-    watch = Watch(points.happens)
-    world.watched(watch, *nodes.wrong, ends=1)
-    end = without_words(world.photo())
-    assert world.command("plan") == (0, "nothing to do\n")
+    run = Run.of(nodes.private, nodes.wrong, closely, ends=1)
+    end = without_words(run.end)
+    has_nothing_to_do(run.after, run.end)
+
+    def has_the_old_one(trying: World) -> None:
+        assert trying.tunnel is not None
+        assert trying.tunnel.running == "gateway.example"
 
     def is_rolled_back(trying: World) -> None:
         status, said = trying.command(*nodes.wrong)
         assert status == 1, said
         assert differences(end, without_words(trying.photo())) == []
-        assert trying.tunnel is not None
-        assert trying.tunnel.running == "gateway.example"
+        has_the_old_one(trying)
         assert "FLEX-1508" in trying.command(*nodes.wrong)[1], "it is not tried again"
-        gives_back(trying, nodes.origin, joined=True)
+        would_give_back(trying, nodes.origin, trying.photo(times=True))
 
     def returns(trying: World) -> None:
         status, said = trying.command(*nodes.first)
         assert status == 0, said
-        assert trying.tunnel is not None
-        assert trying.tunnel.running == "gateway.example"
-        assert trying.command("plan") == (0, "nothing to do\n")
+        has_the_old_one(trying)
+        has_nothing_to_do(trying, trying.photo())
 
-    trials = (is_rolled_back, returns)
-    wrong = [line for where, left in points.copies for line in tried(where, left, *trials)]
-    record_property(f"{COUNTED}VPN rollback", f"{watch.effects} {watch.moments} {len(points.copies)}")
-    assert not wrong, f"{len(wrong)} wrong after {len(points.copies)} points:\n" + "\n\n".join(wrong[:20])
+    record_property(f"{COUNTED}VPN rollback, {closely}", run.counts)
+    run.survives(is_rolled_back, returns)

@@ -94,7 +94,7 @@ else:
         return tuple(found.values())
 
     class _Shape:
-        """What __init__ needs to know of the fields: found out once for a class, and not for each instance."""
+        """What __init__ needs to know of the fields, found out once for a class."""
 
         __slots__ = ("defaults", "factories", "positional", "taken")
 

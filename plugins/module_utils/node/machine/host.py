@@ -204,10 +204,12 @@ class Host:
                 file.flush()
                 os.fchown(descriptor, uid, gid)
                 os.fchmod(descriptor, mode)
+                if mtime_ns is not None:
+                    os.utime(
+                        descriptor, ns=(mtime_ns, mtime_ns)
+                    )  # before the sync: it is lost with power, else
                 if durable:
                     os.fsync(descriptor)
-            if mtime_ns is not None:
-                os.utime(temporary, ns=(mtime_ns, mtime_ns))
             os.replace(temporary, self.path(path))
             if durable:
                 sync_names(os.path.dirname(self.path(path)))
