@@ -25,6 +25,9 @@ NODE = os.path.dirname(node_package.__file__ or "")
 EFFECTS, MOMENTS = "effects", "moments"
 CLOSELY = (EFFECTS, pytest.param(MOMENTS, marks=pytest.mark.exhaustive))
 
+# What goes through several states: our own records, what the kubelet gets anew, and what the kernel tells.
+EVOLVES = ("var/lib/aks-flex-node", "var/lib/prometheus", "var/lib/kubelet/pki", "proc/swaps", "proc/sys")
+
 Command = tuple[str, ...]
 Trial = Callable[[World], None]
 
@@ -81,9 +84,11 @@ def calls() -> Iterator[tuple[str, int]]:
 
 @dataclass(frozen=True)
 class Run:
-    """An undisturbed run: how it ends, and the machine at the moments of it."""
+    """An undisturbed run: how it begins and ends, and the machine at the moments of it."""
 
+    begin: Photo
     end: Photo
+    returns: bool  # to how it was, by way of another state: it fails
     found: Points
     watch: Watch
     after: World
@@ -95,14 +100,30 @@ class Run:
         found = Points(world, closely == MOMENTS)
         watch = Watch(found.happens)
         world.watched(watch, *command, ends=ends, system_calls=closely == MOMENTS)
-        return cls(world.photo(), found, watch, world)
+        return cls(start.photo(), world.photo(), bool(ends), found, watch, world)
 
     def survives(self, *trials: Trial) -> None:
         """Try at each point what is to be tried there."""
-        wrong = [line for point in self.found.points for line in tried(point, trials)]
+        wrong: list[str] = []
+        for point in self.found.points:
+            if not self.returns:
+                wrong += [f"killed {point.where}: {line}" for line in self.half_done(point.world.photo())]
+            wrong += tried(point, trials)
         self.after.away()
         count = len(self.found.points)
         assert not wrong, f"{len(wrong)} wrong after {count} points:\n" + "\n\n".join(wrong[:20])
+
+    def half_done(self, found: Photo) -> list[str]:
+        """A file that is there before and after is there all the time, with the old content or the new."""
+        wrong = []
+        for path, was in files(self.begin):
+            if path not in self.end or path.startswith(EVOLVES):
+                continue
+            if path not in found:
+                wrong.append(f"{path} is not there")
+            elif found[path][3:4] not in (was[3:4], self.end[path][3:4]):
+                wrong.append(f"{path} is neither as it was nor as it will be")
+        return wrong
 
     @property
     def counts(self) -> str:
