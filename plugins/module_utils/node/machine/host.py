@@ -205,9 +205,7 @@ class Host:
                 os.fchown(descriptor, uid, gid)
                 os.fchmod(descriptor, mode)
                 if mtime_ns is not None:
-                    os.utime(
-                        descriptor, ns=(mtime_ns, mtime_ns)
-                    )  # before the sync: it is lost with power, else
+                    os.utime(descriptor, ns=(mtime_ns, mtime_ns))  # before the sync, or power takes it
                 if durable:
                     os.fsync(descriptor)
             os.replace(temporary, self.path(path))
