@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import fnmatch
+import os
 import shutil
 import subprocess
 from collections.abc import Iterable
@@ -14,6 +15,8 @@ import yaml
 
 ROOT = Path(__file__).resolve().parent.parent
 BUILD = ROOT / "build"
+CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "aks-flexnode"
+"""What is costly to make and the same for all checkouts of a user."""
 
 
 def galaxy() -> dict[str, Any]:

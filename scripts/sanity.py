@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Run ansible-test sanity on what users get, and say of every test whether it ran.
 
+--quick: with one Python and without pylint, which is most of the time. The proof has all of it, and CI's matrix.
+
 What was found out, with ansible-core 2.17, 2.19 and 2.21:
 * ansible-test wants the path .../ansible_collections/aks/flexnode: a clean copy under build/. The copy must
   be a git repository of its own (no commit needed): else ansible-test asks the checkout's, which ignores
@@ -8,7 +10,8 @@ What was found out, with ansible-core 2.17, 2.19 and 2.21:
 * Tests with packages of their own (ansible-doc, import, pep8, pylint, runtime-metadata, validate-modules,
   yamllint) get a venv each, whose pip comes from a bootstrap file that ansible-test downloads from a server
   of its own. That server is often out of reach where PyPI is not, so a stand-in that calls ensurepip is put
-  where ansible-test looks for its cached copy - in a HOME of our own, to leave the user's cache alone.
+  where ansible-test looks for its cached copy - in a HOME of our own, to leave the user's cache alone. It
+  lasts: what the venvs are made of is in their names.
 * ansible-test passes HOME and PATH on, and no PIP_* variable: pip's settings go into that HOME as well.
 * compile and import run once per python3.N of PATH; pyenv's shims are there but fail, so only interpreters
   that start are offered.
@@ -21,13 +24,14 @@ What was found out, with ansible-core 2.17, 2.19 and 2.21:
 
 from __future__ import annotations
 
+import fcntl
 import os
 import re
 import shutil
 import subprocess
 import sys
 import xml.etree.ElementTree as ElementTree
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
@@ -36,9 +40,10 @@ from scripts import checkout
 
 WORK = checkout.BUILD / "sanity"
 COLLECTION = WORK / "ansible_collections" / "aks" / "flexnode"
-HOME = WORK / "home"
+HOME = checkout.CACHE / "sanity"
 BIN = WORK / "bin"
 NODE_PYTHONS = range(10, 14)
+QUICK = ("--python", f"{sys.version_info.major}.{sys.version_info.minor}", "--skip-test", "pylint")
 
 # The pip that comes with Python is new enough, so nothing is downloaded here.
 BOOTSTRAP = "import ensurepip\n\nensurepip.bootstrap()\n"
@@ -147,7 +152,19 @@ def results() -> tuple[list[str], dict[str, str]]:
     return ran, not_run
 
 
-def main() -> int:
+@contextmanager
+def alone() -> Iterator[None]:
+    """One run at a time: the venvs and pip's settings are shared by all checkouts of a user."""
+    HOME.mkdir(parents=True, exist_ok=True)
+    with (HOME / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def main(arguments: Sequence[str]) -> int:
+    if unknown := set(arguments) - {"--quick"}:
+        sys.exit(f"sanity: {', '.join(sorted(unknown))} is unknown: there is only --quick")
+    options = QUICK if arguments else ()
     settings = [
         file
         for file in checkout.own_files()
@@ -158,13 +175,14 @@ def main() -> int:
     offer_bootstrap()
 
     without_packages: dict[str, str] = {}
-    with pip_settings():
-        primed = ansible_test("--prime-venvs")
+    with alone(), pip_settings():
+        primed = ansible_test("--prime-venvs", *options)
         if primed.returncode:
             errors = [line for line in primed.stdout.splitlines() if line.startswith(("ERROR", "FATAL"))]
             reason = f"its packages could not be installed: {next(iter(errors), 'no reason stated')}"
             without_packages = dict.fromkeys(tests_with_packages(), reason)
-        done = ansible_test("--junit", *(f"--skip-test={name}" for name in sorted(without_packages)))
+        skipped = (f"--skip-test={name}" for name in sorted(without_packages))
+        done = ansible_test("--junit", *options, *skipped)
     ran, not_run = results()
     if done.returncode or not ran:
         print(done.stdout, end="")
@@ -175,4 +193,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))
