@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import ast
 import sys
-from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -64,12 +64,22 @@ def module_name(path: Path) -> str:
     return ".".join((OURS, *(part for part in parts if part != "__init__")))
 
 
-def statements(tree: ast.AST, *, types: bool) -> Iterator[ast.AST]:
-    """Everything in a file; without `types`, not what only the type checker reads."""
-    for node in ast.iter_child_nodes(tree):
-        if types or not (isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"):
-            yield node
-            yield from statements(node, types=types)
+def statements(body: Sequence[ast.AST], *, for_types: bool = False) -> Iterator[tuple[ast.AST, bool]]:
+    """Every statement of a file, and whether only the type checker reads it.
+
+    Imports are statements, and statements stand in these lists only: expressions are most of a file.
+    """
+    for node in body:
+        below = for_types or (isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING")
+        yield node, for_types
+        for field in ("body", "handlers", "orelse", "finalbody", "cases"):
+            yield from statements(getattr(node, field, ()), for_types=below)
+
+
+@cache
+def import_statements(path: Path) -> list[tuple[ast.Import | ast.ImportFrom, bool]]:
+    found = statements(ast.parse(path.read_text()).body)
+    return [(node, types) for node, types in found if isinstance(node, ast.Import | ast.ImportFrom)]
 
 
 def imports(path: Path, *, types: bool = True) -> Iterator[str]:
@@ -77,10 +87,12 @@ def imports(path: Path, *, types: bool = True) -> Iterator[str]:
     package = module_name(path).split(".")
     if path.name != "__init__.py":
         package.pop()
-    for node in statements(ast.parse(path.read_text()), types=types):
+    for node, for_types in import_statements(path):
+        if for_types and not types:
+            continue
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom):
+        else:
             base = package[: len(package) - node.level + 1] if node.level else []
             full = ".".join([*base, *(node.module or "").split(".")]).strip(".")
             for alias in node.names:
@@ -201,19 +213,3 @@ def test_nothing_that_is_shipped_imports_the_testbed_or_the_tests() -> None:
 def test_the_node_side_never_uses_ansible() -> None:
     for name in NODE_MODULES:
         assert not any(other.split(".")[0] == "ansible" for other in GRAPH[name]), name
-
-
-LONGEST_FILE, LARGEST_FOLDER = 350, 13  # lines; Python files in one folder, __init__.py included
-
-
-def test_a_file_fits_on_a_few_screens() -> None:
-    data = {PLUGINS / f"module_utils/node/catalogue/{name}.py" for name in ("data", "wheel_data")}
-    roots = (PLUGINS, ROOT / "testbed", ROOT / "scripts")
-    files = {path for root in roots for path in python_files(root)} - data
-    lengths = {str(path): len(path.read_text().splitlines()) for path in files}
-    assert {path: lines for path, lines in lengths.items() if lines > LONGEST_FILE} == {}
-
-
-def test_a_folder_of_the_node_is_read_at_a_glance() -> None:
-    folders = Counter(str(path.parent) for path in python_files(PLUGINS / "module_utils/node"))
-    assert {folder: count for folder, count in folders.items() if count > LARGEST_FOLDER} == {}
