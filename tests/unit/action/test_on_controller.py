@@ -4,13 +4,14 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
+
+from tests.unit.playbooks.players import PLAYERS
 
 ROOT = Path(__file__).parents[3]
 RUNTIME = yaml.safe_load((ROOT / "meta/runtime.yml").read_text())
@@ -44,15 +45,8 @@ def run(tmp_path: Path, module: str, answer: str, *options: str, **task: Any) ->
     book = [{"hosts": "all", "collections": ["aks.flexnode"], "gather_facts": False, "tasks": [step, shown]}]
     (tmp_path / "book.yml").write_text(yaml.safe_dump(book))
     (tmp_path / "hosts.yml").write_text(yaml.safe_dump({"all": {"hosts": {"edge-1": ELSEWHERE}}}))
-    done = subprocess.run(
-        [sys.executable, "-m", "ansible", "playbook", "-i", "hosts.yml", "book.yml", *options],
-        cwd=tmp_path,
-        env={**os.environ, "ANSIBLE_COLLECTIONS_PATH": str(tmp_path), "ANSIBLE_NOCOLOR": "1"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    return done.returncode, done.stdout + done.stderr
+    arguments = ("-i", "hosts.yml", "book.yml", *options)
+    return PLAYERS.play(tmp_path, *arguments, ANSIBLE_NOCOLOR="1")
 
 
 ROUTED = sorted(

@@ -4,15 +4,15 @@
 from __future__ import annotations
 
 import json
-import os
 import re
-import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import yaml
+
+from tests.unit.playbooks.players import PLAYERS
 
 ROOT = Path(__file__).parents[3]
 CLUSTER = "/subscriptions/s/resourceGroups/rg/providers/Microsoft.ContainerService/managedClusters/plant"
@@ -101,19 +101,13 @@ class Stage:
         always = {**local, "ansible_become": False, **variables}
         named = {name: {**self.machines(name)[name], **given} for name, given in hosts.items()}
         inventory.write_text(yaml.safe_dump({"all": {"hosts": named, "vars": always, "children": groups}}))
-        environment = {
-            **os.environ,
-            "ANSIBLE_COLLECTIONS_PATH": str(self.directory),
-            "ANSIBLE_LOCAL_TEMP": str(self.directory / "tmp"),
-            "ANSIBLE_NOCOLOR": "1",
-            "ANSIBLE_VERBOSITY": str(self.verbosity),
-            "CALLS": str(self.directory / "calls"),
-        }
-        command = [sys.executable, "-m", "ansible", "playbook", "-i", str(inventory), playbook, *arguments]
-        done = subprocess.run(
-            command, cwd=self.directory, env=environment, capture_output=True, text=True, check=False
+        loud = ["-" + "v" * self.verbosity] if self.verbosity else []
+        self.status, self.output = PLAYERS.play(
+            self.directory,
+            *("-i", str(inventory), playbook, *arguments, *loud),
+            ANSIBLE_NOCOLOR="1",
+            CALLS=str(self.directory / "calls"),
         )
-        self.status, self.output = done.returncode, done.stdout + done.stderr
 
 
 # --- what modules return -----------------------------------------------------------------------------------
