@@ -12,7 +12,7 @@ from hypothesis import settings
 settings.register_profile("any-machine", deadline=None)
 settings.load_profile("any-machine")
 
-# Where Python may not keep what it compiled, each worker, and each program that a test starts, compiles all of
-# it again: most of what the collection of the tests costs, and of what a short program does.
+# Where Python may not keep what it compiled, each worker, and each program that a test starts, compiles all
+# of it again: most of what the collection of the tests costs, and of what a short program does.
 sys.dont_write_bytecode = False
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)

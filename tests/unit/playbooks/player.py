@@ -9,7 +9,8 @@ plugins, results. What differs from a user's run only spares time:
   run with other ones gets a process of its own (`players.py`).
 * Where a module of a stage (`stage.STUB`) would be started by a shell on the "machine", the local connection
   does what the shell would: makes the directory, runs the file, deletes it. All other commands are run.
-* What Jinja made of a template is kept for the next worker.
+* What Jinja made of a template is kept for the next worker, and the node's code is not packed for modules
+  that would not use it.
 
 Of internals this needs: `ansible.cli.playbook.main(arguments)`; that a plugin whose module is known to Python
 is not loaded again; `get(name, class_only=True)` of the plugin loaders; `_AnsibleCollectionFinder` with its
@@ -270,6 +271,8 @@ def play(run: dict[str, Any], link: Path) -> NoReturn:
             os.chdir(link)
             os.makedirs("tmp", exist_ok=True)
             constants.DEFAULT_LOCAL_TMP = tempfile.mkdtemp(prefix="ansible-local-", dir=link / "tmp")
+            # It is packed once per run, half a megabyte for each call; a stage's modules drop it.
+            Path(constants.DEFAULT_LOCAL_TMP, "aks.flexnode.node_code").write_text("not needed here")
             sys.argv = ["ansible-playbook", *run["arguments"]]
             try:
                 playbook(list(sys.argv))

@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from tests.unit.playbooks import player
-from tests.unit.playbooks.players import Players, started
+from tests.unit.playbooks.players import PLAYERS, started
 from tests.unit.playbooks.stage import Stage
 
 SHELL = "/bin/sh -c {}"
@@ -66,10 +66,9 @@ def test_a_run_that_hangs_is_ended_and_the_next_one_works(stage: Stage) -> None:
     book = stage.directory / "book.yml"
     wait = {"name": "Wait", "ansible.builtin.command": "sleep 300"}
     book.write_text(yaml.safe_dump([{"hosts": "localhost", "gather_facts": False, "tasks": [wait]}]))
-    players = Players()
     with pytest.raises(RuntimeError, match=r"a run took longer than 0\.5 s and was ended"):
-        players.play(stage.directory, "-i", "localhost,", str(book), seconds=0.5)
-    status, output = players.play(stage.directory, "--version")
+        PLAYERS.play(stage.directory, "-i", "localhost,", str(book), seconds=0.5, ANSIBLE_NOCOLOR="1")
+    status, output = PLAYERS.play(stage.directory, "--version", ANSIBLE_NOCOLOR="1")
     assert (status, output.startswith("ansible-playbook [core ")) == (0, True), output
 
 
