@@ -169,7 +169,8 @@ def compile_once(folder: Path) -> None:
         os.replace(file.name, path)
         return code
 
-    Environment.compile, Environment.compile_expression = compile_template, compile_expression
+    for name, function in (("compile", compile_template), ("compile_expression", compile_expression)):
+        setattr(Environment, name, function)
 
 
 def shorten(connection: Any) -> None:
@@ -264,7 +265,7 @@ def play(run: dict[str, Any], link: Path) -> NoReturn:
     status = 250
     try:
         with outputs(run):
-            constants = importlib.import_module("ansible.constants")
+            constants: Any = importlib.import_module("ansible.constants")
             playbook = importlib.import_module("ansible.cli.playbook").main
             os.environ.clear()
             os.environ.update(run["environment"])
