@@ -7,10 +7,10 @@ PYTHON ?=
 PATH_RUN := PATH="$(CURDIR)/$(VENV)/bin:$$PATH" $(VENV)/bin/python
 RUN    := $(PATH_RUN) -m
 SETUP  := python3 scripts/setup.py $(if $(PYTHON),--python "$(PYTHON)")
-PYTEST := $(RUN) pytest $(if $(K),-k "$(K)") $(ARGS)
+PYTEST = $(RUN) pytest $(MARKED) $(if $(K),-k "$(K)") $(ARGS)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lint sanity unit faults regressions contract e2e smoke molecule vm bench test demo up down ee catalogue dist lock clean
+.PHONY: help setup lint sanity unit faults contract e2e smoke molecule vm bench test proof demo up down ee catalogue dist lock clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -27,15 +27,15 @@ lint: $(STAMP) ## Run ruff, mypy, yamllint, ansible-lint and ansible-test sanity
 sanity: $(STAMP) ## Run ansible-test sanity alone
 	@$(RUN) scripts.sanity
 
+# What only `make proof` runs is left out, unless ARGS says otherwise: ARGS="-m exhaustive".
+unit faults contract: MARKED := -m "not exhaustive"
+
 unit: $(STAMP) ## Run the unit tests (K=expression selects, ARGS=... goes to pytest)
 	@$(PYTEST) -n auto tests/unit
 
 # A worker that is done takes over from the other one. What is exhaustive belongs to the proof.
 faults: $(STAMP) ## Kill every operation at each of its effects and run it again; one test per error code
 	@$(PYTEST) -n auto --dist worksteal -m "not exhaustive" tests/faults
-
-regressions: $(STAMP) ## Put mistakes of the past back, one at a time: the tests must notice (P="1 14k" selects)
-	@$(RUN) scripts.regressions $(P)
 
 e2e: $(STAMP) ## Run the end-to-end tests on the testbed (K=expression selects, ARGS=... goes to pytest)
 	@$(PYTEST) tests/e2e
@@ -57,6 +57,10 @@ smoke: $(STAMP) ## Run the most telling end-to-end tests: at least one of each f
 
 test: $(STAMP) ## Run lint, unit, faults and contract tests and the end-to-end smoke tests
 	@$(RUN) scripts.test lint unit faults contract smoke
+
+proof: $(STAMP) ## Run all that is exhaustive, go on where it stopped (P="e2e/test_join faults" AGAIN=1 LIST=1 SINCE=REV)
+	@$(RUN) scripts.proof $(if $(SINCE),--since "$(SINCE)") $(if $(LIST),--list) $(if $(AGAIN),--again) \
+	  $(if $(ALLOW_UNREACHABLE),--allow-unreachable) $(P)
 
 demo: $(STAMP) ## See a machine become a Ready node, run a pod, and be uninstalled again
 	@$(RUN) testbed.demo

@@ -21,7 +21,6 @@ PACKAGES = {
     "tests.contract": Path("tests/contract"),
     "tests.e2e": Path("tests/e2e"),
     "tests.faults": Path("tests/faults"),
-    "tests.regressions": Path("tests/regressions"),
     "tests.vm": Path("tests/vm"),
 }
 # Most of them use one core; ansible-test takes as long as all others together, so it starts first.

@@ -26,6 +26,8 @@ def main() -> int:
         # For one Python, so that no marker is left: pip would evaluate it for the Python that downloads.
         ["ee", "3.13", "--no-universal", "--constraints=test.txt"],
         ["preview", "3.10", "--no-deps"],  # what it needs is in .venv already
+        ["core", "3.11", "--no-deps"],  # the same
+        ["mutation", "3.10", "--constraints=test.txt"],
     ):
         options = [f"--python-version={python}", *more, f"--output-file={name}.txt"]
         command = [*COMPILE, *QUIET, *options, f"{name}.in"]

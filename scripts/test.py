@@ -26,6 +26,7 @@ ON_TESTBED = frozenset({"contract", "smoke", "e2e", "molecule", "bench", "demo"}
 NICE = 5  # enough for machines to keep their pace, little enough for time limits in unit tests
 PROGRESS_SECONDS = 30
 TAIL = 60
+LONG_MINUTES = 120  # from here on, seconds say nothing
 # pytest's closing line, e.g. "== 12 passed, 1 skipped in 0.31s ==", with or without colours.
 PYTEST_SUMMARY = re.compile(r"=+ (.*\d+ (?:passed|failed|error|skipped|deselected).*) in [\d.]+s.*=+")
 PYTEST_PERCENT = re.compile(r"\[ *(\d+)%\]")
@@ -34,9 +35,22 @@ COLOUR = re.compile(r"\x1b\[[\d;]*m")
 
 
 def spelled(seconds: float) -> str:
-    """A duration for people: 42 s, 3 min 05 s."""
+    """A duration for people: 42 s, 3 min 05 s, 7 h 20 min."""
     minutes, rest = divmod(round(seconds), 60)
+    if minutes >= LONG_MINUTES:
+        return f"{minutes // 60} h {minutes % 60:02} min"
     return f"{minutes} min {rest:02} s" if minutes else f"{rest} s"
+
+
+def reaped(process: subprocess.Popen[str]) -> float:
+    """Wait for a process; the processor time of it and of all that it waited for, so not of machines."""
+    try:
+        _pid, status, usage = os.wait4(process.pid, 0)
+    except ChildProcessError:  # the thread that stops targets was faster
+        process.wait()
+        return 0
+    process.returncode = os.waitstatus_to_exitcode(status)
+    return usage.ru_utime + usage.ru_stime
 
 
 @dataclass
@@ -46,6 +60,7 @@ class Target:
     name: str
     started: float = 0
     seconds: float = 0
+    cpu_seconds: float = 0
     status: int | None = None
     summary: str = ""
     position: str = ""
@@ -75,7 +90,8 @@ class Target:
 
     def verdict(self) -> str:
         """How it ended."""
-        detail = f"{self.summary}, {spelled(self.seconds)}" if self.summary else spelled(self.seconds)
+        took = f"{spelled(self.seconds)}, CPU {spelled(self.cpu_seconds)}"
+        detail = f"{self.summary}, {took}" if self.summary else took
         return f"{self.name} {'FAILED' if self.status else 'ok'} ({detail})"
 
 
@@ -157,6 +173,7 @@ class Run:
                 log.write(COLOUR.sub("", line))
                 target.read(line)
                 self.say(f"{target.name:8} | {line.rstrip()}")
+            target.cpu_seconds = reaped(process)
         target.seconds = time.monotonic() - target.started
         target.status = process.returncode
         self.say(f"===== {target.verdict()} =====")

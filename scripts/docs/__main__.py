@@ -18,6 +18,7 @@ from scripts.docs.document import fields
 from scripts.docs.errors import errors
 from scripts.docs.machine import files
 from scripts.docs.preflight import checks
+from scripts.docs.proof import proof
 from scripts.docs.roles import role_readme, roles, variables
 from scripts.docs.tables import Stale
 from scripts.docs.tried import tried, tried_cases, tried_cuts
@@ -26,6 +27,7 @@ from scripts.docs.versions import versions
 BLOCK = re.compile(r"(<!-- generated: (?P<name>[\w-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 BLOCKS: Mapping[str, Callable[[], str]] = {
+    "proof": proof,
     "tried": tried,
     "tried-cuts": tried_cuts,
     "tried-cases": tried_cases,

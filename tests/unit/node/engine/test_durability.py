@@ -150,6 +150,19 @@ def test_a_durable_write_is_on_the_disk_with_its_name(
         assert disk.is_synced(str(machine.path("/etc/app")))
 
 
+def test_a_line_that_is_appended_is_on_the_disk(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The journal's: what it says of an original must outlive the change of it."""
+    machine.host.append("/journal", b"first\n")
+    journal = str(machine.path("/journal"))
+    os.utime(journal, ns=(1, 1))  # two changes within one tick of the clock have one time
+    with watched(machine, monkeypatch) as disk:
+        machine.host.append("/journal", b"second\n")
+        assert disk.is_synced(journal)
+        os.utime(journal, ns=(1, 1))
+        machine.host.append("/journal", b"third\n", durable=False)
+        assert not disk.is_synced(journal)
+
+
 def test_a_write_that_need_not_last_is_not_waited_for(
     machine: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:

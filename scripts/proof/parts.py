@@ -1,0 +1,135 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The parts of the proof. A new one is one line in `parts()`.
+
+Each says what it covers: a diff outside of that can not change its result, so it is not run again for it. In
+doubt a part covers more. The order is that in which they run: what is soon known comes first.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from scripts.checkout import ROOT
+from scripts.core_lines import LINES
+from scripts.proof.results import Reader, of_molecule, of_mutation, of_pytest, of_sanity
+
+PRODUCT = ("plugins/", "roles/", "playbooks/", "meta/", "galaxy.yml", "requirements.txt", "ansible.cfg")
+NODE = ("plugins/module_utils/node/",)
+TESTS = ("pyproject.toml", "requirements/test.txt", "requirements/collections.txt", "tests/conftest.py")
+TESTBED = ("testbed/", "requirements/azure.txt", "requirements/runtime.txt", "requirements/ee.txt")
+UNIT = (*PRODUCT, *TESTS, "tests/unit/", "testbed/", "scripts/", "!scripts/proof/", "awx/", "molecule/")
+FAULTS = (*NODE, *TESTS, "tests/faults/", "tests/unit/node/")
+# The crash matrix, by operation; what is none of these is `faults/rest`, so that nothing is left out.
+OPERATIONS = ("bootstrap", "update", "rotation", "poll", "drift", "unbootstrap", "turn", "pull")
+MUTATED = ("engine", "config", "operations")
+
+
+@dataclass(frozen=True)
+class Part:
+    """Something exhaustive that can be run by itself."""
+
+    name: str
+    command: tuple[str, ...]
+    covers: tuple[str, ...]
+    minutes: float
+    """About how long on two cores, until its own time is known."""
+    reads: Reader = of_pytest
+
+    @property
+    def log_name(self) -> str:
+        """Its output, in build/."""
+        return f"proof-{self.name.replace('/', '-')}.log"
+
+
+def parts() -> list[Part]:
+    """All of them."""
+    return [
+        *(core_line("sanity", line, ("-m", "scripts.sanity"), SANITY, 8, of_sanity) for line in LINES),
+        *(core_line("unit", line, (*PYTEST, "-n", "auto", *GATE, "tests/unit"), UNIT, 9) for line in LINES),
+        pytest("unit/exhaustive", UNIT, 10, "-n", "auto", "-m", "exhaustive", "tests/unit"),
+        *(crashes(operation) for operation in OPERATIONS),
+        pytest("faults/rest", (*FAULTS, "plugins/", "scripts/"), 10, *SPREAD, "-k", OTHERS, "tests/faults"),
+        pytest("contract", (*PRODUCT, *TESTS, *TESTBED, "requirements/preview.txt", "tests/contract/"), 15,
+               "tests/contract"),
+        *end_to_end(),
+        *molecule(),
+        Part("mutation", ("python", "-m", "scripts.mutation"), MUTATION, 60, of_mutation),
+    ]  # fmt: skip
+
+
+PYTEST = ("-m", "pytest")
+GATE = ("-m", "not exhaustive")
+SPREAD = ("-n", "auto", "--dist", "worksteal")
+SANITY = (*PRODUCT, "tests/config.yml", "scripts/sanity.py", "requirements/")
+MUTATION = (
+    *(f"plugins/module_utils/node/{package}/" for package in MUTATED),
+    *(f"tests/unit/node/{package}/" for package in MUTATED),
+    *("tests/unit/node/*.py", "scripts/mutation/", "requirements/mutation.txt"),
+)
+
+
+def pytest(name: str, covers: tuple[str, ...], minutes: float, *arguments: str) -> Part:
+    """Tests."""
+    return Part(name, ("python", *PYTEST, *arguments), covers, minutes)
+
+
+def core_line(
+    kind: str,
+    line: str,
+    command: tuple[str, ...],
+    covers: tuple[str, ...],
+    minutes: float,
+    reads: Reader = of_pytest,
+) -> Part:
+    """The same with ansible-core of one line, in an environment of its own."""
+    runs = ("python", "-m", "scripts.core_lines", line, *command)
+    return Part(f"{kind}/core-{line}", runs, (*covers, "requirements/core.txt"), minutes, reads)
+
+
+def crashes(operation: str) -> Part:
+    """One operation of the crash matrix: the bracket is where its name begins."""
+    return pytest(
+        f"faults/{operation}",
+        FAULTS,
+        10,
+        *SPREAD,
+        "-k",
+        f"[{operation}-",
+        "tests/faults/test_crash_matrix.py",
+    )
+
+
+OTHERS = f"not ({' or '.join(f'[{operation}-' for operation in OPERATIONS)})"
+
+
+def end_to_end() -> Iterator[Part]:
+    """Each file of tests/e2e is a part: it covers the helpers, and of other tests only what it imports."""
+    for file in sorted(ROOT.glob("tests/e2e/test_*.py")):
+        names = sorted(str(found.relative_to(ROOT)) for found in imported(file))
+        covers = (*PRODUCT, *TESTS, *TESTBED, "tests/e2e/", "!tests/e2e/test_*.py", *names)
+        tests = len(re.findall(r"^ *def test_", file.read_text(encoding="utf-8"), re.MULTILINE))
+        yield pytest(f"e2e/{file.stem}", covers, 3 + tests / 2, f"tests/e2e/{file.name}")
+
+
+def imported(file: Path, seen: frozenset[Path] = frozenset()) -> set[Path]:
+    """A test file, and all test files that it imports, at whatever distance."""
+    found = {file}
+    text = file.read_text(encoding="utf-8")
+    modules = re.findall(r"^ *from (tests[\w.]*) import|^ *import (tests[\w.]*)", text, re.MULTILINE)
+    for name in filter(None, (first or second for first, second in modules)):
+        other = ROOT / f"{name.replace('.', '/')}.py"
+        if other.is_file() and other not in seen | found:
+            found |= imported(other, seen | found)
+    return found
+
+
+def molecule() -> Iterator[Part]:
+    """Each platform is a part."""
+    scenarios = [file.parent.name for file in sorted(ROOT.glob("molecule/*/molecule.yml"))]
+    others = tuple(f"!molecule/{name}/" for name in scenarios)
+    for name in scenarios:
+        covers = (*PRODUCT, *TESTBED, "requirements/test.txt", "molecule/", *others, f"molecule/{name}/")
+        yield Part(f"molecule/{name}", ("python", "molecule/run.py", name), covers, 8, of_molecule)
