@@ -33,9 +33,9 @@ unit faults contract: MARKED := -m "not exhaustive"
 unit: $(STAMP) ## Run the unit tests (K=expression selects, ARGS=... goes to pytest)
 	@$(PYTEST) -n auto tests/unit
 
-# A worker that is done takes over from the other one. What is exhaustive belongs to the proof.
+# A worker that is done takes over from the other one.
 faults: $(STAMP) ## Kill every operation at each of its effects and run it again; one test per error code
-	@$(PYTEST) -n auto --dist worksteal -m "not exhaustive" tests/faults
+	@$(PYTEST) -n auto --dist worksteal tests/faults
 
 e2e: $(STAMP) ## Run the end-to-end tests on the testbed (K=expression selects, ARGS=... goes to pytest)
 	@$(PYTEST) tests/e2e
@@ -55,10 +55,10 @@ bench: $(STAMP) ## Measure joins against the bare floor (N=rounds, 5)
 smoke: $(STAMP) ## Run the most telling end-to-end tests: at least one of each file
 	@$(PYTEST) tests/e2e -m smoke
 
-test: $(STAMP) ## Run lint, unit, faults and contract tests and the end-to-end smoke tests
+test: $(STAMP) ## The gate: run lint, unit, faults and contract tests and the end-to-end smoke tests
 	@$(RUN) scripts.test lint unit faults contract smoke
 
-proof: $(STAMP) ## Run all that is exhaustive, go on where it stopped (P="e2e/test_join faults" AGAIN=1 LIST=1 SINCE=REV)
+proof: $(STAMP) ## Run all that is exhaustive, or go on with it (P="e2e/test_join faults" AGAIN=1 LIST=1 SINCE=REV)
 	@$(RUN) scripts.proof $(if $(SINCE),--since "$(SINCE)") $(if $(LIST),--list) $(if $(AGAIN),--again) \
 	  $(if $(ALLOW_UNREACHABLE),--allow-unreachable) $(P)
 

@@ -19,10 +19,11 @@ import pytest
 
 from ansible_collections.aks.flexnode.plugins.module_utils.node.catalogue.artifacts import Artifact
 from ansible_collections.aks.flexnode.plugins.module_utils.node.engine.fetch import Fetcher
+from ansible_collections.aks.flexnode.plugins.module_utils.node.engine.records.journal import Journal
 from ansible_collections.aks.flexnode.plugins.module_utils.node.machine.layout import AGENT_DIR, PROGRAM_DIR
 from ansible_collections.aks.flexnode.plugins.module_utils.node.net.http_client import HttpClient
 from ansible_collections.aks.flexnode.plugins.module_utils.node.resources.base import Resource
-from ansible_collections.aks.flexnode.plugins.module_utils.node.resources.paths import Directory, Link
+from ansible_collections.aks.flexnode.plugins.module_utils.node.resources.paths import Directory, File, Link
 from ansible_collections.aks.flexnode.plugins.module_utils.node.resources.program import Program
 from ansible_collections.aks.flexnode.plugins.module_utils.node.resources.tree import Tree, place_of
 from tests.unit.node.engine.an_app import run
@@ -161,6 +162,22 @@ def test_a_line_that_is_appended_is_on_the_disk(machine: Machine, monkeypatch: p
         os.utime(journal, ns=(1, 1))
         machine.host.append("/journal", b"third\n", durable=False)
         assert not disk.is_synced(journal)
+
+
+def test_an_original_is_on_the_disk_before_it_is_replaced(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What the journal says of it, and its content: a power cut after the change must not take them."""
+    journal = Journal(machine.host, "/var/lib/app")
+    machine.put("/etc/a", "theirs")
+    machine.put("/etc/b", "theirs too")
+    with watched(machine, monkeypatch) as disk:
+        for number, name in enumerate("ab", 1):
+            journal.record([File(f"/etc/{name}", "ours")])
+            places = [path for path in machine.path("/var/lib/app").rglob("*") if path.is_file()]
+            assert len(places) == 1 + number, "the lines, and a content for each"
+            assert [str(path) for path in places if not disk.is_synced(str(path))] == []
+            os.utime(machine.path("/var/lib/app/journal"), ns=(1, 1))
 
 
 def test_a_write_that_need_not_last_is_not_waited_for(
