@@ -338,6 +338,22 @@ def test_a_diff_is_only_listed(capsys: pytest.CaptureFixture[str]) -> None:
     assert command.main(["no-such-part"]) == 2
 
 
+def test_a_proof_of_files_that_are_no_commits_does_not_begin(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(command, "changes", lambda part: ["engine/a.py"] if part == ENGINE else [])
+    assert command.prove([ENGINE, ROLES], named=False, again=False, allow=False) == 2
+    assert "these files are no commit's, nothing would be recorded: engine/a.py" in capsys.readouterr().out
+
+
+def test_two_proofs_do_not_share_a_checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(command, "BUILD", tmp_path)
+    with command.alone(), pytest.raises(command.Busy), command.alone():
+        pass
+    with command.alone():
+        pass
+
+
 # --- the command of a part --------------------------------------------------------------------------------
 
 STUBBORN = """

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import stat
 from pathlib import Path
 
@@ -66,6 +67,7 @@ def test_targets_on_the_testbed_never_overlap(
     assert seen["unit"][2] == min(here + runner.NICE, 19)
     last = capsys.readouterr().out.splitlines()[-1]
     assert last.startswith("OK in ")
+    assert re.search(r"contract ok \(4 passed, \d+ s, CPU \d+ s\)", last)
     assert last.index("lint ok (4 passed") < last.index("contract ok (4 passed") < last.index("smoke ok")
 
 
@@ -96,7 +98,10 @@ def test_one_lane_keeps_its_priority(ran: Path) -> None:
     assert spans(ran)["unit"][2] == os.nice(0)
 
 
-@pytest.mark.parametrize(("seconds", "text"), [(3.6, "4 s"), (59.7, "1 min 00 s"), (185, "3 min 05 s")])
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(3.6, "4 s"), (59.7, "1 min 00 s"), (185, "3 min 05 s"), (7199, "119 min 59 s"), (26400, "7 h 20 min")],
+)
 def test_durations(seconds: float, text: str) -> None:
     assert runner.spelled(seconds) == text
 
