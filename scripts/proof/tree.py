@@ -73,8 +73,9 @@ def uncommitted(checkout: Path) -> list[str]:
 
 
 def differing(checkout: Path, since: str) -> list[str]:
-    """Files that differ between a commit and the checkout as it is, with those that are no commit's yet."""
-    named = git(checkout, "diff", "--name-only", "--no-renames", "-z", since, "--").split("\0")
+    """Files that the checkout has changed since it left a commit or branch, committed or not."""
+    left = git(checkout, "merge-base", since, "HEAD").strip()
+    named = git(checkout, "diff", "--name-only", "--no-renames", "-z", left, "--").split("\0")
     return sorted({*filter(None, named), *uncommitted(checkout)})
 
 

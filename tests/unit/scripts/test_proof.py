@@ -328,6 +328,13 @@ def test_a_diff_is_of_the_commit_and_of_the_checkout(checkout: Path) -> None:
     (checkout / "docs/new.md").write_text("b")
     (checkout / "engine/a.py").unlink()
     assert tree.differing(checkout, before) == ["docs/new.md", "engine/a.py", "engine/b.py"]
+    # A branch has not touched what came to main since it left.
+    main = tree.head(checkout)
+    tree.git(checkout, "stash", "--quiet", "--include-untracked")
+    tree.git(checkout, "checkout", "--quiet", "-b", "topic", before)
+    (checkout / "engine/c.py").write_text("c")
+    commit(checkout)
+    assert tree.differing(checkout, main) == ["engine/c.py"]
     with pytest.raises(tree.NoCommit):
         tree.differing(checkout, "no-such-commit")
 
