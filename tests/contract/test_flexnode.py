@@ -223,7 +223,7 @@ def test_a_node_of_no_cluster(azure: Azure, sdk: Worker) -> None:
     clients = sdk("Contributor", scope=f"/subscriptions/{azure.subscription_id}")
     with pytest.raises(HttpResponseError) as caught:
         clients.send("GET", clients.node("contract-1", f"{azure.cluster_id}-2"))
-    assert (caught.value.status_code, code(caught.value)) == (404, "ParentResourceNotFound")
+    assert (caught.value.status_code, code(caught.value)) == (404, "ResourceNotFound")
 
 
 def test_ids_are_the_same_in_small_and_capital_letters(clients: Sdk) -> None:

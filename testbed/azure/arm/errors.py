@@ -50,6 +50,38 @@ class ProviderError(ArmError):
         return {"code": self.code, "details": None, "message": self.message, "subcode": ""}
 
 
+class NotFoundByAks(ProviderError):
+    """404 of AKS itself: its code is the same for all that is missing, its subcode and its detail are not."""
+
+    def __init__(self, noun: str, message: str) -> None:
+        super().__init__(404, "NotFound", message)
+        self.noun = noun
+
+    def body(self) -> dict[str, Any]:
+        """As AKS writes it."""
+        detail = f"rpc error: code = NotFound desc = {self.noun} not found"
+        return {
+            "code": self.code,
+            "details": [{"code": "Unspecified", "message": detail}],
+            "message": self.message,
+            "subcode": f"Get{self.noun.replace(' ', '')}_NotFound_HCPServerError",
+        }
+
+
+def no_machine() -> ArmError:
+    """A machine that a pool does not have."""
+    return NotFoundByAks("Machine", "The entity was not found.")
+
+
+def no_pool(pool: str, cluster: str, group: str, subscription: str) -> ArmError:
+    """A pool that a cluster does not have."""
+    message = (
+        f"Could not find the agentpool: {pool} in subscription: {subscription}, resourceGroup: {group}, "
+        f"resourceName: {cluster}."
+    )
+    return NotFoundByAks("Agent Pool", message)
+
+
 def unauthenticated(code: str, message: str, tenant_id: str, origin: str) -> ArmError:
     """401, with the challenge that tells a client where to get a token."""
     where = f'authorization_uri="{origin}/{tenant_id}"'
@@ -167,15 +199,6 @@ def no_resource(kind: str, name: str, group: str) -> ArmError:
         "https://aka.ms/ARMResourceNotFoundFix"
     )
     return ArmError(404, "ResourceNotFound", message)
-
-
-def no_parent(kind: str, name: str) -> ArmError:
-    """A nested resource of something that does not exist."""
-    message = (
-        "Can not perform requested operation on nested resource. Parent resource "
-        f"'{kind.rpartition('/')[2]}/{name}' not found."
-    )
-    return ArmError(404, "ParentResourceNotFound", message)
 
 
 def invalid(message: str, code: str = "InvalidParameter") -> ArmError:

@@ -38,7 +38,7 @@ def _url(issued: Issued) -> dict[str, str]:
 
 
 def _find(call: Call) -> Node:
-    managed_clusters.require(call, nested=True)
+    managed_clusters.require(call)
     name, nodes = call.values["node"], call.cloud.provider.nodes
     stale = call.fault and call.fault.stale
     if node := nodes.previous(name) if stale else nodes.find(name):
@@ -66,7 +66,7 @@ def _shown(call: Call, node: Node) -> dict[str, Any]:
 
 def put(call: Call) -> Answer:
     """Create or replace: always a new URL and token, returned if the caller asks for them."""
-    managed_clusters.require(call, nested=True)
+    managed_clusters.require(call)
     name = call.values["node"].lower()
     if len(name) > 253 or not NAME.fullmatch(name):
         raise errors.invalid(f"The node name '{name}' is not a DNS name.", "InvalidResourceName")
@@ -98,7 +98,7 @@ def get(call: Call) -> Answer:
 
 def listed(call: Call) -> Answer:
     """Every node with its status, without its configuration."""
-    managed_clusters.require(call, nested=True)
+    managed_clusters.require(call)
     provider = call.cloud.provider
     items = [
         _envelope(
@@ -113,7 +113,7 @@ def listed(call: Call) -> Answer:
 
 def delete(call: Call) -> Answer:
     """Delete a node: URL and token are revoked, the machine is not touched."""
-    managed_clusters.require(call, nested=True)
+    managed_clusters.require(call)
     provider = call.cloud.provider
     node = provider.nodes.find(call.values["node"])
     if node is None:

@@ -108,16 +108,12 @@ def user_kubeconfig(place: Place) -> dict[str, Any]:
     }
 
 
-def require(call: Call, *, nested: bool = False) -> None:
-    """Refuse a cluster that does not exist."""
+def require(call: Call) -> None:
+    """Refuse a cluster that does not exist: the gateway names it for whatever is below it, too."""
     place, wanted = call.cloud.place, call.values["cluster"]
     require_group(call)
     if wanted.lower() != place.cluster_name.lower():
-        raise (
-            errors.no_parent(KIND, wanted)
-            if nested
-            else errors.no_resource(KIND, wanted, call.values["group"])
-        )
+        raise errors.no_resource(KIND, wanted, call.values["group"])
 
 
 def _system_pool(subnet: str) -> list[dict[str, Any]]:

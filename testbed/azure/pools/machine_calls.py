@@ -9,7 +9,7 @@ import uuid
 from dataclasses import replace
 from typing import Any
 
-from testbed.azure.arm import errors, managed_clusters, operations
+from testbed.azure.arm import errors, operations
 from testbed.azure.arm.operation import Answer, Call, Operation, page
 from testbed.azure.pools import pool_calls, rules
 from testbed.azure.pools.pool_calls import POOL
@@ -74,7 +74,7 @@ def put(call: Call) -> Answer:
     service = call.cloud.pools
     settings = call.cloud.database.settings
     with service.writing:
-        pool = pool_calls.require(call, nested=True)
+        pool = pool_calls.require(call)
         pool_calls.require_flex(pool)
         if not settings.machine_feature:
             raise refuse("feature", f"Preview feature {FEATURE} not registered.")
@@ -100,17 +100,15 @@ def put(call: Call) -> Answer:
 
 def get(call: Call) -> Answer:
     """One machine."""
-    pool = pool_calls.require(call, nested=True)
+    pool = pool_calls.require(call)
     if machine := call.cloud.pools.machines.find(pool.name, call.values["machine"]):
         return Answer(200, envelope(call, machine))
-    place = call.cloud.place
-    parent = f"{managed_clusters.KIND}/{place.cluster_name}/agentPools/{pool.name}/machines"
-    raise errors.no_resource(parent, call.values["machine"], call.values["group"])
+    raise errors.no_machine()
 
 
 def listed(call: Call) -> Answer:
     """Every machine of a pool."""
-    pool = pool_calls.require(call, nested=True)
+    pool = pool_calls.require(call)
     return Answer(200, page(call, [envelope(call, one) for one in call.cloud.pools.machines.all(pool.name)]))
 
 

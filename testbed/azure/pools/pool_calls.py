@@ -24,19 +24,16 @@ FEATURE = "Microsoft.ContainerService/AKSFlexNodePreview"
 
 def find(call: Call) -> Pool | None:
     """The pool that a request names."""
-    managed_clusters.require(call, nested=True)
+    managed_clusters.require(call)
     return call.cloud.pools.pools.find(call.values["pool"])
 
 
-def require(call: Call, *, nested: bool = False) -> Pool:
+def require(call: Call) -> Pool:
     """The pool that a request names, or 404."""
     if pool := find(call):
         return pool
-    name = call.values["pool"]
-    if nested:
-        raise errors.no_parent(KIND, name)
-    parent = f"{managed_clusters.KIND}/{call.cloud.place.cluster_name}/agentPools"
-    raise errors.no_resource(parent, name, call.values["group"])
+    place = call.cloud.place
+    raise errors.no_pool(call.values["pool"], place.cluster_name, call.values["group"], place.subscription_id)
 
 
 def require_flex(pool: Pool) -> None:
@@ -128,7 +125,7 @@ def get(call: Call) -> Answer:
 
 def listed(call: Call) -> Answer:
     """Every pool of the cluster."""
-    managed_clusters.require(call, nested=True)
+    managed_clusters.require(call)
     return Answer(200, page(call, [envelope(call, pool) for pool in call.cloud.pools.pools.all()]))
 
 

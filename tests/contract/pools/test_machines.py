@@ -196,11 +196,11 @@ def test_a_list_comes_in_pages(azure: Azure, calls: Calls, pool: Any) -> None:
 def test_what_is_not_there(calls: Calls, pool: Any) -> None:
     with pytest.raises(ResourceNotFoundError) as caught:
         calls.machine("edge-1")
-    assert refused(caught) == (404, "ResourceNotFound")
+    assert refused(caught) == (404, "NotFound")
     for call in (lambda: calls.machine("edge-1", "none"), lambda: calls.machines("none")):
         with pytest.raises(ResourceNotFoundError) as caught:
             call()
-        assert refused(caught) == (404, "ParentResourceNotFound")
+        assert refused(caught) == (404, "NotFound")
 
 
 def test_machines_are_deleted_together(azure: Azure, calls: Calls, pool: Any) -> None:

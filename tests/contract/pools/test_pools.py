@@ -151,7 +151,7 @@ def test_a_pool_is_deleted_when_it_has_no_machines(calls: Calls, pool: Any) -> N
     calls.delete_pool()
     with pytest.raises(ResourceNotFoundError) as missing:
         calls.pool()
-    assert refused(missing) == (404, "ResourceNotFound")
+    assert refused(missing) == (404, "NotFound")
     calls.delete_pool()
 
 
@@ -246,4 +246,4 @@ def test_other_pools_have_no_bootstrap_data(calls: Calls) -> None:
     assert refused(caught) == (400, "BadRequest")
     with pytest.raises(ResourceNotFoundError) as missing:
         calls.bootstrap_data("none")
-    assert refused(missing) == (404, "ResourceNotFound")
+    assert refused(missing) == (404, "NotFound")

@@ -17,6 +17,7 @@ import pytest
 
 from ansible_collections.aks.flexnode.plugins.module_utils.node.cli import main
 from ansible_collections.aks.flexnode.plugins.module_utils.node.engine.records.state import DATA_DIR
+from tests.contract.recorded import aks
 from tests.unit.node.config.test_samples import CLIENT, CLUSTER, TENANT
 from tests.unit.node.fake_arm import ASSIGNMENTS, NODE, FakeArm, arm_error
 from tests.unit.node.fakes import Machine
@@ -34,10 +35,9 @@ MANAGED = {"kubernetes.azure.com/managed": "false"}
 
 
 def gone(name: str = NODE) -> Answer:
-    """A machine that does not exist."""
-    path = "Microsoft.ContainerService/managedClusters/plant/agentPools/edge/machines"
-    about = f"The Resource '{path}/{name}' under resource group 'rg' was not found."
-    return arm_error(404, "ResourceNotFound", about)
+    """A machine that does not exist, as AKS answers: without its name, which the path has."""
+    found: Answer = aks.MACHINE_MISSING.at(machine=name).sent(Answer)
+    return found
 
 
 @dataclass
@@ -51,6 +51,8 @@ class FakePool(FakeArm):
     meanwhile: list[dict[str, Any]] = field(default_factory=list)  # goals by others, one before each PUT
     long_running: bool = False
     state: str = "Succeeded"
+    page: int = 2  # machines on a page of the list; each that has some leads to a next one
+    reads_pool: bool = True  # whether the identity may read the pool itself
 
     def __call__(self, request: Request) -> Answer:
         """One request."""
@@ -67,9 +69,23 @@ class FakePool(FakeArm):
             assert request.json == {}
             return answer_json(self.data)
         if path == MACHINES:
-            return answer_json({"value": [self.shown(name) for name in self.machines]})
+            return self._list(urllib.parse.parse_qs(urllib.parse.urlsplit(request.path).query))
+        if path == POOL:
+            properties = {"type": "FlexNodes", "provisioningState": "Succeeded"}
+            there = answer_json({"id": POOL, "name": "edge", "properties": properties})
+            return there if self.reads_pool else arm_error(403, "AuthorizationFailed")
         name = path.removeprefix(f"{MACHINES}/")
         return self._put(request, name) if request.method == "PUT" else self._get(name)
+
+    def _list(self, query: dict[str, list[str]]) -> Answer:
+        """A page; the last one is empty, as AKS answers it."""
+        start = int(query.get("$skipToken", ["0"])[0])
+        names = list(self.machines)[start : start + self.page]
+        found: dict[str, Any] = {"value": [self.shown(name) for name in names]}
+        if names:
+            version = "api-version=2026-05-02-preview"
+            found["nextLink"] = f"{self.server.url}{MACHINES}?$skipToken={start + self.page}&{version}"
+        return answer_json(found)
 
     def _get(self, name: str) -> Answer:
         return answer_json(self.shown(name)) if name in self.machines else gone(name)

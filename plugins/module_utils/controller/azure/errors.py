@@ -9,7 +9,7 @@ import re
 from dataclasses import dataclass
 
 from ...node.errors import FlexNodeError
-from ...node.sources.flexnode_config import ABOVE
+from ...node.sources.arm_answers import ABOVE
 
 # --- 17xx: Azure ------------------------------------------------------------------------------------------
 

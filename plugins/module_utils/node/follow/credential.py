@@ -21,7 +21,7 @@ from ..errors import ConfigUnreachable, FlexNodeError
 from ..machine.host import Host
 from ..net.answer import HttpFailure, Response, retry_after
 from ..sources.errors import CredentialMissing
-from ..sources.flexnode_config import digest_for, endpoint_of, url_of
+from ..sources.flexnode_config import digest_for, endpoint_of, same_server, url_of
 from ..sources.watched import News, Watched
 from .request import send
 from .token import polling_token
@@ -108,7 +108,7 @@ def regenerate(host: Host, store: Store, watched: Watched) -> dict[str, Any]:
     deadline = host.clock.monotonic() + LONGEST_WAIT
     while answer.status == 202:
         following = answer.headers.get("Location") or ""
-        if endpoint_of(replace(watched, url=following)) != endpoint_of(watched):
+        if not same_server(following, watched.url):
             break  # the token is sent nowhere else
         if host.clock.monotonic() >= deadline:
             break

@@ -23,10 +23,13 @@ from ..machine.layout import APPLY_SERVICE
 from ..machine.program import COMMAND
 from ..net.answer import HttpFailure, wait_asked
 from ..sources.errors import MachineMissing, MachineUnusable
-from ..sources.flexnode_config import Reply, Verdict, digest_for, endpoint_of, says_deleted, url_of
+from ..sources.flexnode_config import Reply, Verdict, digest_for, endpoint_of, same_server, url_of
 from ..sources.machine_answers import (
+    Evidence,
     NodeIs,
     Step,
+    machine_deleted,
+    next_page,
     step_for,
     verdict,
     what_waits,
@@ -42,6 +45,7 @@ Say = Callable[[str], None]
 REGISTER_PAUSE = 120.0  # seconds until a Node that did not come back is tried again
 HEAL_PAUSE = 300.0  # seconds until a new certificate is requested again
 AT_ONCE = "at-once"  # azure.machines.apply
+MOST_PAGES = 200  # of the list of a pool's machines
 
 
 @dataclass(frozen=True)
@@ -304,20 +308,20 @@ def not_returned(host: Host, store: Store, watched: Watched, failure: HttpFailur
     if failure.status in (401, 403):
         raise HttpFailure(
             failure.url,
-            f"{failure.reason}, {reply.error[0] or 'no reason stated'}: the identity of this node may not "
+            f"{failure.reason}, {reply.error.code or 'no reason stated'}: the identity of this node may not "
             f"read it; it needs role {ROLE} at the pool",
             status=failure.status,
             retry_after=failure.retry_after,
         )
-    if not says_deleted(reply, watched.resource):
+    if not machine_deleted(reply, watched.resource):
         raise failure
-    listing = request_list(host, store, watched) if watched.found else Reply(0)
-    found = verdict(watched, reply, listing, host.clock.now())
+    evidence = look_around(host, store, watched, reply) if watched.found else Evidence(reply)
+    found = verdict(watched, evidence, host.clock.now())
     if found is Verdict.LEAVES:
         from .resource import TOMBSTONE
 
         return Found(Step.APPLY, node, TOMBSTONE)
-    why = "Azure Resource Manager answers ResourceNotFound"
+    why = f"Azure answers {reply.error.code} for it"
     if found is Verdict.MISSING:
         gone = MachineMissing(
             "the machine of this node was deleted",
@@ -329,16 +333,29 @@ def not_returned(host: Host, store: Store, watched: Watched, failure: HttpFailur
     raise MachineMissing(
         "the machine of this node does not exist; the node stays",
         where=watched.resource,
-        why=f"{why}, {why_it_stays(watched, listing)}",
+        why=f"{why}, {why_it_stays(watched, evidence)}",
     )
 
 
-def request_list(host: Host, store: Store, watched: Watched) -> Reply:
-    """The machines of the pool, as far as it answers."""
+def look_around(host: Host, store: Store, watched: Watched, machine: Reply) -> Evidence:
+    """What the pool of a missing machine answers: all machines that it lists; the pool, if it lists none."""
+    version, pool = watched.url.partition("api-version=")[2], pool_of(watched.resource)
+    pages: list[Reply] = []
+    url = url_of(endpoint_of(watched), pool, version, "/machines")
+    # The token is sent nowhere else. A list that is longer than that was not read to its end.
+    while url and len(pages) < MOST_PAGES and same_server(url, watched.url):
+        pages.append(reply_to(host, store, watched, url))
+        url = next_page(pages[-1])
+    evidence = Evidence(machine, tuple(pages))
+    if not evidence.empty:
+        return evidence
+    return replace(evidence, pool=reply_to(host, store, watched, url_of(endpoint_of(watched), pool, version)))
+
+
+def reply_to(host: Host, store: Store, watched: Watched, url: str) -> Reply:
+    """One answer; what is refused is an answer, too."""
     from .resource import get
 
-    version = watched.url.partition("api-version=")[2]
-    url = url_of(endpoint_of(watched), pool_of(watched.resource), version, "/machines")
     try:
         answer, _token = get(host, store, watched, url)
     except HttpFailure as failure:

@@ -73,7 +73,7 @@ def not_returned(host: Host, store: Store, watched: Watched, failure: HttpFailur
     if failure.status in (401, 403):
         raise HttpFailure(
             failure.url,
-            f"{failure.reason}, {reply.error[0] or 'no reason stated'}: the identity of this node may not "
+            f"{failure.reason}, {reply.error.code or 'no reason stated'}: the identity of this node may not "
             "read it; it needs role Reader on the cluster",
             status=failure.status,
             retry_after=failure.retry_after,
@@ -84,7 +84,7 @@ def not_returned(host: Host, store: Store, watched: Watched, failure: HttpFailur
     found = verdict(watched, reply, cluster, host.clock.now())
     if found is Verdict.LEAVES:
         return TOMBSTONE
-    why = "Azure Resource Manager answers ResourceNotFound"
+    why = f"Azure Resource Manager answers {reply.error.code}"
     if found is Verdict.MISSING:
         gone = ResourceMissing(
             "the flexNodeConfig resource of this node was deleted",

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..dataclass import dataclass
+from .arm_answers import ArmError, Missing, missing
 from .watched import News, Watched, digest_of, is_older
 
 API_VERSION = "2026-05-01-preview"
@@ -20,8 +21,6 @@ KIND = "/flexNodeConfig/"
 # Azure's servers do not all learn of a change at one moment: the second answer must be a later one.
 GAP = 15.0
 SETTLED = "Succeeded"
-# What a 404 says if what a resource belongs to is missing, not the resource: the id is wrong.
-ABOVE = ("SubscriptionNotFound", "ResourceGroupNotFound", "ParentResourceNotFound")
 
 
 def resource_id(cluster_id: str, node: str) -> str:
@@ -37,13 +36,23 @@ def url_of(endpoint: str, resource: str, version: str = API_VERSION, action: str
 
 def cluster_of(resource: str) -> str:
     """The id of the cluster that a node's resource belongs to."""
-    return resource.rpartition(KIND)[0]
+    return resource[: max(resource.lower().rfind(KIND.lower()), 0)]
 
 
 def endpoint_of(watched: Watched) -> str:
     """The Azure Resource Manager that a resource is polled at."""
     parts = urllib.parse.urlsplit(watched.url)
     return f"{parts.scheme}://{parts.netloc}"
+
+
+def same_server(url: str, other: str) -> bool:
+    """Whether both URLs lead to one server by HTTPS."""
+    one, two = (urllib.parse.urlsplit(text) for text in (url, other))
+    try:
+        ports = {one.port or 443, two.port or 443}
+    except ValueError:
+        return False
+    return one.scheme == two.scheme == "https" and one.hostname == two.hostname and len(ports) == 1
 
 
 @dataclass(frozen=True)
@@ -63,25 +72,19 @@ class Reply:
         return found if isinstance(found, dict) else {}
 
     @property
-    def error(self) -> tuple[str, str]:
-        """The code and the message of an error; empty if it is not one of Azure's.
-
-        Errors of AKS itself come without the envelope `error`.
-        """
-        error = self.document.get("error", self.document)
-        if not isinstance(error, dict):
-            return "", ""
-        return str(error.get("code") or ""), str(error.get("message") or "")
+    def error(self) -> ArmError:
+        """What it says as an error; without a code if it is not one of Azure's."""
+        return ArmError.of(self.status, self.document)
 
 
 def says_deleted(reply: Reply, resource: str) -> bool:
-    """Whether Azure says that this resource does not exist: not a bare 404, and not about another one."""
-    code, message = reply.error
-    if reply.status != 404 or code != "ResourceNotFound":
-        return False
-    named = "'" in message and "/" in message
-    kind, name = resource.split("/")[-2:]
-    return not named or f"/{kind}/{name}'".lower() in message.lower()
+    """Whether Azure says that this resource does not exist: not a bare 404, and not about another one.
+
+    Nobody outside of Azure has seen this API: a ResourceNotFound without an id may be what it says.
+    """
+    error = reply.error
+    known = error.code in ("ResourceNotFound", "NotFound")
+    return known and missing(error, resource) is Missing.ITSELF
 
 
 def is_cluster(reply: Reply, resource: str) -> bool:
@@ -124,7 +127,7 @@ def news_in(reply: Reply, etag: str, watched: Watched) -> News | None:
     It is being written, or it is older than what was seen before: one of Azure's servers lags behind.
     """
     properties = reply.document["properties"]
-    if properties.get("provisioningState", SETTLED) != SETTLED:
+    if str(properties.get("provisioningState", SETTLED)).lower() != SETTLED.lower():
         return None
     version = str(properties.get("configVersion") or "")
     if is_older(version, watched.version):

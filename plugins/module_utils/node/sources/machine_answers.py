@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import enum
 import zlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ..dataclass import replace
-from .flexnode_config import GAP, Reply, Verdict, digest_for, says_deleted
-from .machines import Goal, goal_of_document
+from ..dataclass import dataclass, field, replace
+from .arm_answers import Missing, missing, quoted_id
+from .flexnode_config import GAP, Reply, Verdict, digest_for
+from .machines import Goal, goal_of_document, pool_of
 from .watched import REPLACED, Watched, pausing
 
 DELETING = "kubernetes.azure.com/flex-node-deleting"  # the taint by which AKS marks a Node that it deletes
@@ -120,27 +121,87 @@ def step_for(
     return Step.APPLY
 
 
-def lists_others(listing: Reply, machine: str) -> bool:
-    """Whether the pool lists its machines, and this one is not among them."""
-    machines = listing.document.get("value")
-    if listing.status != 200 or not isinstance(machines, list):
+def machine_deleted(reply: Reply, machine: str) -> bool:
+    """Whether Azure says that this machine does not exist: by AKS's own words for it, or by its id.
+
+    Code NotFound alone is no word for it: AKS answers the same for a pool or a cluster that is gone.
+    """
+    error = reply.error
+    by_id = error.code == "ResourceNotFound" and bool(quoted_id(error))
+    return (by_id or error.code == "NotFound") and missing(error, machine) is Missing.ITSELF
+
+
+def next_page(page: Reply) -> str:
+    """The URL of the page after this one; empty: there is none."""
+    return str(page.document.get("nextLink") or "")
+
+
+def lists_others(pages: Sequence[Reply], machine: str) -> bool:
+    """Whether the pool lists its machines to the end, and this one is not among them.
+
+    pages: all that were read. The last one has no next: else the machine may be on a page that is missing.
+    """
+    if not pages or next_page(pages[-1]):
         return False
     name = machine.rpartition("/")[2].lower()
-    return all(
-        isinstance(one, Mapping) and str(one.get("name") or "").rpartition("/")[2].lower() != name
-        for one in machines
+    return all(_lists_others(page, name) for page in pages)
+
+
+def _lists_others(page: Reply, name: str) -> bool:
+    machines = page.document.get("value")
+    return (
+        page.status == 200
+        and isinstance(machines, list)
+        and all(isinstance(one, Mapping) and name not in _names(one) for one in machines)
     )
 
 
-def verdict(watched: Watched, machine: Reply, listing: Reply, now: float) -> Verdict:
+def _names(machine: Mapping[str, Any]) -> set[str]:
+    """What a machine of a list may be called: by its id, its name and its Node."""
+    properties = machine.get("properties")
+    kubernetes = properties.get("kubernetes") if isinstance(properties, Mapping) else None
+    node = kubernetes.get("nodeName") if isinstance(kubernetes, Mapping) else None
+    texts = (machine.get("id"), machine.get("name"), node)
+    return {str(text or "").rpartition("/")[2].lower() for text in texts}
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What Azure answered about a machine that may have been deleted, and about its pool."""
+
+    machine: Reply
+    pages: tuple[Reply, ...] = ()  # the list of the pool's machines
+    pool: Reply = field(default_factory=lambda: Reply(0))  # asked for only if the list is empty
+
+    @property
+    def empty(self) -> bool:
+        """Whether the list has no machine at all: then it does not show that the pool exists."""
+        return bool(self.pages) and not any(page.document.get("value") for page in self.pages)
+
+    def has_pool(self, machine: str) -> bool:
+        """Whether the pool of a machine exists, and lists others only.
+
+        The role of pools may list machines and not read the pool: that refusal is no evidence against it.
+        """
+        if not lists_others(self.pages, machine):
+            return False
+        if not self.empty:
+            return True
+        if self.pool.status == 403:
+            return self.pool.error.code == "AuthorizationFailed"
+        same = str(self.pool.document.get("id") or "").lower() == pool_of(machine).lower()
+        return self.pool.status == 200 and same
+
+
+def verdict(watched: Watched, evidence: Evidence, now: float) -> Verdict:
     """Decide whether a node leaves.
 
     AKS marked its Node as being deleted, and Azure said twice that its machine does not exist, while the pool
     lists its other machines. Each alone is a mistake of someone, and must not remove a node.
     """
-    if not watched.found or not says_deleted(machine, watched.resource):
+    if not watched.found or not machine_deleted(evidence.machine, watched.resource):
         return Verdict.STAYS
-    if not lists_others(listing, watched.resource) or not watched.deleting:
+    if not evidence.has_pool(watched.resource) or not watched.deleting:
         return Verdict.STAYS
     since = now - watched.missing_since
     if not watched.missing_since or since < 0:  # the clock was set back: begin again
@@ -148,10 +209,13 @@ def verdict(watched: Watched, machine: Reply, listing: Reply, now: float) -> Ver
     return Verdict.LEAVES if since >= GAP else Verdict.MISSING
 
 
-def why_it_stays(watched: Watched, listing: Reply) -> str:
+def why_it_stays(watched: Watched, evidence: Evidence) -> str:
     """Why a node stays although Azure says that its machine does not exist."""
     if not watched.found:
         return "it was never seen there"
-    if not lists_others(listing, watched.resource):
-        return f"but the pool does not list its machines as it should (HTTP {listing.status or '-'})"
+    if not lists_others(evidence.pages, watched.resource):
+        status = evidence.pages[-1].status if evidence.pages else 0
+        return f"but the pool does not list its machines as it should (HTTP {status or '-'})"
+    if not evidence.has_pool(watched.resource):
+        return f"but its pool does not answer as it should (HTTP {evidence.pool.status or '-'})"
     return f"but AKS has not marked the Node as being deleted (taint {DELETING})"

@@ -13,6 +13,7 @@ import pytest
 
 from ansible_collections.aks.flexnode.plugins.module_utils.node.cli import main
 from ansible_collections.aks.flexnode.plugins.module_utils.node.sources.machines import ROLE
+from tests.contract.recorded import Recorded, aks
 from tests.unit.node.config.test_samples import CLUSTER
 from tests.unit.node.fake_arm import arm_error
 from tests.unit.node.fake_pool import GET, LIST_DATA, OWN, POOL, PUT, Edge, an_edge
@@ -182,7 +183,7 @@ def test_throttling_is_obeyed(edge: Edge, capsys: Captured) -> None:
 
 def test_another_operation_on_the_pool_is_waited_for(edge: Edge, capsys: Captured) -> None:
     busy = arm_error(409, "OperationNotAllowed", "another operation is in progress")
-    edge.arm.next = {PUT: [busy, busy]}
+    edge.arm.next = {PUT: [busy, aks.ANOTHER_OPERATION.at().sent(Answer)]}
     assert edge.join() == 0
     assert "waiting for another operation on the pool" in capsys.readouterr().out
     assert main(["unbootstrap"], edge.machine.host) == 0
@@ -192,6 +193,31 @@ def test_another_operation_on_the_pool_is_waited_for(edge: Edge, capsys: Capture
     error = capsys.readouterr().err
     assert error.startswith("FLEX-1111")
     assert "another operation is in progress" in error
+
+
+def test_what_a_policy_forbids_is_not_waited_for(edge: Edge, capsys: Captured) -> None:
+    edge.arm.answers[PUT] = aks.POLICY.at().sent(Answer)
+    assert edge.join() == 1
+    assert "is blocked by node disruption policy" in capsys.readouterr().err
+    assert edge.arm.asked(PUT) == 1
+
+
+@pytest.mark.parametrize(
+    ("answer", "words"),
+    [
+        (aks.MACHINE_OF_MISSING_POOL, "the pool of this machine was not found in Azure"),
+        (aks.MACHINE_OF_MISSING_CLUSTER, "the cluster of this machine was not found in Azure"),
+        (aks.MACHINE_OF_MISSING_CLUSTER_AT_GATEWAY, "the cluster of this machine was not found in Azure"),
+        (aks.GROUP_MISSING, "the group or cluster of this machine was not found in Azure"),
+    ],
+)
+def test_a_machine_is_created_only_in_a_pool_that_exists(
+    edge: Edge, capsys: Captured, answer: Recorded, words: str
+) -> None:
+    edge.arm.answers[GET] = answer.at().sent(Answer)
+    assert edge.join() == 1
+    assert words in capsys.readouterr().err
+    assert edge.arm.asked(PUT) == 0
 
 
 def test_throttling_that_does_not_end_is_an_error(edge: Edge, capsys: Captured) -> None:

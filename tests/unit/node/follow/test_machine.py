@@ -21,9 +21,10 @@ from ansible_collections.aks.flexnode.plugins.module_utils.node.sources.machine_
 )
 from ansible_collections.aks.flexnode.plugins.module_utils.node.sources.machines import ROLE
 from ansible_collections.aks.flexnode.plugins.module_utils.node.status.document import status_of
+from tests.contract.recorded import aks
 from tests.unit.node.fake_api import a_node
 from tests.unit.node.fake_arm import arm_error
-from tests.unit.node.fake_pool import GET, LIST_DATA, MACHINES, OWN, Edge, an_edge, gone
+from tests.unit.node.fake_pool import GET, LIST_DATA, MACHINES, OWN, POOL, Edge, an_edge
 from tests.unit.node.fakes import Machine
 from tests.unit.node.servers import Answer, Pki, answer_json
 from tests.unit.node.sites import IDENTITY, KUBELET, TOKEN, also
@@ -358,6 +359,40 @@ def test_the_node_may_be_gone_before_the_machine(joined: Edge) -> None:
     assert not joined.is_node
 
 
+def test_the_last_machine_of_a_pool_leaves(joined: Edge) -> None:
+    """Then the list is empty, and the pool itself has to answer; who may not read it is told so."""
+    joined.arm.machines.pop("edge-1")
+    joined.node["spec"]["taints"] = [TAINT]
+    joined.arm.answers[f"GET {POOL}"] = aks.POOL_MISSING.at().sent(Answer)
+    for _ in range(4):
+        assert joined.later(60) == 0
+    assert joined.is_node
+    assert "its pool does not answer as it should (HTTP 404)" in joined.trouble()["message"]
+    del joined.arm.answers[f"GET {POOL}"]
+    joined.arm.reads_pool = False
+    assert joined.later(301) == 0
+    assert joined.later(30) == 0
+    assert not joined.is_node
+
+
+def test_a_machine_on_a_later_page_stays(joined: Edge) -> None:
+    """One of Azure's servers says that it does not exist, and another one lists it: not on the first page."""
+    joined.node["spec"]["taints"] = [TAINT]
+    own = joined.arm.machines.pop("edge-1")
+    for number in range(2, 7):
+        joined.arm.goal(name=f"edge-{number}", orchestratorVersion="1.34.4")
+    joined.arm.machines["edge-1"] = own
+    joined.arm.answers[GET] = aks.MACHINE_MISSING.at().sent(Answer)
+    for _ in range(6):
+        assert joined.later(60) == 0
+    assert joined.is_node
+    assert "does not list its machines" in joined.trouble()["message"]
+    del joined.arm.machines["edge-1"]
+    assert joined.later(301) == 0
+    assert joined.later(30) == 0
+    assert not joined.is_node
+
+
 def test_a_missing_machine_alone_removes_nothing(joined: Edge) -> None:
     deleted_by_aks(joined, taint=False)
     for _ in range(10):
@@ -385,7 +420,9 @@ def test_the_taint_alone_removes_nothing(joined: Edge) -> None:
         arm_error(500, "InternalServerError"),
         Answer(b"<html>welcome"),
         answer_json({"value": [{"name": "edge-1"}]}),
-        arm_error(404, "ResourceNotFound"),
+        aks.POOL_MISSING.at().sent(Answer),
+        aks.CLUSTER_MISSING_AT_GATEWAY.at().sent(Answer),
+        answer_json({"value": [], "nextLink": "https://elsewhere.example/machines"}),
     ],
 )
 def test_a_pool_that_does_not_list_its_machines_removes_nothing(joined: Edge, listing: Answer) -> None:
@@ -403,7 +440,10 @@ def test_a_pool_that_does_not_list_its_machines_removes_nothing(joined: Edge, li
         (arm_error(403, "AuthorizationFailed"), "FLEX-1103", f"role {ROLE} at the pool"),
         (arm_error(500, "InternalServerError"), "FLEX-1103", "HTTP 500"),
         (Answer(b"<html>", 404), "FLEX-1103", "HTTP 404"),
-        (gone("another"), "FLEX-1103", "HTTP 404"),
+        (aks.MACHINE_OF_MISSING_POOL.at().sent(Answer), "FLEX-1103", "HTTP 404"),
+        (aks.MACHINE_OF_MISSING_CLUSTER.at().sent(Answer), "FLEX-1103", "HTTP 404"),
+        (aks.MACHINE_OF_MISSING_CLUSTER_AT_GATEWAY.at().sent(Answer), "FLEX-1103", "HTTP 404"),
+        (aks.GROUP_MISSING.at().sent(Answer), "FLEX-1103", "HTTP 404"),
         (Answer(b"<html>welcome"), "FLEX-1111", "not the machine of this node"),
         (answer_json({"id": OWN, "properties": {"provisioningState": "Updating"}}), "FLEX-1111", "Updating"),
     ],

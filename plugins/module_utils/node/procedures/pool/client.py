@@ -22,8 +22,9 @@ from ...net.http_client import HttpClient
 from ...net.proxy import proxies
 from ...net.retries import spread
 from ...secret import Secret
+from ...sources.arm_answers import Missing, another_operation, missing, named_kind
 from ...sources.errors import BootstrapDataUnusable, MachineUnusable, PoolForbidden
-from ...sources.flexnode_config import ABOVE, Reply, url_of
+from ...sources.flexnode_config import Reply, url_of
 from ...sources.machines import ROLE, api_version, cluster_and_pool, pool_id, role_line
 
 TIMEOUT = 60.0  # seconds of one attempt
@@ -82,12 +83,12 @@ class PoolClient:
         return found
 
     def machine(self, name: str) -> Reply:
-        """GET one machine; a Reply with status 404 if it does not exist in a pool that does."""
+        """GET one machine; a Reply with status 404 if Azure says of this machine that it does not exist."""
         try:
             return self.call("GET", f"/machines/{name}")
         except HttpFailure as failure:
             reply = Reply(failure.status, failure.body)
-            if reply.status == 404 and reply.error[0] not in ABOVE:
+            if missing(reply.error, f"{self.pool}/machines/{name}") is Missing.ITSELF:
                 return reply
             raise self._not_usable(failure, name) from failure
 
@@ -119,8 +120,7 @@ class PoolClient:
             except HttpFailure as failure:
                 now = self.clock.monotonic()
                 failures += failure.status in TRANSIENT
-                limits = {429: THROTTLED_SECONDS, 409: BUSY_SECONDS, 403: self.role_seconds}
-                limit = limits.get(failure.status, 0.0) if self.patient else 0.0
+                limit = self._limit(failure) if self.patient else 0.0
                 if failure.final and not limit:
                     raise
                 late = (limit and now - began >= limit) or failure.retry_after > THROTTLED_SECONDS
@@ -135,6 +135,12 @@ class PoolClient:
                 wait = failure.retry_after * (1 + spread() / 10) if failure.retry_after else pause * spread()
                 self.clock.sleep(min(wait, THROTTLED_SECONDS))
                 pause = min(pause * 1.5, LONGEST_PAUSE)
+
+    def _limit(self, failure: HttpFailure) -> float:
+        """How long an answer is waited for that passes by itself; 0: waiting does not help."""
+        if failure.status == 409:  # a policy forbids with it as well
+            return BUSY_SECONDS if another_operation(Reply(409, failure.body).error) else 0.0
+        return {429: THROTTLED_SECONDS, 403: self.role_seconds}.get(failure.status, 0.0)
 
     def _headers(self, more: Mapping[str, str] | None) -> dict[str, str]:
         bearer = f"Bearer {self.token().reveal()}"
@@ -163,7 +169,7 @@ class PoolClient:
 
     def _refused(self, failure: HttpFailure) -> Exception:
         """What a failed listBootstrapData means."""
-        code, message = Reply(failure.status, failure.body).error
+        error = Reply(failure.status, failure.body).error
         if failure.status in (400, 404, 409):
             group, cluster, pool = self._names
             create = (
@@ -173,20 +179,31 @@ class PoolClient:
             return BootstrapDataUnusable(
                 "Azure returns no bootstrap data of this pool",
                 where=self.pool,
-                why=f"{failure.reason}: {code}: {message}" if code else failure.reason,
+                why=self._said(failure),
                 fix=f"check cluster and pool; create the pool if it does not exist: {create}",
             )
-        return self._failed(failure, "the bootstrap data of the pool can't be fetched", message)
+        return self._failed(failure, "the bootstrap data of the pool can't be fetched", error.message)
 
     def _not_usable(self, failure: HttpFailure, name: str) -> Exception:
-        code, message = Reply(failure.status, failure.body).error
-        if failure.status in (400, 404, 409):
+        error, machine = Reply(failure.status, failure.body).error, f"{self.pool}/machines/{name}"
+        if missing(error, machine) is Missing.ABOVE:
+            parents = {"agentpools": "pool", "managedclusters": "cluster"}
+            parent = parents.get(named_kind(error), "group or cluster")
             return MachineUnusable(
-                "Azure refuses this machine",
-                where=f"{self.pool}/machines/{name}",
-                why=f"{failure.reason}: {code}: {message}" if code else failure.reason,
+                f"the {parent} of this machine was not found in Azure",
+                where=self.pool,
+                why=self._said(failure),
+                fix="check cluster and pool: az aks nodepool list --resource-group GROUP --cluster-name "
+                "CLUSTER",
             )
-        return self._failed(failure, "the machine of this node can't be read or written", message)
+        if failure.status in (400, 404, 409):
+            return MachineUnusable("Azure refuses this machine", where=machine, why=self._said(failure))
+        return self._failed(failure, "the machine of this node can't be read or written", error.message)
+
+    def _said(self, failure: HttpFailure) -> str:
+        """What Azure answered, in its words."""
+        error = Reply(failure.status, failure.body).error
+        return f"{failure.reason}: {error.code}: {error.message}" if error.code else failure.reason
 
     def _failed(self, failure: HttpFailure, what: str, message: str) -> Exception:
         if failure.status == 403:
