@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from tests.contract.recorded import Recorded, aks
 from tests.unit.node.servers import Answer, Request, answer_json
 
 POOL = {"type", "mode", "orchestratorVersion", "maxPods", "nodeLabels", "nodeTaints", "upgradeSettings"}
@@ -66,7 +67,7 @@ class FakePools:
         if not below:
             return self._on_pool(request, pool, url)
         if pool not in self.pools:
-            return _refusal(404, "ParentResourceNotFound", f"There is no agentPools/{pool}.")
+            return _recorded(aks.POOL_MISSING, pool=pool)
         if below == "listBootstrapData":
             return answer_json(self._bootstrap(pool))
         if below == "deleteMachines":
@@ -86,7 +87,7 @@ class FakePools:
             self.add(pool, **{**properties, **self.keeps})
             return self._slow(answer_json(self._pool(pool), 200 if known else 201), url)
         if pool not in self.pools:
-            return _refusal(404, "NotFound", f"Could not find agent pool {pool}.")
+            return _recorded(aks.POOL_MISSING, pool=pool)
         if request.method == "DELETE":
             del self.pools[pool]
             return self._slow(Answer(status=202), url, location=True)
@@ -109,7 +110,7 @@ class FakePools:
                 self.add_machine(pool, name, **goal)  # only a changed goal gets a new eTag
             return self._slow(answer_json(self._machine(pool, name), 200 if known else 201), url)
         if name not in self.machines[pool]:
-            return _refusal(404, "ResourceNotFound", f"The Resource 'machines/{name}' was not found.")
+            return _recorded(aks.MACHINE_MISSING)
         return answer_json(self._machine(pool, name))
 
     def _delete_machines(self, request: Request, pool: str, url: str) -> Answer:
@@ -191,3 +192,8 @@ class FakePools:
 
 def _refusal(status: int, code: str, message: str) -> Answer:
     return answer_json({"error": {"code": code, "message": message}}, status)
+
+
+def _recorded(answer: Recorded, **places: str) -> Answer:
+    found: Answer = answer.at(**places).sent(Answer)
+    return found

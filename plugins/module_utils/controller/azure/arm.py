@@ -6,11 +6,13 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import traceback
 from collections.abc import Iterator, Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
+from ...node.sources.arm_answers import ArmError
 from .errors import AzureUnavailable, Identity, Refusal, explained
 from .login import Login
 
@@ -163,11 +165,29 @@ def explaining(login: Login, method: str, path: str) -> Iterator[None]:
 
 
 def refusal_of(error: Any, method: str, path: str) -> Refusal:
-    """The status, code and message of an error answer."""
+    """The status, code and message of an error answer; of AKS also what the SDK does not read."""
     detail = getattr(error, "error", None)
     status = int(error.status_code or 0)
     code, message = getattr(detail, "code", None) or "", getattr(detail, "message", None) or ""
-    return Refusal(method, path, status, str(code), str(message or error.reason or ""))
+    told = ArmError.of(status, _document(getattr(error, "response", None)))
+    return Refusal(
+        method,
+        path,
+        status,
+        str(code or told.code),
+        str(message or told.message or error.reason or ""),
+        told.subcode,
+        told.details,
+    )
+
+
+def _document(response: Any) -> Json:
+    """An answer as data; empty if it is not JSON, or was not read."""
+    try:
+        found = json.loads(response.text())
+    except (AttributeError, TypeError, ValueError, AzureError):
+        return {}
+    return found if isinstance(found, dict) else {}
 
 
 def _is_sign_in(error: Any) -> bool:

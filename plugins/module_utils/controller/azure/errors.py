@@ -9,9 +9,15 @@ import re
 from dataclasses import dataclass
 
 from ...node.errors import FlexNodeError
-from ...node.sources.arm_answers import ABOVE
+from ...node.sources.arm_answers import ArmError, Missing, missing, named_kind
 
 # --- 17xx: Azure ------------------------------------------------------------------------------------------
+
+
+class Answered:
+    """An error that is an answer of Azure has that answer: decisions are by it, not by our words."""
+
+    refusal: Refusal | None = None
 
 
 class SignInFailed(FlexNodeError):
@@ -28,7 +34,7 @@ class PermissionMissing(FlexNodeError):
     code, title = "FLEX-1702", "The identity lacks a permission in Azure"
 
 
-class NotInAzure(FlexNodeError):
+class NotInAzure(Answered, FlexNodeError):
     code, title = "FLEX-1703", "What is named was not found in Azure"
     remedy = (
         "correct the id or the name, then run this again (the clusters of a subscription: "
@@ -36,11 +42,11 @@ class NotInAzure(FlexNodeError):
     )
 
 
-class AzureRefuses(FlexNodeError):
+class AzureRefuses(Answered, FlexNodeError):
     code, title = "FLEX-1704", "Azure refuses the request"
 
 
-class AzureUnavailable(FlexNodeError):
+class AzureUnavailable(Answered, FlexNodeError):
     code, title = "FLEX-1705", "Azure does not return a usable answer"
     remedy = "check network, proxy and ca_bundle; https://status.azure.com shows outages; then run this again"
 
@@ -65,7 +71,7 @@ class PrincipalUnknown(FlexNodeError):
     )
 
 
-class ChangedMeanwhile(FlexNodeError):
+class ChangedMeanwhile(Answered, FlexNodeError):
     code, title = "FLEX-1710", "Someone else changed the resource in Azure at the same time"
     remedy = "run this again: it starts from what is there now"
 
@@ -106,6 +112,8 @@ class Refusal:
     status: int
     code: str = ""
     message: str = ""
+    subcode: str = ""  # of AKS
+    details: tuple[tuple[str, str], ...] = ()  # code and message of each
 
     @property
     def request(self) -> str:
@@ -113,15 +121,19 @@ class Refusal:
         return f"{self.method} {self.path}"
 
     @property
-    def itself(self) -> bool:
-        """Whether a 404 says that the resource of the path is missing, not what it belongs to.
+    def error(self) -> ArmError:
+        """The same, as the node's code judges it."""
+        return ArmError(self.status, self.code, self.message, self.subcode, self.details)
 
-        Providers have codes of their own for it (AgentPoolNotFound), so those of others are listed.
-        """
-        if not self.code.endswith("NotFound") or self.code in ABOVE:
-            return False
-        named = re.search(r"(?i)the resource '([^']+)'", self.message)
-        return named is None or _last(named[1]) == _last(self.path)
+    @property
+    def itself(self) -> bool:
+        """Whether a 404 says that the resource of the path is missing, not what it belongs to."""
+        return missing(self.error, self.path) is Missing.ITSELF
+
+    @property
+    def gone(self) -> bool:
+        """Whether a 404 to a deletion says that nothing is left: not the resource, or not what it was in."""
+        return self.code != "SubscriptionNotFound" and missing(self.error, self.path) is not Missing.UNKNOWN
 
     @property
     def missing(self) -> str:
@@ -132,11 +144,14 @@ class Refusal:
         for code, kind, place in HOLDERS:
             if self.code == code and (found := re.search(rf"(?i)/{place}/([^/]+)", self.path)):
                 return f"{kind} {found[1]}{set_in}"
+        above = missing(self.error, self.path) is Missing.ABOVE
+        pool = re.search(r"(?i)/agentPools/([^/]+)", self.path)
+        if above and pool and named_kind(self.error) == "agentpools":
+            return f"pool {pool[1]}{set_in}"
         # The credentials of a cluster are always there; the parent of something in a cluster is the cluster.
         asked = re.fullmatch(r"(?i)(/list\w+)?", self.path[len(cluster) :])
-        parent = self.code.endswith("NotFound") and not self.itself
         return (
-            "the cluster set in flexnode_cluster_id" if of_cluster and (asked or parent) else "this resource"
+            "the cluster set in flexnode_cluster_id" if of_cluster and (asked or above) else "this resource"
         )
 
 
@@ -159,6 +174,8 @@ _CLIENT = r"client '(?P<client>[^']*)'"
 _OBJECT = r"object id '(?P<object>[^']*)'"
 _ACTION = r"action '(?P<action>[^']*)'"
 _SCOPE = r"scope '(?P<scope>[^']*)'"
+# Who writes a resource needs rights at others that it names. Several are listed, in the same order.
+_LINKED = r"perform action\(s\) '(?P<action>[^']*)' on the linked scope\(s\) '(?P<scope>[^']*)'"
 _PROVIDERS = r"(?P<scope>.*)/providers/(?P<namespace>[^/]+)(?P<rest>(/[^/]+)+)"
 
 
@@ -169,50 +186,68 @@ def explained(refusal: Refusal, who: Identity | None = None) -> FlexNodeError:
     why = ": ".join(part for part in (refusal.code, refusal.message) if part)
     if refusal.status == 401:
         return SignInFailed("Azure does not accept the token", where=refusal.request, why=why)
+    error: NotInAzure | AzureRefuses | AzureUnavailable | ChangedMeanwhile
     if refusal.status == 404:
-        return NotInAzure(f"{refusal.missing} was not found in Azure", where=refusal.path, why=why)
-    if refusal.status == 429 or refusal.status >= 500:
+        error = NotInAzure(f"{refusal.missing} was not found in Azure", where=refusal.path, why=why)
+    elif refusal.status == 429 or refusal.status >= 500:
         busy = "is busy" if refusal.status in (429, 503) else "fails"
         what = f"Azure {busy} in all attempts (HTTP {refusal.status})"
-        return AzureUnavailable(what, where=refusal.request, why=why, fix="run this again in a few minutes")
-    if refusal.status == 412:
-        return ChangedMeanwhile("the resource was changed meanwhile", where=refusal.request, why=why)
-    return AzureRefuses(f"Azure refuses this (HTTP {refusal.status})", where=refusal.request, why=why)
-
-
-def _last(resource: str) -> list[str]:
-    """Type and name at the end of an id, which Azure spells in upper or lower case."""
-    return resource.lower().rstrip("/").split("/")[-2:]
+        error = AzureUnavailable(what, where=refusal.request, why=why, fix="run this again in a few minutes")
+    elif refusal.status == 412:
+        error = ChangedMeanwhile("the resource was changed meanwhile", where=refusal.request, why=why)
+    else:
+        what = f"Azure refuses this (HTTP {refusal.status})"
+        error = AzureRefuses(what, where=refusal.request, why=why)
+    error.refusal = refusal
+    return error
 
 
 def permission_error(refusal: Refusal, who: Identity) -> PermissionMissing:
     """Which identity lacks which action where, and the command that grants it; Azure's own message counts."""
     said = {
         name: found[name]
-        for name, pattern in (
-            ("client", _CLIENT),
-            ("object", _OBJECT),
-            ("action", _ACTION),
-            ("scope", _SCOPE),
-        )
+        for name, pattern in (("client", _CLIENT), ("object", _OBJECT))
         if (found := re.search(pattern, refusal.message))
     }
-    action = said.get("action") or action_of(refusal.method, refusal.path)
-    role = role_for(action)
-    scope = granted_scope(said.get("scope") or refusal.path, pool=role == POOL_ROLE)
+    lacking = lacking_in(refusal)
     client = said.get("client", "")
     person = who.person or "@" in client
     identity = Identity(said.get("object") or who.object_id, who.app_id or client, person)
     assignee = identity.object_id or "OBJECT_ID"
     kind = "User" if person else "ServicePrincipal"
+    grants = []
+    for action, at in lacking:
+        role = role_for(action)
+        grants.append(
+            f"az role assignment create --assignee-object-id {assignee} --assignee-principal-type {kind} "
+            f'--role "{role}" --scope {granted_scope(at, pool=role == POOL_ROLE)}'
+        )
+    first, scope = lacking[0]
     return PermissionMissing(
-        f"the identity may not {action}",
-        where=scope,
+        f"the identity may not {', '.join(dict.fromkeys(action for action, _at in lacking))}",
+        where=granted_scope(scope, pool=role_for(first) == POOL_ROLE),
         why=f"{identity} has no role there that allows it"
         f"{' (a role that was assigned minutes ago may not be effective yet)' if identity.object_id else ''}",
-        fix=f"az role assignment create --assignee-object-id {assignee} --assignee-principal-type {kind} "
-        f'--role "{role}" --scope {scope}',
+        fix="; ".join(dict.fromkeys(grants)),
     )
+
+
+def lacking_in(refusal: Refusal) -> list[tuple[str, str]]:
+    """The actions that an identity lacks, each with its scope: those that Azure names, else the request's.
+
+    LinkedAuthorizationFailed first names what the identity may do, and then what it lacks elsewhere.
+    """
+    if linked := re.search(_LINKED, refusal.message):
+        actions, scopes = (linked[name].split(",") for name in ("action", "scope"))
+        scopes += scopes[-1:] * (len(actions) - len(scopes))
+        return [(one.strip(), at.strip()) for one, at in zip(actions, scopes, strict=False)]
+    action, scope = (re.search(pattern, refusal.message) for pattern in (_ACTION, _SCOPE))
+    return [
+        (
+            action["action"] if action else action_of(refusal.method, refusal.path),
+            scope["scope"] if scope else refusal.path,
+        )
+    ]
 
 
 def role_for(action: str) -> str:

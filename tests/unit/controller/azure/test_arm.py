@@ -24,6 +24,7 @@ from ansible_collections.aks.flexnode.plugins.module_utils.controller.azure.logi
 )
 from ansible_collections.aks.flexnode.plugins.module_utils.controller.azure.settings import settings_of
 from ansible_collections.aks.flexnode.plugins.module_utils.node.config.types.values import ArmId
+from tests.contract.recorded import Recorded, aks
 from tests.unit.controller.fake_azure import (
     CLIENT,
     CLUSTER,
@@ -123,6 +124,29 @@ def test_a_missing_cluster_is_not_a_missing_node(azure: FakeAzure, nodes: FlexNo
     azure.faults = [Fault(ONE, refusal(404, "ParentResourceNotFound", "No such cluster."))]
     with pytest.raises(NotInAzure, match="No such cluster"):
         nodes.get("edge-1")
+
+
+@pytest.mark.parametrize(
+    ("answer", "named"),
+    [
+        (aks.MACHINE_MISSING, ""),
+        (aks.MACHINE_OF_MISSING_POOL, "pool edge of flexnode_cluster_id was not found"),
+        (aks.MACHINE_OF_MISSING_CLUSTER, "the cluster set in flexnode_cluster_id was not found"),
+        (aks.MACHINE_OF_MISSING_CLUSTER_AT_GATEWAY, "the cluster set in flexnode_cluster_id was not found"),
+        (aks.GROUP_MISSING, "resource group rg of flexnode_cluster_id was not found"),
+    ],
+)
+def test_a_machine_is_absent_only_in_a_pool_that_exists(
+    azure: FakeAzure, arm: Arm, answer: Recorded, named: str
+) -> None:
+    """Contradiction 2: AKS says NotFound of a machine, a pool and a cluster."""
+    azure.faults = [Fault("GET .*/machines/edge-1", answer.at().sent(Answer))]
+    path = f"{CLUSTER}/agentPools/edge/machines/edge-1"
+    if not named:
+        assert arm.get(path) is None
+        return
+    with pytest.raises(NotInAzure, match=named):
+        arm.get(path)
 
 
 @pytest.mark.parametrize(

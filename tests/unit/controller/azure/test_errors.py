@@ -16,6 +16,8 @@ from ansible_collections.aks.flexnode.plugins.module_utils.controller.azure.erro
     permission_error,
     role_for,
 )
+from ansible_collections.aks.flexnode.plugins.module_utils.node.sources.arm_answers import ArmError
+from tests.contract.recorded import Recorded, aks, arm
 from tests.unit.controller.fake_azure import CLIENT, CLUSTER, OBJECT, SUBSCRIPTION
 
 NODE = f"{CLUSTER}/flexNodeConfig/edge-1"
@@ -159,10 +161,10 @@ def test_what_is_missing_is_named(path: str, code: str, missing: str) -> None:
     ("code", "message", "itself"),
     [
         ("ResourceNotFound", "Because.", True),
-        ("NotFound", "Could not find the agent pool.", True),
-        ("AgentPoolNotFound", "Because.", True),
         ("ResourceNotFound", f"The Resource '{NODE.upper()}' under resource group 'rg' was not found.", True),
         ("ResourceNotFound", f"The Resource '{CLUSTER}' under resource group 'rg' was not found.", False),
+        ("NotFound", "The entity was not found.", False),
+        ("AgentPoolNotFound", "Because.", False),
         ("ParentResourceNotFound", "Because.", False),
         ("ResourceGroupNotFound", "Resource group 'rg' could not be found.", False),
         ("SubscriptionNotFound", "The subscription '1' could not be found.", False),
@@ -175,3 +177,58 @@ def test_only_the_resource_itself_counts_as_missing(code: str, message: str, its
     assert refusal.itself is itself
     if "under resource group" in message and not itself:
         assert refusal.missing == MISSING_CLUSTER
+
+
+@pytest.mark.parametrize(
+    ("answer", "path", "named"),
+    [
+        (aks.POOL_MISSING, aks.MACHINE_MISSING.path, "pool edge of flexnode_cluster_id"),
+        (aks.POOL_MISSING, f"{aks.POOL_MISSING.path}/machines", "pool edge of flexnode_cluster_id"),
+        (aks.CLUSTER_MISSING, aks.POOL_MISSING.path, MISSING_CLUSTER),
+        (aks.CLUSTER_MISSING_AT_GATEWAY, aks.POOL_MISSING.path, MISSING_CLUSTER),
+        (aks.CLUSTER_MISSING_2023, aks.CLUSTER_MISSING.path, MISSING_CLUSTER),
+        (aks.GROUP_MISSING, aks.POOL_MISSING.path, "resource group rg of flexnode_cluster_id"),
+        (aks.MACHINE_MISSING, aks.MACHINE_MISSING.path, "this resource"),
+    ],
+)
+def test_what_azure_said_is_missing_is_named(answer: Recorded, path: str, named: str) -> None:
+    assert refusal_of(answer, path).missing == named
+
+
+def refusal_of(answer: Recorded, path: str, **places: str) -> Refusal:
+    """A recorded answer to a request of a path."""
+    found = answer.at(**places)
+    error = ArmError.of(found.status, found.body)
+    where = Recorded("", path, 0).at(**places).path
+    return Refusal(
+        answer.method, where, error.status, error.code, error.message, error.subcode, error.details
+    )
+
+
+def test_a_linked_right_is_granted_where_it_lacks() -> None:
+    """Contradiction 6: the message begins with what the identity may do."""
+    network = "providers/Microsoft.Network"
+    hub = f"/subscriptions/2/resourceGroups/hub/{network}/virtualNetworks/hub/subnets/GatewaySubnet"
+    gateway = f"/subscriptions/1/resourceGroups/net/{network}/virtualNetworkGateways/g"
+    join, write = (
+        f"Microsoft.Network/{part}"
+        for part in ("virtualNetworks/subnets/join/action", "virtualNetworkGateways/write")
+    )
+    refusal = refusal_of(arm.LINKED, gateway, has=write, at=gateway, lacks=join, linked=hub)
+    error = explained(refusal)
+    assert error.what == f"the identity may not {join}"
+    assert error.where == "/subscriptions/2/resourceGroups/hub"
+    assert error.fix == (
+        f"az role assignment create --assignee-object-id {arm.CLIENT} "
+        '--assignee-principal-type ServicePrincipal --role "Network Contributor" --scope /subscriptions/2/resourceGroups/hub'
+    )
+    address = "/subscriptions/3/resourceGroups/ips/providers/Microsoft.Network/publicIPAddresses/a"
+    use = "Microsoft.Network/publicIPAddresses/join/action"
+    two = explained(
+        refusal_of(
+            arm.LINKED, gateway, has=write, at=gateway, lacks=f"{join},{use}", linked=f"{hub},{address}"
+        )
+    )
+    assert two.what == f"the identity may not {join}, {use}"
+    assert two.fix.endswith("--scope /subscriptions/3/resourceGroups/ips")
+    assert two.fix.count("az role assignment create") == 2
