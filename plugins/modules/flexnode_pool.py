@@ -56,6 +56,8 @@ options:
     description:
       - How many nodes may be down at once while AKS upgrades the pool, a number or a percentage such as
         V(10%).
+      - Azure takes it when a pool is created, and keeps it afterwards. Another value for a pool that exists
+        is a warning, and no change.
     type: str
   delete_machines:
     description:

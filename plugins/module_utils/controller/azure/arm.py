@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import contextlib
 import json
+import time
 import traceback
 from collections.abc import Iterator, Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
 from ...node.sources.arm_answers import ArmError
-from .errors import AzureUnavailable, Identity, Refusal, explained
+from .errors import AzureRefuses, AzureUnavailable, Identity, NotInAzure, Refusal, explained
 from .login import Login
 
 ARM_ERROR = ""
@@ -35,6 +36,7 @@ AGENT = "aks.flexnode"
 RETRIED = frozenset(("GET", "PUT", "POST", "DELETE"))
 MOST_PAGES = 1000
 OPERATION_SECONDS = 1200.0
+DELETIONS = 3  # attempts of one
 
 
 class Arm:
@@ -97,7 +99,34 @@ class Arm:
         *,
         headers: Mapping[str, str] | None = None,
     ) -> tuple[Json, Json]:
-        """Request a change and wait until it is finished: the first answer and the last, often the same."""
+        """Request a change and wait until it is finished: the first answer and the last, often the same.
+
+        A deletion is repeated if Azure could not finish it and asks for that; what is gone already, with
+        what it was in, is deleted.
+        """
+        deletes = method == "DELETE" or path.endswith("/deleteMachines")
+        for left in reversed(range(DELETIONS if deletes else 1)):
+            try:
+                return self._changed(method, path, body, query, headers)
+            except NotInAzure as error:
+                if method == "DELETE" and error.refusal and error.refusal.gone:
+                    return {}, {}
+                raise
+            except AzureRefuses as error:
+                if not left or not error.refusal or not error.refusal.passes:
+                    raise
+            time.sleep(self._interval)
+        raise AssertionError("unreachable: the last attempt returns or raises")
+
+    def _changed(
+        self,
+        method: str,
+        path: str,
+        body: Any,
+        query: Mapping[str, str] | None,
+        headers: Mapping[str, str] | None,
+    ) -> tuple[Json, Json]:
+        """One attempt of a change."""
         initial = self._send(method, path, body=body, query=query, headers=headers)
         first = _content(initial)
         with self.explaining(method, path):

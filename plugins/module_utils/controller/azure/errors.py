@@ -9,7 +9,7 @@ import re
 from dataclasses import dataclass
 
 from ...node.errors import FlexNodeError
-from ...node.sources.arm_answers import ArmError, Missing, missing, named_kind
+from ...node.sources.arm_answers import ArmError, Missing, another_operation, asks_again, missing, named_kind
 
 # --- 17xx: Azure ------------------------------------------------------------------------------------------
 
@@ -136,6 +136,11 @@ class Refusal:
         return self.code != "SubscriptionNotFound" and missing(self.error, self.path) is not Missing.UNKNOWN
 
     @property
+    def passes(self) -> bool:
+        """Whether an operation was accepted, and failed with the advice to try again."""
+        return self.status < 400 and asks_again(self.error)
+
+    @property
     def missing(self) -> str:
         """What a 404 says is not there: subscription, group, the cluster, or something in it or elsewhere."""
         cluster = granted_scope(self.path)
@@ -193,7 +198,9 @@ def explained(refusal: Refusal, who: Identity | None = None) -> FlexNodeError:
         busy = "is busy" if refusal.status in (429, 503) else "fails"
         what = f"Azure {busy} in all attempts (HTTP {refusal.status})"
         error = AzureUnavailable(what, where=refusal.request, why=why, fix="run this again in a few minutes")
-    elif refusal.status == 412:
+    elif refusal.status == 412 or (
+        (refusal.status, refusal.code) == (409, "EtagMismatch") and not another_operation(refusal.error)
+    ):
         error = ChangedMeanwhile("the resource was changed meanwhile", where=refusal.request, why=why)
     else:
         what = f"Azure refuses this (HTTP {refusal.status})"

@@ -220,7 +220,8 @@ def test_a_linked_right_is_granted_where_it_lacks() -> None:
     assert error.where == "/subscriptions/2/resourceGroups/hub"
     assert error.fix == (
         f"az role assignment create --assignee-object-id {arm.CLIENT} "
-        '--assignee-principal-type ServicePrincipal --role "Network Contributor" --scope /subscriptions/2/resourceGroups/hub'
+        '--assignee-principal-type ServicePrincipal --role "Network Contributor" '
+        "--scope /subscriptions/2/resourceGroups/hub"
     )
     address = "/subscriptions/3/resourceGroups/ips/providers/Microsoft.Network/publicIPAddresses/a"
     use = "Microsoft.Network/publicIPAddresses/join/action"

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from ....node.config.types.values import ArmId
 from ....node.machine.clock import Clock, SystemClock
+from ....node.sources.arm_answers import another_operation
 from ...progress import Tell, silent
 from ..errors import AzureRefuses, AzureUnavailable, PermissionMissing
 
@@ -20,8 +21,6 @@ if TYPE_CHECKING:  # it imports the Azure SDK, which whoever only plans does not
 T = TypeVar("T")
 # Of the cluster and its pools: states in which no operation runs.
 SETTLED = ("succeeded", "failed", "canceled")
-# What Azure answers while another operation runs on the cluster.
-BUSY = ("AnotherOperationInProgress", "OperationNotAllowed", "OperationPreempted", "Conflict")
 PAUSE, SECONDS = 5.0, 1200.0
 TELL = 60.0  # seconds between two lines about the same operation
 
@@ -59,6 +58,10 @@ class Patience:
             else:
                 self._since = None
                 return done
+
+    def pause(self) -> None:
+        """Wait a moment."""
+        self._clock.sleep(self._pause)
 
     def polled(self, left: Callable[[], T], seconds: float) -> T:
         """What is left after so many seconds at most; it is asked for until nothing is."""
@@ -131,5 +134,5 @@ class Idle(Patience):
 
 
 def is_busy(error: AzureRefuses) -> bool:
-    """Whether Azure refused a change because another operation runs on the cluster."""
-    return "HTTP 409" in error.what and any(code in error.why for code in BUSY)
+    """Whether Azure refused a change because another operation runs on the cluster, not for good."""
+    return error.refusal is not None and another_operation(error.refusal.error)

@@ -156,9 +156,10 @@ def _listed(pools: Pools, pool: str) -> dict[str, Machine]:
 
 def delete(pools: Pools, pool: str, names: Sequence[str], patience: Patience) -> None:
     """Delete machines and look whether they are gone: an operation that succeeded is no proof."""
+    wanted = {name.lower() for name in names}
     patience.retried(lambda: pools.delete_machines(pool, names))
     left = patience.polled(
-        lambda: {Machine.of(one).name for one in pools.machines(pool)} & set(names), LISTED_SECONDS
+        lambda: {Machine.of(one).name.lower() for one in pools.machines(pool)} & wanted, LISTED_SECONDS
     )
     if left:
         raise AzureUnavailable(

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from ....node.errors import counted
 from ....node.sources.machines import pool_id
 from ..arm import Json
-from ..errors import PoolUnusable
+from ..errors import ChangedMeanwhile, PoolUnusable
 from .api import Pools
 from .busy import Idle
 from .fleet import delete
@@ -26,6 +26,8 @@ from .pool import (
 )
 
 SOME = 5
+READS = 5  # of a pool whose eTag changes between reading and writing
+FIXED = "maxUnavailable"  # Azure answers a PUT of another one with 200, and keeps the one of the creation
 
 
 @dataclass(slots=True)
@@ -50,8 +52,9 @@ def keep_present(pools: Pools, name: str, wanted: WantedPool, idle: Idle, *, che
         reasons = ["it does not exist"]
     elif str(properties.get("provisioningState")).lower() == "failed":
         reasons.append("its last change failed")
-    if not reasons:
-        return PoolChange(pool=described(found or {}, pools.cluster))
+    if not reasons or (found is not None and reasons == [FIXED]):
+        # A write because of that alone would be an operation on the cluster in each run, and change nothing.
+        return PoolChange(pool=described(found or {}, pools.cluster), note=_note(name, known, reasons))
     if found is None or "version" in reasons:
         require_not_newer(str(settings["version"]), idle.control_plane(), where)
     before: Json = {} if found is None else known
@@ -64,10 +67,25 @@ def keep_present(pools: Pools, name: str, wanted: WantedPool, idle: Idle, *, che
         )
 
     def write() -> Json:
-        """The pool is read again: an operation that was waited for may have changed it, and its eTag."""
-        now = pools.get(name)
-        etag = str(((now or {}).get("properties") or {}).get("eTag") or "")
-        return pools.put(name, properties_of(compared(now, wanted)[0]), etag)
+        """The pool is read again: an operation that was waited for may have changed it, and its eTag.
+
+        The eTag also changes without a write, while machines join. What someone else wrote meanwhile stays:
+        only what is asked for here is written over what is there now.
+        """
+        for left in reversed(range(READS)):
+            now = pools.get(name)
+            properties = (now or {}).get("properties") or {}
+            settings, differs = compared(now, wanted)
+            failed = str(properties.get("provisioningState")).lower() == "failed"
+            if now is not None and not differs and not failed:
+                return now
+            try:
+                return pools.put(name, properties_of(settings), str(properties.get("eTag") or ""))
+            except ChangedMeanwhile:
+                if not left:
+                    raise
+            idle.pause()
+        raise AssertionError("unreachable: the last attempt returns or raises")
 
     written = idle.retried(write)
     # An operation may end without the resource; what Azure has now is what counts.
@@ -78,8 +96,22 @@ def keep_present(pools: Pools, name: str, wanted: WantedPool, idle: Idle, *, che
         _sentences(found, name, taken),
         described(now, pools.cluster),
         _diff(name, before, known_settings(now)) if taken else {},
-        f"Azure accepted a write of pool {name}, but did not take this: {', '.join(left)}" if left else "",
+        _note(name, known_settings(now), left),
     )
+
+
+def _note(name: str, known: Json, left: list[str]) -> str:
+    """What Azure did not take, and what ends that."""
+    others = [one for one in left if one != FIXED]
+    notes = []
+    if others:
+        notes.append(f"Azure accepted a write of pool {name}, but did not take this: {', '.join(others)}")
+    if FIXED in left:
+        notes.append(
+            f"Azure keeps {FIXED} {known[FIXED] or 'unset'} of pool {name}: it takes another one only when a "
+            "pool is created. Set max_unavailable to what is there, or create the pool anew"
+        )
+    return "; ".join(notes)
 
 
 def _sentences(found: Json | None, name: str, reasons: list[str]) -> list[str]:

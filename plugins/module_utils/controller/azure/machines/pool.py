@@ -101,7 +101,7 @@ def differences(known: Mapping[str, Any], wanted: Mapping[str, Any], current: st
 def require_flexnodes(pool: Mapping[str, Any], where: str) -> None:
     """Refuse a pool of another type: its machines are virtual machines of Azure."""
     kind = str(((pool.get("properties") or {}).get("type")) or "")
-    if kind != TYPE:
+    if kind.lower() != TYPE.lower():
         raise PoolUnusable(
             f"the pool is of type {kind or 'unknown'}, not {TYPE}",
             where=where,

@@ -108,7 +108,7 @@ def pools_of(api: Pools, names: Sequence[str], *, machines: bool) -> tuple[list[
     missing: list[str] = []
     if not names:
         every = (described(one, api.cluster) for one in api.list())
-        found = [{**one, "readable": True} for one in every if one["type"] == TYPE]
+        found = [{**one, "readable": True} for one in every if one["type"].lower() == TYPE.lower()]
     for name in names:
         try:
             pool = api.get(name)
@@ -121,7 +121,7 @@ def pools_of(api: Pools, names: Sequence[str], *, machines: bool) -> tuple[list[
             found.append({**described(pool, api.cluster), "readable": True})
     if machines:
         for one in found:
-            if one["type"] in (TYPE, ""):
+            if one["type"].lower() in (TYPE.lower(), ""):
                 one["machines"] = [Machine.of(item).as_dict() for item in api.machines(one["name"])]
     return found, missing
 

@@ -11,6 +11,7 @@ from ansible_collections.aks.flexnode.plugins.module_utils.controller.azure.arm 
 from ansible_collections.aks.flexnode.plugins.module_utils.controller.azure.errors import (
     AzureRefuses,
     AzureUnavailable,
+    ChangedMeanwhile,
 )
 from ansible_collections.aks.flexnode.plugins.module_utils.controller.azure.login import Login
 from ansible_collections.aks.flexnode.plugins.module_utils.controller.azure.machines import life
@@ -27,10 +28,12 @@ from ansible_collections.aks.flexnode.plugins.module_utils.controller.azure.mach
     keep_present,
 )
 from ansible_collections.aks.flexnode.plugins.module_utils.controller.azure.machines.plan import Wanted
+from ansible_collections.aks.flexnode.plugins.module_utils.controller.azure.machines.pool import WantedPool
 from ansible_collections.aks.flexnode.plugins.module_utils.node.config.types.values import ArmId
+from tests.contract.recorded import Recorded, aks, network
 from tests.unit.controller.fake_azure import CLUSTER, FakeAzure, Fault, refusal
 from tests.unit.node.fakes import FakeClock
-from tests.unit.node.servers import answer_json
+from tests.unit.node.servers import Answer, answer_json
 
 HOME = ArmId.parse(CLUSTER)
 WHY = "Another operation (upgrade) is in progress"
@@ -110,6 +113,67 @@ def test_another_refusal_is_not_waited_for(azure: FakeAzure, pools: Pools, patie
     with pytest.raises(AzureRefuses, match="InvalidParameter"):
         keep_present(pools, "edge", [Wanted("edge-1")], None, patience, check=False)
     assert azure.asked(PUT) == 1
+
+
+def test_an_operation_that_just_ended_is_waited_for(
+    azure: FakeAzure, pools: Pools, patience: Patience, clock: FakeClock, told: list[str]
+) -> None:
+    """Contradiction 4: AKS says EtagMismatch, though the cluster is Succeeded again."""
+    another = aks.ANOTHER_OPERATION.at().sent(Answer)
+    azure.faults = [Fault(PUT, another, 2)]
+    (done,) = keep_present(pools, "edge", [Wanted("edge-1")], None, patience, check=False)
+    assert (done.action.kind, azure.asked(PUT), clock.naps) == ("created", 3, [5, 5])
+    assert "EtagMismatch" in told[0]
+
+
+def test_what_a_policy_forbids_is_not_waited_for(
+    azure: FakeAzure, pools: Pools, patience: Patience, clock: FakeClock
+) -> None:
+    """Contradiction 4: the same code as of an operation that runs, but it never passes."""
+    azure.faults = [Fault(PUT, aks.POLICY.at().sent(Answer), FOREVER)]
+    with pytest.raises(AzureRefuses, match="is blocked by node disruption policy"):
+        keep_present(pools, "edge", [Wanted("edge-1")], None, patience, check=False)
+    assert (azure.asked(PUT), clock.naps) == (1, [])
+
+
+def test_a_deletion_that_azure_could_not_finish_is_repeated(
+    azure: FakeAzure, login: Login, pools: Pools, clock: FakeClock
+) -> None:
+    """Contradiction 10: recorded of a VPN gateway; an operation of AKS ends in the same form."""
+    failed = network.DELETION_FAILED.at().sent(Answer)
+    azure.cluster = {"properties": {"provisioningState": "Succeeded"}}
+    azure.pools.add_machine("edge", "edge-1")
+    azure.faults = [Fault("GET /operations/", failed)]
+    idle = Idle(Arm(login, CLUSTER_API_VERSION, 0), HOME, clock, pause=5, seconds=60)
+    life.keep_absent(pools, "edge", idle, machines_too=True, check=False)
+    assert (azure.pools.pools, azure.asked(DELETE)) == ({}, 2)
+    azure.pools.add("edge")
+    azure.faults = [Fault("GET /operations/", failed, FOREVER)]
+    with pytest.raises(AzureRefuses, match="VmssGatewayDeploymentFailed"):
+        pools.delete_machines("edge", ["edge-1"])
+    assert azure.asked(DELETE) == 5, "three times, and no more"
+
+
+@pytest.mark.parametrize("answer", [aks.GROUP_MISSING, aks.CLUSTER_MISSING_AT_GATEWAY, aks.POOL_MISSING])
+def test_what_is_gone_with_its_group_is_deleted(azure: FakeAzure, pools: Pools, answer: Recorded) -> None:
+    azure.faults = [Fault("DELETE .*/agentPools/edge", answer.at().sent(Answer))]
+    pools.delete("edge")
+
+
+def test_an_etag_that_changes_without_a_write_is_read_again(
+    azure: FakeAzure, login: Login, pools: Pools, clock: FakeClock
+) -> None:
+    """Contradiction 8: while machines join, the pool has another eTag with each read."""
+    azure.cluster = {"properties": {"provisioningState": "Succeeded"}}
+    idle = Idle(Arm(login, CLUSTER_API_VERSION, 0), HOME, clock, pause=5, seconds=60)
+    stale = refusal(412, "PreconditionFailed", "The eTag does not match.")
+    azure.faults = [Fault("PUT .*/agentPools/edge", stale, 2)]
+    done = life.keep_present(pools, "edge", WantedPool(labels={"site": "lab"}), idle, check=False)
+    assert (done.pool["labels"], azure.asked("PUT .*/agentPools/edge")) == ({"site": "lab"}, 3)
+    azure.faults = [Fault("PUT .*/agentPools/edge", stale, FOREVER)]
+    with pytest.raises(ChangedMeanwhile):
+        life.keep_present(pools, "edge", WantedPool(labels={"site": "x"}), idle, check=False)
+    assert azure.asked("PUT .*/agentPools/edge") == 8
 
 
 def test_a_list_that_follows_late_is_asked_for_again(

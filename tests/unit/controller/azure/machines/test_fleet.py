@@ -49,6 +49,7 @@ from ansible_collections.aks.flexnode.plugins.module_utils.node.sources.errors i
     MaxPodsFixed,
 )
 from ansible_collections.aks.flexnode.plugins.module_utils.node.sources.machines import Goal
+from tests.contract.recorded import aks
 from tests.unit.controller.fake_azure import CLUSTER, FakeAzure, Fault, refusal
 from tests.unit.node.fakes import FakeClock
 from tests.unit.node.servers import answer_json
@@ -412,6 +413,25 @@ def test_what_azure_does_not_take_for_a_pool_is_named_and_no_change(
     assert (done.actions, "this: taints" in done.note) == (["update pool edge (labels)"], True)
     azure.pools.keeps = {}
     assert life.keep_present(pools, "edge", both, idle, check=False).note == ""
+
+
+def test_max_unavailable_of_a_pool_that_exists_is_told_and_not_written_again(
+    azure: FakeAzure, pools: Pools, idle: Idle
+) -> None:
+    """Recorded: a PUT with 50% is answered with 200, twice, and 30% stays."""
+    azure.cluster = {"properties": {"provisioningState": "Succeeded"}}
+    stays = aks.MAX_UNAVAILABLE_STAYS.body["properties"]["upgradeSettings"]
+    azure.pools.add("edge", upgradeSettings=stays)
+    azure.pools.keeps = {"upgradeSettings": stays}
+    done = life.keep_present(pools, "edge", wanted_pool(max_unavailable="50%"), idle, check=False)
+    assert (done.actions, done.pool["max_unavailable"], azure.asked("PUT")) == ([], "30%", 0)
+    assert done.note.startswith("Azure keeps maxUnavailable 30% of pool edge")
+    both = wanted_pool(max_unavailable="50%", labels={"site": "lab"})
+    done = life.keep_present(pools, "edge", both, idle, check=False)
+    assert (done.actions, azure.asked("PUT")) == (["update pool edge (labels)"], 1)
+    assert "Set max_unavailable to what is there" in done.note
+    done = life.keep_present(pools, "edge", wanted_pool(max_unavailable="30%"), idle, check=False)
+    assert (done.actions, done.note) == ([], "")
 
 
 def test_an_operation_that_does_not_end(azure: FakeAzure, pools: Pools, idle: Idle) -> None:
