@@ -238,12 +238,14 @@ missing:
   sample: [{node: edge-1, role: Reader, command: az role assignment create ...}]
 gone:
   description:
-    - With O(state=absent), machines that no longer exist in Azure Arc. Their identities are not known, so
-      assignments to them are not found. C(command) lists those that this module created, at one scope.
+    - With O(state=absent), machines that no longer exist in Azure Arc, or have no identity there. Which one
+      they had is not known, so assignments to it are not found.
+    - C(missing) is what does not exist, V(machine), V(resource group) or V(identity). C(command) lists those
+      that this module created, at one scope.
   returned: unless the sign-in failed
   type: list
   elements: dict
-  sample: [{name: edge-3, machine_id: /subscriptions/..., command: az role assignment list --scope ...}]
+  sample: [{name: edge-3, machine_id: /subscriptions/..., missing: machine, command: az role assignment ...}]
 failures:
   description: The machines for which it failed, with C(code) and C(msg) of each. The others are done.
   returned: failure, unless the sign-in failed
@@ -334,8 +336,13 @@ def main() -> None:
             "assignments": [outcome.as_dict() for outcome in done.outcomes],
             "missing": [one.grant.as_missing() for one in done.outcomes if one.lacks(planned=check)],
             "gone": [
-                {"name": one.node, "machine_id": one.machine_id, "command": one.list_command}
-                for one in plan.gone
+                {
+                    "name": one.node,
+                    "machine_id": one.machine_id,
+                    "missing": missing,
+                    "command": one.list_command,
+                }
+                for one, missing in plan.gone
             ],
             "diff": [outcome.diff() for outcome in changed],
         }

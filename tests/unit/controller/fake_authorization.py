@@ -18,6 +18,10 @@ from ansible_collections.aks.flexnode.plugins.module_utils.controller.azure.role
     Grant,
     Role,
 )
+from ansible_collections.aks.flexnode.plugins.module_utils.controller.azure.roles.granting import (
+    NO_MACHINE,
+    no_principal,
+)
 from ansible_collections.aks.flexnode.plugins.module_utils.node.errors import FlexNodeError
 
 
@@ -27,6 +31,7 @@ class FakeAuthorization:
 
     existing: list[Existing] = field(default_factory=list)
     machines: dict[str, str] = field(default_factory=dict)  # resource id -> principal
+    missing: str = NO_MACHINE  # of machines that are not known
     own_roles: dict[str, str] = field(default_factory=dict)  # name -> GUID
     unheard: int = 0  # so often a principal is not known yet
     raced: bool = False  # somebody else is faster
@@ -82,7 +87,9 @@ class FakeAuthorization:
 
     def principal_of(self, machine_id: str) -> str:
         self.asked.append("machine")
-        return self.machines.get(machine_id, "")
+        if machine_id not in self.machines:
+            raise no_principal(machine_id, self.missing)
+        return self.machines[machine_id]
 
 
 def forbidden(act: str = "write") -> PermissionMissing:

@@ -36,6 +36,7 @@ class PermissionMissing(FlexNodeError):
 
 class NotInAzure(Answered, FlexNodeError):
     code, title = "FLEX-1703", "What is named was not found in Azure"
+    unowned = ""  # of a machine whose identity was asked for: what of it does not exist
     remedy = (
         "correct the id or the name, then run this again (the clusters of a subscription: "
         'az aks list --subscription SUBSCRIPTION --query "[].id" -o tsv)'

@@ -12,7 +12,7 @@ from typing import Any
 from ...node.config.types.values import ArmId
 from ...node.errors import ConfigInvalid, FlexNodeError, Problem
 from ...node.node_object.rights import APPROVAL, BOOTSTRAPPER, WORDS
-from ..azure.roles.granting import owners_of
+from ..azure.roles.granting import owners_of, unowned
 from ..failures import Failure
 from ..members import IN_OPTIONS, members_of, node_names
 from ..parallel import NodesFailed, each
@@ -62,15 +62,17 @@ def machines_of(
     """
     nodes = options["nodes"]
     asked = [str(node["machine_id"]) for node in nodes if not node["principal_id"]]
-    owners = owners_of(owner, asked, absent=options["state"] == "absent") if owner else {}
+    owners, absent = owners_of(owner, asked) if owner else {}, options["state"] == "absent"
     found: dict[ArmId | None, list[Machine]] = {}
     failures: list[Failure] = []
     for node, home in zip(nodes, _homes(options, kubernetes), strict=True):
         machine_id = "" if node["principal_id"] else str(node["machine_id"])
         principal = node["principal_id"] or owners[machine_id]
+        if absent and unowned(principal):
+            continue
         if isinstance(principal, FlexNodeError):
             failures.append(Failure(node["name"], machine_id, principal))
-        elif principal:
+        else:
             found.setdefault(home, []).append(Machine(node["name"], str(principal).lower(), machine_id))
     return found, failures
 

@@ -286,14 +286,17 @@ def failed_hosts(machines: Iterable[ArcMachine], nodes: Sequence[Json], result: 
 def notes(machines: Iterable[ArcMachine], results: Iterable[Json]) -> dict[str, list[str]]:
     """By host, what may be left of a machine that leaves and could not be looked for."""
     commands: dict[str, list[str]] = {}
+    missing: dict[str, str] = {}
     for one in (one for result in results for one in result.get("gone") or ()):
         commands.setdefault(str(one["machine_id"]).lower(), []).append(str(one["command"]))
+        missing[str(one["machine_id"]).lower()] = str(one.get("missing") or "")
     found: dict[str, list[str]] = {}
     for machine in machines:
         name = machine.resource_id
         if listing := commands.get(name.lower()):
+            lacks = "has no identity" if missing[name.lower()] == "identity" else "does not exist"
             found[machine.host] = [
-                f"{name} does not exist in Azure, so roles of its identity were not found. This lists those "
+                f"{name} {lacks} in Azure, so roles of its identity were not found. This lists those "
                 "that this collection assigned (then: az role assignment delete --ids ID):",
                 *dict.fromkeys(listing),
             ]

@@ -16,6 +16,10 @@ from ansible_collections.aks.flexnode.plugins.module_utils.controller.azure.erro
     BindingConflict,
     NotInAzure,
 )
+from ansible_collections.aks.flexnode.plugins.module_utils.controller.azure.roles.granting import (
+    NO_MACHINE,
+    no_principal,
+)
 from ansible_collections.aks.flexnode.plugins.module_utils.controller.cluster import rbac
 from ansible_collections.aks.flexnode.plugins.module_utils.controller.cluster.binding import RbacClient
 from ansible_collections.aks.flexnode.plugins.module_utils.controller.cluster.client import connected
@@ -142,12 +146,16 @@ def test_azure_says_who_a_machine_is() -> None:
 def test_a_machine_that_azure_does_not_know() -> None:
     """The others are bound; a machine that leaves may be gone already."""
     nodes = {"machine_id": ARC}, {"name": "edge-2", "principal_id": OTHER}
-    found, (failed,) = machines_of(options_for(*nodes), lambda _machine: "", kubernetes=False)
+
+    def nobody(machine_id: str) -> str:
+        raise no_principal(machine_id, NO_MACHINE)
+
+    found, (failed,) = machines_of(options_for(*nodes), nobody, kubernetes=False)
     assert list(found.values()) == [[Machine("edge-2", OTHER)]]
     assert isinstance(failed.error, NotInAzure)
     assert (failed.node, failed.machine_id) == ("edge-1", ARC)
     leaves = options_for({"machine_id": ARC}, state="absent")
-    assert machines_of(leaves, lambda _machine: "", kubernetes=False) == ({}, [])
+    assert machines_of(leaves, nobody, kubernetes=False) == ({}, [])
 
 
 def test_the_cluster_of_a_kubeconfig_needs_no_id() -> None:

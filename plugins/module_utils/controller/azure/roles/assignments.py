@@ -24,6 +24,7 @@ from ...members import IN_OPTIONS, not_a_cluster
 
 PRINCIPAL_TYPE = "ServicePrincipal"
 SCOPE = re.compile(r"/|(/(subscriptions|providers)/[^\s?#]+)", re.IGNORECASE)
+MANAGEMENT_GROUPS = "/providers/microsoft.management/managementgroups/"
 GUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
 
 
@@ -154,10 +155,13 @@ class Existing:
     def grants(self, grant: Grant) -> bool:
         """Whether it provides a grant, at its scope or above."""
         above, scope = self.scope.lower().rstrip("/"), grant.scope.lower()
+        # Azure lists those of the management groups above a scope, whose ids say nothing of what is in them.
+        inherited = above.startswith(MANAGEMENT_GROUPS)
         return (
-            (self.role_id, self.principal_id) == (grant.role.id, grant.principal_id)
+            (self.role_id.lower(), self.principal_id.lower())
+            == (grant.role.id.lower(), grant.principal_id.lower())
             and not self.conditional
-            and (scope == above or scope.startswith(f"{above}/"))
+            and (inherited or scope == above or scope.startswith(f"{above}/"))
         )
 
 

@@ -16,6 +16,7 @@ from ..arm import Json, explaining, refusal_of
 from ..errors import NotInAzure, PrincipalUnknown
 from ..login import Login
 from .assignments import Existing, Grant, Role
+from .granting import NO_GROUP, NO_IDENTITY, NO_MACHINE, no_principal
 
 AUTHORIZATION_ERROR = HYBRIDCOMPUTE_ERROR = ""
 try:
@@ -84,15 +85,19 @@ class Authorization:
         return True
 
     def delete(self, grant: Grant) -> None:
-        """Remove an assignment; it is no error if it is gone already."""
-        with explaining(self.login, "DELETE", grant.id):
-            self._client(grant.scope).role_assignments.delete(grant.scope, grant.name)
+        """Remove an assignment; it is no error if it is gone already, with its scope or its group, too."""
+        try:
+            with explaining(self.login, "DELETE", grant.id):
+                self._client(grant.scope).role_assignments.delete(grant.scope, grant.name)
+        except NotInAzure as error:
+            if error.refusal is None or not error.refusal.gone:
+                raise
 
     def principal_of(self, machine_id: str) -> str:
-        """The object id of an Arc machine's identity; empty where there is no such machine."""
+        """The object id of an Arc machine's identity; an error says why there is none."""
         machine = Registration.parse(machine_id)
         if machine is None:
-            return ""
+            raise no_principal(machine_id, NO_MACHINE)
         where = self.login.endpoints
         client: Any = HybridComputeManagementClient(
             self.login.credential,
@@ -104,9 +109,16 @@ class Authorization:
         try:
             with explaining(self.login, "GET", machine.resource_id):
                 found: Json = client.machines.get(machine.resource_group, machine.machine_name, cls=_wire)
-        except NotInAzure:
-            return ""
-        return str((found.get("identity") or {}).get("principalId") or "").lower()
+        except NotInAzure as error:
+            if error.refusal and error.refusal.itself:
+                raise no_principal(machine.resource_id, NO_MACHINE) from error
+            if error.refusal and error.refusal.code == "ResourceGroupNotFound":
+                raise no_principal(machine.resource_id, NO_GROUP) from error
+            raise
+        identity = found.get("identity") or {}
+        if principal := str(identity.get("principalId") or "").lower():
+            return principal
+        raise no_principal(machine.resource_id, NO_IDENTITY, str(identity.get("type") or ""))
 
     def _client(self, scope: str) -> Any:
         parts = scope.split("/")

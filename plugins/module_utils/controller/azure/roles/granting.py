@@ -53,7 +53,8 @@ class Plan:
     grants: Sequence[Grant]
     existing: Mapping[str, Sequence[Existing]]
     failures: Sequence[Failure] = ()
-    gone: Sequence[Request] = ()  # of machines that no longer exist, so that their principals are not known
+    # Of machines whose principals are not known, because something of them no longer exists.
+    gone: Sequence[tuple[Request, str]] = ()
 
     def decided(self, by: Callable[[Grant, Sequence[Existing]], Outcome]) -> list[Outcome]:
         """The outcome of each grant by a rule."""
@@ -68,39 +69,59 @@ class Done:
     failures: Sequence[Failure]
 
 
+# What does not exist, of a machine of Azure Arc whose identity was asked for.
+NO_MACHINE, NO_GROUP, NO_IDENTITY = "machine", "resource group", "identity"
+
+
 def owners_of(
-    principal_of: Callable[[str], str], machine_ids: Iterable[str], *, absent: bool = False
+    principal_of: Callable[[str], str], machine_ids: Iterable[str]
 ) -> dict[str, str | FlexNodeError]:
-    """The identity of each Arc machine, asked once. With `absent`, a machine may no longer exist."""
+    """The identity of each Arc machine, asked once, or why there is none."""
     machines = list(dict.fromkeys(machine_ids))
-    owners = dict(zip(machines, each(principal_of, machines), strict=True))
-    if absent:
-        return owners
-    return {machine: owner or _no_identity(machine) for machine, owner in owners.items()}
+    return dict(zip(machines, each(principal_of, machines), strict=True))
 
 
-def _no_identity(machine_id: str) -> NotInAzure:
-    return NotInAzure(
-        f"there is no machine {machine_id}, or it has no identity",
-        fix="register it with Azure Arc first; see `azcmagent show` there",
-    )
+def unowned(found: str | FlexNodeError) -> str:
+    """What of a machine does not exist; empty: it has an identity, or that is not known."""
+    return found.unowned if isinstance(found, NotInAzure) else ""
+
+
+def no_principal(machine_id: str, missing: str, kind: str = "") -> NotInAzure:
+    """The error for a machine without an identity of its own. kind: of the identity that it has."""
+    what, fix = {
+        NO_MACHINE: (
+            f"there is no machine {machine_id}",
+            "register it with Azure Arc first; see `azcmagent show` there",
+        ),
+        NO_GROUP: (
+            f"there is no resource group of machine {machine_id}",
+            "register it with Azure Arc first; see `azcmagent show` there",
+        ),
+        NO_IDENTITY: (
+            f"machine {machine_id} has no identity of its own",
+            "register it with Azure Arc again: azcmagent disconnect, then azcmagent connect",
+        ),
+    }[missing]
+    error = NotInAzure(what, why=f"its identity is {kind}, not SystemAssigned" if kind else "", fix=fix)
+    error.unowned = missing
+    return error
 
 
 def plan_of(azure: Azure, requests: Sequence[Request], *, absent: bool = False) -> Plan:
     """Look up the roles, principals and assignments that the requests need, each once."""
     unknown = [request.machine_id for request in requests if not request.principal_id]
-    lookup = _Lookup(azure, owners_of(azure.principal_of, unknown, absent=absent))
+    lookup = _Lookup(azure, owners_of(azure.principal_of, unknown), absent)
     lookup.read([request.scope for request in requests if not request.below])
     grants: list[Grant] = []
     failures: list[Failure] = []
-    gone: list[Request] = []
+    gone: list[tuple[Request, str]] = []
     for request in requests:
+        missing = unowned(lookup.owners.get(request.machine_id, "")) if not request.principal_id else ""
+        if absent and missing:
+            gone.append((request, missing))
+            continue
         try:
-            principal = lookup.principal(request)
-            if principal:
-                grants += lookup.grants(request, principal)
-            else:
-                gone.append(request)
+            grants += lookup.grants(request, lookup.principal(request))
         except FlexNodeError as error:
             commands = () if absent else lookup.commands(request)
             failures.append(Failure(request.node, request.machine_id, error, commands))
@@ -113,6 +134,7 @@ class _Lookup:
 
     azure: Azure
     owners: Mapping[str, str | FlexNodeError]
+    absent: bool = False
     existing: dict[str, list[Existing]] = field(default_factory=dict)
     unread: dict[str, FlexNodeError] = field(default_factory=dict)  # by scope
     roles: dict[tuple[str, str], Role | FlexNodeError] = field(default_factory=dict)
@@ -120,7 +142,9 @@ class _Lookup:
     def read(self, scopes: Iterable[str]) -> None:
         asked = list(dict.fromkeys(scopes))
         for scope, found in zip(asked, each(self.azure.at, asked), strict=True):
-            if isinstance(found, FlexNodeError):
+            if self.absent and isinstance(found, NotInAzure) and found.refusal and found.refusal.gone:
+                self.existing[scope] = []  # what was assigned there is gone with it
+            elif isinstance(found, FlexNodeError):
                 self.unread[scope] = found
             else:
                 self.existing[scope] = list(found)

@@ -27,16 +27,29 @@ from ansible_collections.aks.flexnode.plugins.module_utils.controller.azure.logi
 )
 from ansible_collections.aks.flexnode.plugins.module_utils.controller.azure.roles.assignments import (
     Grant,
+    Request,
     known_role,
 )
 from ansible_collections.aks.flexnode.plugins.module_utils.controller.azure.roles.authorization import (
     Authorization,
 )
+from ansible_collections.aks.flexnode.plugins.module_utils.controller.azure.roles.granting import plan_of
 from ansible_collections.aks.flexnode.plugins.module_utils.controller.azure.settings import settings_of
-from tests.unit.controller.fake_azure import CLIENT, CLUSTER, OBJECT, SUBSCRIPTION, TENANT, FakeAzure, refusal
+from tests.contract.recorded import Recorded, aks, arm
+from tests.unit.controller.fake_azure import (
+    CLIENT,
+    CLUSTER,
+    OBJECT,
+    SUBSCRIPTION,
+    TENANT,
+    FakeAzure,
+    Fault,
+    refusal,
+)
 from tests.unit.controller.test_modules import run
+from tests.unit.node import servers
 from tests.unit.node.fakes import FakeClock
-from tests.unit.node.servers import Answer, Pki, Request, answer_json
+from tests.unit.node.servers import Answer, Pki, answer_json
 
 OTHER = "22222222-8888-7777-6666-555555555555"
 OWN_ROLE = "33333333-8888-7777-6666-555555555555"
@@ -51,7 +64,7 @@ class FakeRoles(FakeAzure):
     assignments: dict[str, dict[str, Any]] = field(default_factory=dict)
     refused: list[str] = field(default_factory=list)  # codes of the next answers to a PUT
 
-    def _arm(self, request: Request, path: str, query: Mapping[str, list[str]]) -> Answer:
+    def _arm(self, request: servers.Request, path: str, query: Mapping[str, list[str]]) -> Answer:
         if path == MACHINE:
             return answer_json({"id": MACHINE, "identity": {"principalId": OTHER.upper()}})
         if path.endswith("/roleDefinitions"):
@@ -74,7 +87,7 @@ class FakeRoles(FakeAzure):
             found["nextLink"] = f"{here}?$filter=atScope()&$skiptoken={start + 1}"
         return answer_json(found)
 
-    def _one(self, request: Request, name: str) -> Answer:
+    def _one(self, request: servers.Request, name: str) -> Answer:
         if request.method == "DELETE":
             return answer_json(gone) if (gone := self.assignments.pop(name, None)) else Answer(status=204)
         if self.refused:
@@ -121,7 +134,65 @@ def test_roles_and_machines_are_looked_up(authorization: Authorization) -> None:
     with pytest.raises(NotInAzure, match="Reeder"):
         authorization.role("Reeder", CLUSTER)
     assert authorization.principal_of(MACHINE) == OTHER
-    assert authorization.principal_of(f"{MACHINE}2") == ""
+    with pytest.raises(NotInAzure, match="there is no machine"):
+        authorization.principal_of(f"{MACHINE}2")
+
+
+@pytest.mark.parametrize(
+    ("answer", "missing"),
+    [
+        (arm.ARC_MISSING.at().sent(Answer), "machine"),
+        (aks.GROUP_MISSING.at().sent(Answer), "resource group"),
+        (answer_json({"id": MACHINE, "identity": arm.ARC_IDENTITIES[1]}), "identity"),
+        (answer_json({"id": MACHINE}), "identity"),
+        (refusal(404, "SubscriptionNotFound", "The subscription could not be found."), ""),
+    ],
+)
+def test_why_a_machine_has_no_principal(
+    roles: FakeRoles, authorization: Authorization, answer: Answer, missing: str
+) -> None:
+    """Contradiction 11."""
+    roles.faults = [Fault("GET .*/machines/", answer)]
+    with pytest.raises(NotInAzure) as caught:
+        authorization.principal_of(MACHINE)
+    assert caught.value.unowned == missing
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        arm.ASSIGNMENT_GONE,
+        arm.ASSIGNMENT_OF_GONE_GROUP,
+        arm.ASSIGNMENT_OF_GONE_RESOURCE,
+        aks.CLUSTER_MISSING_AT_GATEWAY,
+    ],
+)
+def test_an_assignment_whose_scope_is_gone_is_gone(
+    roles: FakeRoles, authorization: Authorization, answer: Recorded
+) -> None:
+    """Contradiction 3."""
+    roles.faults = [Fault("DELETE .*/roleAssignments/", answer.at().sent(Answer))]
+    authorization.delete(grant())
+    assert roles.asked("DELETE .*/roleAssignments/") == 1
+
+
+def test_an_assignment_is_not_gone_where_azure_says_nothing_of_it(
+    roles: FakeRoles, authorization: Authorization
+) -> None:
+    for answer in (Answer(b"<html>", 404), refusal(404, "SubscriptionNotFound", "It was not found.")):
+        roles.faults = [Fault("DELETE .*/roleAssignments/", answer)]
+        with pytest.raises(NotInAzure):
+            authorization.delete(grant())
+
+
+def test_an_unbootstrap_after_the_cluster_was_deleted(roles: FakeRoles, authorization: Authorization) -> None:
+    """Contradiction 3: whether the list is refused in the same way was not recorded."""
+    roles.faults = [Fault("GET .*/roleAssignments", aks.CLUSTER_MISSING_AT_GATEWAY.at().sent(Answer), 2)]
+    request = Request(CLUSTER, "", OBJECT)
+    plan = plan_of(authorization, [request], absent=True)
+    assert (plan.grants, plan.failures) == ([], [])
+    (failed,) = plan_of(authorization, [request]).failures
+    assert isinstance(failed.error, NotInAzure), "a role is not assigned in a cluster that does not exist"
 
 
 def test_what_azure_refuses(roles: FakeRoles, authorization: Authorization) -> None:

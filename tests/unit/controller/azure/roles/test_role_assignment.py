@@ -30,6 +30,9 @@ from ansible_collections.aks.flexnode.plugins.module_utils.controller.azure.role
     requests_of,
 )
 from ansible_collections.aks.flexnode.plugins.module_utils.controller.azure.roles.granting import (
+    NO_GROUP,
+    NO_IDENTITY,
+    NO_MACHINE,
     Done,
     assign_roles,
     inspect_roles,
@@ -45,6 +48,7 @@ from ansible_collections.aks.flexnode.plugins.module_utils.node.procedures.arc.r
     needed,
 )
 from ansible_collections.aks.flexnode.plugins.module_utils.node.procedures.assignments import name_of
+from tests.contract.recorded import arm
 from tests.unit.controller.fake_authorization import FakeAuthorization, forbidden
 from tests.unit.controller.fake_azure import CLUSTER, OBJECT, SUBSCRIPTION
 from tests.unit.node.fakes import FakeClock
@@ -347,14 +351,42 @@ def test_what_is_left_of_a_machine_that_is_gone_can_be_listed() -> None:
     """Azure no longer says which identity it had: the assignments are found by their description."""
     azure = FakeAuthorization()
     plan = plan_of(azure, orders({"machine_id": MACHINE}, state="absent"), absent=True)
-    (one,) = plan.gone
-    assert (one.machine_id, plan.grants, plan.failures) == (MACHINE, [], [])
+    ((one, missing),) = plan.gone
+    assert (one.machine_id, missing, plan.grants, plan.failures) == (MACHINE, "machine", [], [])
     assert one.list_command == (
         f"az role assignment list --scope {CLUSTER} --query "
         f"\"[?description=='{grant().properties['description']}'].id\" -o tsv"
     )
     (anywhere,) = orders({"machine_id": MACHINE}, state="absent", cluster_id=None)
     assert f"list --all --subscription {SUBSCRIPTION} --query" in anywhere.list_command
+
+
+@pytest.mark.parametrize(
+    ("missing", "words"),
+    [
+        (NO_MACHINE, "there is no machine"),
+        (NO_GROUP, "there is no resource group of machine"),
+        (NO_IDENTITY, "has no identity of its own"),
+    ],
+)
+def test_no_identity_and_no_machine_are_two_things(missing: str, words: str) -> None:
+    """Contradiction 11: Arc has machines without an identity."""
+    azure = FakeAuthorization(missing=missing)
+    with pytest.raises(Failed, match=words):
+        act(azure, {"machine_id": MACHINE})
+    plan = plan_of(azure, orders({"machine_id": MACHINE}, state="absent"), absent=True)
+    assert [what for _request, what in plan.gone] == [missing]
+
+
+@pytest.mark.parametrize("above", [one.format(subscription=SUBSCRIPTION) for one in arm.SCOPES_ABOVE])
+def test_what_is_assigned_above_counts(above: str) -> None:
+    """Contradiction 9: atScope() lists those of management groups, whose ids are no beginning of others."""
+    azure = FakeAuthorization(existing=[Existing("by-others", above.rstrip("/"), READER, OBJECT)])
+    assert act(azure, {"principal_id": OBJECT, "roles": ["reader"]}) == ["unchanged"]
+    conditional = Existing("by-others", above.rstrip("/"), READER, OBJECT, conditional=True)
+    assert act(FakeAuthorization(existing=[conditional]), {"principal_id": OBJECT, "roles": ["reader"]}) == [
+        "created"
+    ]
 
 
 def test_a_machine_of_arc_instead_of_its_principal() -> None:
