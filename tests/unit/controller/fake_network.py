@@ -19,6 +19,7 @@ from ansible_collections.aks.flexnode.plugins.module_utils.controller.azure.vpn.
     VNETS,
     ResourceId,
 )
+from tests.contract.recorded import network
 
 SUBSCRIPTION = "12345678-1234-1234-1234-123456789abc"
 VNET = ResourceId(SUBSCRIPTION, "net", VNETS, "plant")
@@ -97,14 +98,15 @@ class FakeNetwork:
 
     def get(self, resource: ResourceId) -> dict[str, Any] | None:
         self._note("get", resource.name)
-        found = copy.deepcopy(self.resources.get(str(resource)))
+        known = {name.lower(): one for name, one in self.resources.items()}
+        found = copy.deepcopy(known.get(str(resource).lower()))
         if found and resource.kind == GATEWAYS and self.updating:
             self.updating -= 1
             found["properties"]["provisioningState"] = "Updating"
         if found and resource.kind == VNETS and str(GATEWAY) in self.resources:
             for subnet in found["properties"]["subnets"]:
-                if subnet["name"] == SUBNET_NAME:
-                    used = [{"id": f"{GATEWAY}/ipConfigurations/default"}]
+                if subnet["name"].lower() == SUBNET_NAME.lower():
+                    used = [{"id": network.IN_CAPITALS.replace("{subscription}", SUBSCRIPTION)}]
                     subnet["properties"]["ipConfigurations"] = used
         return found
 
@@ -135,11 +137,11 @@ class FakeNetwork:
         self.resources[str(vnet)]["properties"]["subnets"].append(subnet)
         return subnet
 
-    def delete_subnet(self, vnet: ResourceId) -> None:
-        self._note("delete", SUBNET_NAME)
+    def delete_subnet(self, vnet: ResourceId, name: str) -> None:
+        self._note("delete", name)
         known = self.resources[str(vnet)]["properties"]
         self.subnets_deleted.append(str(vnet))
-        known["subnets"] = [one for one in known["subnets"] if one["name"] != SUBNET_NAME]
+        known["subnets"] = [one for one in known["subnets"] if one["name"] != name]
 
     def profile_url(self, gateway: ResourceId) -> str:
         self._note("profile", gateway.name)

@@ -11,12 +11,20 @@ import traceback
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from ....node.errors import FlexNodeError
 from ....node.machine.clock import Clock
 from ...progress import Tell
 from ..arm import Json, explaining, refusal_of
-from ..errors import AzureRefuses, AzureUnavailable, ChangedMeanwhile, PermissionMissing
+from ..errors import (
+    AzureRefuses,
+    AzureUnavailable,
+    ChangedMeanwhile,
+    NotInAzure,
+    PermissionMissing,
+    Refusal,
+)
 from ..login import Login
-from .resources import GATEWAYS, SITES, SUBNET_NAME, ResourceId
+from .resources import GATEWAYS, SITES, SUBNET_NAME, ResourceId, state_of
 
 NETWORK_ERROR = ""
 try:
@@ -25,9 +33,11 @@ try:
 except ImportError:
     NETWORK_ERROR = traceback.format_exc()
 
-# What Azure answers while another operation runs on a resource, or on one that it needs.
+# What Azure answers while another operation runs on a resource, or on one that it needs: with 409, 400 and
+# 429. The last is no throttling: the SDK gives up on it long before such an operation ends.
 ANOTHER = "AnotherOperationInProgress"
-BUSY = (ANOTHER, "ReferencedResourceNotProvisioned", "RetryableError")
+BUSY = {ANOTHER, "ReferencedResourceNotProvisioned", "RetryableError"}
+DELETIONS = 3  # attempts of one that Azure could not finish
 TELL = 60.0  # seconds between two lines about an operation
 
 
@@ -83,7 +93,11 @@ class Network:
                 cls=_wire,
             )
 
-        found: Json = self._finished("PUT", str(resource), begin, resource.name, new=new)
+        def there() -> Json | None:
+            now = self.get(resource)
+            return now if state_of(now) == "succeeded" else None
+
+        found: Json = self._finished("PUT", str(resource), begin, resource.name, there, new=new)
         return found
 
     def delete(self, resource: ResourceId) -> None:
@@ -94,6 +108,7 @@ class Network:
             str(resource),
             lambda: calls.begin_delete(resource.group, resource.name),
             resource.name,
+            lambda: {} if self.get(resource) is None else None,
         )
 
     def put_subnet(self, vnet: ResourceId, prefix: str) -> Json:
@@ -113,13 +128,13 @@ class Network:
         )
         return found
 
-    def delete_subnet(self, vnet: ResourceId) -> None:
+    def delete_subnet(self, vnet: ResourceId, name: str) -> None:
         """Delete the subnet of gateways."""
         self._finished(
             "DELETE",
-            f"{vnet}/subnets/{SUBNET_NAME}",
-            lambda: self._client(vnet).subnets.begin_delete(vnet.group, vnet.name, SUBNET_NAME),
-            SUBNET_NAME,
+            f"{vnet}/subnets/{name}",
+            lambda: self._client(vnet).subnets.begin_delete(vnet.group, vnet.name, name),
+            name,
         )
 
     def profile_url(self, gateway: ResourceId) -> str:
@@ -160,34 +175,59 @@ class Network:
         return self._clients[resource.subscription]
 
     def _finished(
-        self, method: str, path: str, begin: Callable[[], Any], name: str, *, new: bool = False
+        self,
+        method: str,
+        path: str,
+        begin: Callable[[], Any],
+        name: str,
+        ended: Callable[[], Any] = lambda: None,
+        *,
+        new: bool = False,
     ) -> Any:
         """Begin an operation and wait for its end; again where another one runs on the same resource.
 
         Of a new resource such an operation may be somebody else's, who makes it too: that is not overwritten.
+        ended: what the operation came to, as far as the resource shows it.
         """
-        deadline = self._clock.monotonic() + self._seconds
+        started = self._clock.monotonic()
+        deadline, told, deletions = started + self._seconds, started - TELL, 1
         while True:
             try:
                 with explaining(self._login, method, path):
-                    return self._waited(method, path, begin(), name, deadline)
-            except AzureRefuses as error:
-                if new and ANOTHER in error.why:
+                    return self._waited(method, path, begin(), name, deadline, ended)
+            except NotInAzure as error:
+                if method == "DELETE" and error.refusal and error.refusal.gone:
+                    return None  # somebody else deleted it meanwhile, or the group that it was in
+                raise
+            except (AzureRefuses, AzureUnavailable) as error:
+                if new and ANOTHER in codes_of(error.refusal):
                     what = f"another operation in Azure makes or changes {name}"
                     # Without a cause of its own: why has it, and pylint takes this one for no exception.
                     raise ChangedMeanwhile(what, where=f"{method} {path}", why=error.why) from None
-                if not any(code in error.why for code in BUSY) or self._clock.monotonic() >= deadline:
+                again = method == "DELETE" and bool(error.refusal and error.refusal.passes)
+                deletions += again
+                now = self._clock.monotonic()
+                if now >= deadline or deletions > DELETIONS or not (again or BUSY & codes_of(error.refusal)):
                     raise
-            self._tell(f"{name}: another operation runs in Azure; waiting for it")
+                why = "Azure could not finish the deletion" if again else "another operation runs in Azure"
+            if again or now - told >= TELL:
+                spent = f"{now - started:.0f} of {self._seconds:.0f} s"
+                self._tell(f"{name}: {why}; {'trying again' if again else 'waiting for it'} ({spent})")
+                told = now
             self._clock.sleep(self._pause)
 
-    def _waited(self, method: str, path: str, poller: Any, name: str, deadline: float) -> Any:
+    def _waited(
+        self, method: str, path: str, poller: Any, name: str, deadline: float, ended: Callable[[], Any]
+    ) -> Any:
         started = self._clock.monotonic()
         told = started
         try:
             while not poller.done():
                 now = self._clock.monotonic()
                 if now >= deadline:
+                    # Azure asks for up to 160 s between two looks at an operation: it may be over already.
+                    if (found := _seen(ended)) is not None:
+                        return found
                     raise late(f"{method} {path}", self._seconds)
                 if now - told >= TELL:
                     self._tell(f"{name}: {poller.status()} for {(now - started) / 60:.0f} min")
@@ -199,13 +239,27 @@ class Network:
                 raise
             # The operation was accepted and failed later: the answer that says so has status 200.
             detail = refusal_of(error, method, path)
-            raise AzureRefuses(
+            failed = AzureRefuses(
                 f"Azure accepted the change of {name}, but could not finish it",
                 where=f"{method} {path}",
                 why=": ".join(part for part in (detail.code, detail.message) if part),
                 fix="run this again: it continues with what is there; if it stays, az network vnet-gateway "
                 "show and the activity log say more",
-            ) from error
+            )
+            failed.refusal = detail
+            raise failed from error
+
+
+def codes_of(refusal: Refusal | None) -> set[str]:
+    """The code of an answer, and those of its details."""
+    return {refusal.code, *(code for code, _message in refusal.details)} if refusal else set()
+
+
+def _seen(ended: Callable[[], Any]) -> Any:
+    try:
+        return ended()
+    except FlexNodeError:
+        return None
 
 
 def late(where: str, seconds: float) -> AzureUnavailable:

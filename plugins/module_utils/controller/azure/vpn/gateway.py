@@ -26,6 +26,9 @@ from .resources import (
     gateway_subnet,
     gateways_in,
     missing_gateway,
+    name_of,
+    named_by,
+    own_id,
     state_of,
     vnet_of_gateway,
 )
@@ -62,7 +65,7 @@ class Gateways:
             while True:
                 gateway = self._settled(place.gateway)
                 try:
-                    return self._kept(place, request, gateway, done)
+                    return self._kept(named_by(place, gateway), request, gateway, done)
                 except ChangedMeanwhile:
                     # Only one that is made is looked at again: somebody else may have made it first.
                     if gateway is not None or self._clock.monotonic() >= deadline:
@@ -173,7 +176,7 @@ class Gateways:
             f"create VPN gateway {place.gateway.name} ({wanted.sku}, clients {wanted.pool}), "
             "which takes 30 to 45 minutes"
         )
-        subnet = f"{place.vnet}/subnets/{SUBNET_NAME}"
+        subnet = f"{place.vnet}/subnets/{name_of(place.subnet)}"
         body = plan.gateway_body(place.location, wanted, subnet, place.address, trust, tags)
         if self._check:
             return body
@@ -213,6 +216,7 @@ class Gateways:
         """Remove what this collection made: of another owner's gateway only its certificates."""
         with self._locked():
             gateway, done = self._settled(place.gateway), Done()
+            place = named_by(place, gateway)
             self._require_unused(place, gateway, force)
             done.diff = _diff(place.gateway.name, plan.shown(gateway), {}, ())
             if gateway is not None and not plan.is_ours(gateway):
@@ -239,9 +243,9 @@ class Gateways:
         subnet = gateway_subnet(self._network.get(vnet) or {})
         others = [one for one in gateways_in(subnet) if not one.same(place.gateway)]
         if made_subnet and subnet is not None and not others:
-            done.actions.append(f"delete {SUBNET_NAME} of VNet {vnet.name}")
+            done.actions.append(f"delete {name_of(subnet)} of VNet {vnet.name}")
             if not self._check:
-                self._network.delete_subnet(vnet)
+                self._network.delete_subnet(vnet, name_of(subnet))
         # Last: its tag is what an interrupted run would need to know.
         if plan.is_ours(address):
             done.actions.append(f"delete public IP address {place.address.name}")
@@ -296,7 +300,8 @@ class Gateways:
             if now - started >= self._seconds:
                 raise late(str(resource), self._seconds)
             if now - told >= TELL:
-                self._tell(f"{resource.name}: {state_of(found)} for {(now - started) / 60:.0f} min")
+                name = (own_id(found) or resource).name
+                self._tell(f"{name}: {state_of(found)} for {(now - started) / 60:.0f} min")
                 told = now
             self._clock.sleep(self._pause)
 
@@ -323,6 +328,7 @@ class Gateways:
 
 def described(place: Place, gateway: Mapping[str, Any] | None) -> Json:
     """The gateway as a module returns it."""
+    place = named_by(place, gateway)
     return {
         "id": str(place.gateway),
         "name": place.gateway.name,

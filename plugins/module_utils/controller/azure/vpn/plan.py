@@ -8,6 +8,7 @@ from __future__ import annotations
 import base64
 import copy
 import hashlib
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -23,6 +24,7 @@ SUBNET_MADE = "aks-flexnode-gateway-subnet"
 PREFIX = "aks-flexnode-"  # of the names of our certificates in the gateway
 ZONES = ("1", "2", "3")
 MOST_ROOTS = 20  # Azure's limit
+PEM = re.compile(rb"-----BEGIN CERTIFICATE-----(.*?)-----END CERTIFICATE-----", re.DOTALL)
 PROTOCOL, AUTHENTICATION = "OpenVPN", "Certificate"
 
 
@@ -51,10 +53,15 @@ class Trust:
     only_these: bool = False  # roots with our names that are not known are removed
 
 
-def thumbprint(der_base64: str) -> str:
-    """How Azure names a certificate: SHA-1 in capital letters. Nothing is secured by it."""
+def thumbprint(public_data: str) -> str:
+    """How Azure names a certificate: SHA-1 of DER in capital letters. Nothing is secured by it.
+
+    Azure also takes base64 of a whole PEM file, and returns that.
+    """
     try:
-        der = base64.b64decode("".join(der_base64.split()))
+        der = base64.b64decode("".join(public_data.split()))
+        if pem := PEM.search(der):
+            der = base64.b64decode(b"".join(pem[1].split()))
     except ValueError:
         return ""
     return hashlib.sha1(der, usedforsecurity=False).hexdigest().upper()
@@ -180,9 +187,9 @@ def unusable(gateway: Mapping[str, Any]) -> Iterator[str]:
     clients = properties(gateway).get("vpnClientConfiguration") or {}
     protocols = clients.get("vpnClientProtocols") or []
     kinds = clients.get("vpnAuthenticationTypes") or [AUTHENTICATION]  # old gateways name none
-    if PROTOCOL not in protocols:
+    if PROTOCOL.lower() not in (str(one).lower() for one in protocols):
         yield f"clients use {', '.join(protocols) or 'no protocol'}, not {PROTOCOL}"
-    if AUTHENTICATION not in kinds:
+    if AUTHENTICATION.lower() not in (str(one).lower() for one in kinds):
         yield f"clients authenticate with {', '.join(kinds)}, not with certificates"
 
 

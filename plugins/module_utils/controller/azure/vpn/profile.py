@@ -20,6 +20,7 @@ from urllib.parse import urlsplit
 from ....node.config.types.openvpn import profile_problems
 from .certificates import Pair
 from .errors import ProfileUnusable
+from .plan import AUTHENTICATION
 from .resources import properties
 
 REQUESTS_ERROR = ""
@@ -48,7 +49,11 @@ def stamp_of(gateway: Mapping[str, Any]) -> str:
     """What a generated profile depends on: which gateway it is, and how its clients connect."""
     known = properties(gateway)
     clients = known.get("vpnClientConfiguration") or {}
-    kept = {name: clients.get(name) for name in ("vpnClientProtocols", "vpnAuthenticationTypes")}
+    # Azure returns protocols in another order than they were PUT, and names the authentication later.
+    kept = {
+        "vpnClientProtocols": sorted(clients.get("vpnClientProtocols") or ()),
+        "vpnAuthenticationTypes": sorted(clients.get("vpnAuthenticationTypes") or (AUTHENTICATION,)),
+    }
     text = json.dumps([known.get("resourceGuid"), kept], sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 

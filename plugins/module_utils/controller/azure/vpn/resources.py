@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 from ....node.errors import ConfigInvalid, Problem
@@ -19,7 +19,7 @@ from .ranges import Range, ranges
 Json = Mapping[str, Any]
 VNETS, GATEWAYS, ADDRESSES = "virtualNetworks", "virtualNetworkGateways", "publicIPAddresses"
 SITES = "localNetworkGateways"
-SUBNET_NAME = "GatewaySubnet"  # the only name that Azure accepts
+SUBNET_NAME = "GatewaySubnet"  # the only name that Azure accepts, in whatever letters
 _ID = (
     r"/subscriptions/([^/]+)/resourceGroups/([^/]+)/providers/Microsoft\.Network/"
     rf"({VNETS}|{GATEWAYS}|{ADDRESSES})/([^/]+)(/subnets/[^/]+|/ipConfigurations/[^/]+)?"
@@ -86,7 +86,12 @@ def subnets_of(vnet: Json) -> list[Json]:
 
 def gateway_subnet(vnet: Json) -> Json | None:
     """The subnet of gateways, if the VNet has one."""
-    return next((one for one in subnets_of(vnet) if one.get("name") == SUBNET_NAME), None)
+    return next((one for one in subnets_of(vnet) if name_of(one).lower() == SUBNET_NAME.lower()), None)
+
+
+def name_of(subnet: Json | None) -> str:
+    """The name of a subnet as Azure has it; one that is to be made gets the usual one."""
+    return str((subnet or {}).get("name") or SUBNET_NAME)
 
 
 def prefixes_of(subnet: Json) -> list[str]:
@@ -101,7 +106,7 @@ def gateways_in(subnet: Json | None) -> list[ResourceId]:
         resource_id(str(one.get("id") or ""), GATEWAYS)
         for one in properties(subnet).get("ipConfigurations") or ()
     )
-    return list(dict.fromkeys(one for one in found if one))
+    return list({str(one).lower(): one for one in found if one}.values())
 
 
 def vnet_of_gateway(gateway: Json | None) -> ResourceId | None:
@@ -152,6 +157,19 @@ class Place:
     subnets: Sequence[Range]
     ranges: Sequence[Range]  # what the addresses of clients must not overlap
     named: bool = False  # by its id: it has to exist, and is never made
+
+
+def own_id(gateway: Json | None) -> ResourceId | None:
+    """The id that a gateway has by itself."""
+    return resource_id(str((gateway or {}).get("id") or ""), GATEWAYS)
+
+
+def named_by(place: Place, gateway: Json | None) -> Place:
+    """The place with the gateway's own id: that in its subnet has group and name in capital letters."""
+    found = own_id(gateway)
+    if found is None or not found.same(place.gateway):
+        return place
+    return replace(place, gateway=found, address=found.beside(ADDRESSES, f"{found.name}-ip"))
 
 
 def missing_gateway(place: Place) -> NotInAzure:

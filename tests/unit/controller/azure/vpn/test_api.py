@@ -13,11 +13,15 @@ import pytest
 from azure.core.exceptions import HttpResponseError, ResourceNotFoundError
 
 from ansible_collections.aks.flexnode.plugins.module_utils.controller.azure.errors import (
+    AzureRefuses,
+    AzureUnavailable,
     ChangedMeanwhile,
     NotInAzure,
 )
 from ansible_collections.aks.flexnode.plugins.module_utils.controller.azure.vpn.api import Network
-from tests.unit.controller.fake_network import GATEWAY, FakeClock
+from tests.contract.recorded import Recorded, arm
+from tests.contract.recorded import network as recorded
+from tests.unit.controller.fake_network import GATEWAY, VNET, FakeClock
 
 
 class FinishedOperation:
@@ -28,6 +32,68 @@ class FinishedOperation:
 
     def result(self) -> dict[str, Any]:
         return {"name": "made"}
+
+
+class RunningOperation:
+    """A poller whose operation is not seen to end."""
+
+    def __init__(self, clock: FakeClock) -> None:
+        self.clock = clock
+
+    def done(self) -> bool:
+        return False
+
+    def status(self) -> str:
+        return "InProgress"
+
+    def wait(self, seconds: float) -> None:
+        self.clock.time += seconds
+
+
+class FailedOperation:
+    """A poller whose operation ended otherwise."""
+
+    def __init__(self, answer: Recorded) -> None:
+        self.error = error_of(HttpResponseError, answer)
+
+    def done(self) -> bool:
+        return True
+
+    def result(self) -> dict[str, Any]:
+        raise self.error
+
+
+def error_of(kind: type[HttpResponseError], answer: Recorded) -> Any:
+    """The SDK's error for a recorded answer."""
+    found = answer.at()
+    error: Any = kind(found.method)
+    error.status_code, error.reason = found.status, "refused"
+    error.response = SimpleNamespace(text=found.content.decode)
+    return error
+
+
+class Answering:
+    """The calls of the SDK for one VPN gateway or a subnet: each is answered by what is next."""
+
+    def __init__(self, *answers: Any) -> None:
+        self.answers, self.calls, self.there = list(answers), list[str](), dict[str, Any]()
+        self.virtual_network_gateways = self.subnets = self.public_ip_addresses = self
+
+    def get(self, *_arguments: Any, **_more: Any) -> dict[str, Any]:
+        return self.there
+
+    def begin_create_or_update(self, *_arguments: Any, **_more: Any) -> Any:
+        return self._next("put")
+
+    def begin_delete(self, *_arguments: Any) -> Any:
+        return self._next("delete")
+
+    def _next(self, call: str) -> Any:
+        self.calls.append(call)
+        found = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
+        if isinstance(found, Recorded):
+            raise error_of(ResourceNotFoundError if found.status == 404 else HttpResponseError, found)
+        return found
 
 
 class Sdk:
@@ -70,12 +136,70 @@ class FoundInSdk:
         return {"name": "there"}
 
 
-def network(sdk: Sdk) -> Network:
+def network(sdk: Sdk | Answering, told: list[str] | None = None, clock: FakeClock | None = None) -> Network:
     endpoints = SimpleNamespace(resource_manager="https://azure.example.com", scope="x")
     login: Any = SimpleNamespace(endpoints=endpoints, credential=object(), client_options={})
-    made = Network(login, FakeClock(), lambda _line: None, pause=1, seconds=60)
+    tell = (lambda _line: None) if told is None else told.append
+    made = Network(login, clock or FakeClock(), tell, pause=1, seconds=60)
     made._clients[GATEWAY.subscription] = sdk
     return made
+
+
+def test_a_resource_that_is_busy_with_429_is_waited_for_and_told() -> None:
+    """Contradiction 5: RetryableError of Microsoft.Network is another operation, not throttling."""
+    told: list[str] = []
+    sdk = Answering(recorded.RETRYABLE, recorded.RETRYABLE_WITHOUT_TIME, FinishedOperation())
+    assert network(sdk, told).put_subnet(VNET, "10.0.0.0/27") == {"name": "made"}
+    assert sdk.calls == ["put"] * 3
+    assert told == ["GatewaySubnet: another operation runs in Azure; waiting for it (0 of 60 s)"]
+    endless = Answering(recorded.RETRYABLE)
+    with pytest.raises(AzureUnavailable, match="RetryableError"):
+        network(endless).put_subnet(VNET, "10.0.0.0/27")
+    assert 50 <= len(endless.calls) <= 70, "as long as flexnode_vpn_timeout allows"
+
+
+def test_throttling_is_no_operation_that_ends() -> None:
+    sdk = Answering(arm.THROTTLED)
+    with pytest.raises(AzureUnavailable, match="SubscriptionRequestsThrottled"):
+        network(sdk).put_subnet(VNET, "10.0.0.0/27")
+    assert len(sdk.calls) == 1
+
+
+def test_a_deletion_that_azure_could_not_finish_is_repeated() -> None:
+    """Contradiction 10: '... due to an intermittent error. Please try again.'"""
+    told: list[str] = []
+    failed = FailedOperation(recorded.DELETION_FAILED)
+    sdk = Answering(failed, FinishedOperation())
+    network(sdk, told).delete(GATEWAY)
+    assert sdk.calls == ["delete", "delete"]
+    assert "Azure could not finish the deletion; trying again" in told[0]
+    endless = Answering(failed)
+    with pytest.raises(AzureRefuses, match="VmssGatewayDeploymentFailed"):
+        network(endless).delete(GATEWAY)
+    assert len(endless.calls) == 3
+    made = Answering(failed)
+    with pytest.raises(AzureRefuses):
+        network(made).put(GATEWAY, {}, new=True)
+    assert len(made.calls) == 1, "what is made may be there in part: the next run looks at it"
+
+
+@pytest.mark.parametrize("answer", [recorded.GROUP_MISSING, arm.ASSIGNMENT_OF_GONE_RESOURCE])
+def test_what_is_gone_with_its_group_is_deleted(answer: Recorded) -> None:
+    network(Answering(answer)).delete(GATEWAY)
+
+
+def test_at_the_time_limit_the_resource_is_looked_at_once_more() -> None:
+    """Azure asks to wait up to 160 s between two looks at an operation: it may be over long since."""
+    assert int(recorded.RUNNING.headers["Retry-After"]) > 60
+    clock = FakeClock()
+    sdk = Answering(RunningOperation(clock))
+    sdk.there = {"properties": {"provisioningState": "Updating"}}
+    began = clock.monotonic()
+    with pytest.raises(AzureUnavailable, match="still running after 60 s"):
+        network(sdk, clock=clock).put(GATEWAY, {})
+    assert clock.monotonic() - began == 60
+    sdk.there = {"properties": {"provisioningState": "Succeeded"}}
+    assert network(sdk, clock=clock).put(GATEWAY, {}) == sdk.there
 
 
 def test_a_gateway_is_absent_only_in_a_group_that_exists() -> None:

@@ -37,6 +37,7 @@ from ansible_collections.aks.flexnode.plugins.module_utils.controller.azure.vpn.
     found_place,
 )
 from ansible_collections.aks.flexnode.plugins.module_utils.node.errors import ConfigInvalid
+from tests.contract.recorded import network
 from tests.unit.controller.fake_network import GATEWAY, VNET, Crash, FakeClock, FakeNetwork
 
 PASSPHRASE = "Pl4nted-vpn-passphrase"
@@ -118,6 +119,28 @@ def test_it_is_planned_made_once_and_then_left_alone(me: Controller) -> None:
     shown = str(made.actions) + str(made.diff) + str(made.gateway) + str(made.clients) + repr(made)
     assert "PRIVATE" not in shown
     assert "planted" not in shown
+
+
+def test_a_second_run_returns_the_same_names(me: Controller) -> None:
+    """In its subnet the id of a gateway has group and name in capital letters."""
+    made, again = me.present("edge-1"), me.present("edge-1")
+    assert (again.gateway["id"], again.gateway["name"]) == (str(GATEWAY), "flexnode-vpn")
+    assert again.gateway == made.gateway
+    gone = me.absent(force=True)
+    assert not [line for line in gone.actions if "FLEXNODE" in line]
+
+
+def test_a_subnet_in_small_letters_is_the_gateways(me: Controller) -> None:
+    """Contradiction 7: Azure takes the name in any letters, and returns it as it was written."""
+    small = network.SMALL_LETTERS.body["name"]
+    me.network.add_vnet(("nodes", "10.224.0.0/24"), (small, "10.224.255.0/27"))
+    me.present("edge-1")
+    assert "put GatewaySubnet" not in me.network.changes()
+    place = me.network.gateway["properties"]["ipConfigurations"][0]["properties"]
+    assert place["subnet"]["id"] == f"{VNET}/subnets/{small}"
+    assert me.present("edge-1").actions == []
+    me.absent(force=True)
+    assert me.network.subnets_deleted == [], "it was there before"
 
 
 @pytest.mark.parametrize("step", MAKING)

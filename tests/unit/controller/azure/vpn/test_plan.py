@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import copy
+from base64 import b64encode
 from typing import Any
 
 import pytest
@@ -62,6 +63,13 @@ def test_a_new_gateway_is_as_it_has_to_be() -> None:
     assert Wanted("VpnGw1AZ", "").generation == "Generation1"
     root = made["properties"]["vpnClientConfiguration"]["vpnClientRootCertificates"][0]
     assert root == {"name": f"aks-flexnode-{PRINT[:8].lower()}", "properties": {"publicCertData": ROOT}}
+
+
+def test_a_root_that_is_base64_of_a_pem_file_has_the_thumbprint_of_its_certificate() -> None:
+    """Azure takes such a root, and returns it as it was PUT."""
+    pem = f"Bag Attributes\n-----BEGIN CERTIFICATE-----\n{ROOT[:4]}\n{ROOT[4:]}\n-----END CERTIFICATE-----\n"
+    assert thumbprint(b64encode(pem.encode()).decode()) == PRINT
+    assert thumbprint("not base64!") != PRINT
 
 
 @pytest.mark.parametrize(

@@ -22,6 +22,18 @@ from tests.unit.node.servers import Answer, Pki, Request, serving
 MEMBER = "OpenVPN/vpnconfig.ovpn"
 
 
+def test_a_profile_does_not_depend_on_the_order_in_which_azure_names_protocols() -> None:
+    """Recorded: PUT with OpenVPN first, GET with IkeV2 first; the authentication is named from a root on."""
+
+    def stamp(**clients: list[str]) -> str:
+        return profile.stamp_of({"properties": {"resourceGuid": "1", "vpnClientConfiguration": clients}})
+
+    put = stamp(vpnClientProtocols=["OpenVPN", "IkeV2"])
+    assert put == stamp(vpnClientProtocols=["IkeV2", "OpenVPN"], vpnAuthenticationTypes=["Certificate"])
+    assert put != stamp(vpnClientProtocols=["OpenVPN"])
+    assert put != stamp(vpnClientProtocols=["OpenVPN", "IkeV2"], vpnAuthenticationTypes=["AAD"])
+
+
 def archive(**members: str | bytes) -> bytes:
     packed = io.BytesIO()
     with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as found:
