@@ -335,15 +335,7 @@ def main() -> None:
             "actions": [outcome.sentence() for outcome in changed],
             "assignments": [outcome.as_dict() for outcome in done.outcomes],
             "missing": [one.grant.as_missing() for one in done.outcomes if one.lacks(planned=check)],
-            "gone": [
-                {
-                    "name": one.node,
-                    "machine_id": one.machine_id,
-                    "missing": missing,
-                    "command": one.list_command,
-                }
-                for one, missing in plan.gone
-            ],
+            "gone": [one.as_dict() for one in plan.gone],
             "diff": [outcome.diff() for outcome in changed],
         }
         if done.failures:

@@ -9,7 +9,15 @@ import re
 from dataclasses import dataclass
 
 from ...node.errors import FlexNodeError
-from ...node.sources.arm_answers import ArmError, Missing, another_operation, asks_again, missing, named_kind
+from ...node.sources.arm_answers import (
+    ArmError,
+    Missing,
+    another_operation,
+    asks_again,
+    gone,
+    missing,
+    named_kind,
+)
 
 # --- 17xx: Azure ------------------------------------------------------------------------------------------
 
@@ -134,7 +142,7 @@ class Refusal:
     @property
     def gone(self) -> bool:
         """Whether a 404 to a deletion says that nothing is left: not the resource, or not what it was in."""
-        return self.code != "SubscriptionNotFound" and missing(self.error, self.path) is not Missing.UNKNOWN
+        return gone(self.error, self.path)
 
     @property
     def passes(self) -> bool:

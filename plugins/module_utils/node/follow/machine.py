@@ -9,7 +9,6 @@ version may be installed now, and its taint that the machine is being deleted.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -28,6 +27,7 @@ from ..sources.machine_answers import (
     Evidence,
     NodeIs,
     Step,
+    bundle_of,
     machine_deleted,
     next_page,
     step_for,
@@ -296,23 +296,15 @@ def waits_for(watched: Watched, goal: Goal, document: Mapping[str, Any], node: N
     return Found(Step.APPLY, node, News(body, "", watched.digest, waiting=waiting))
 
 
-def bundle_of(document: Mapping[str, Any], version: str) -> bytes:
-    """A document as a bundle; in memory only, it has the secrets of the stored one."""
-    bundle = {"config": document, **({"configVersion": version} if version else {})}
-    return json.dumps(bundle, sort_keys=True).encode()
-
-
 def not_returned(host: Host, store: Store, watched: Watched, failure: HttpFailure, node: NodeIs) -> Found:
     """The machine was not returned: a failed poll, unless it was deleted and everything else says so, too."""
     reply = Reply(failure.status, failure.body)
     if failure.status in (401, 403):
-        raise HttpFailure(
-            failure.url,
-            f"{failure.reason}, {reply.error.code or 'no reason stated'}: the identity of this node may not "
-            f"read it; it needs role {ROLE} at the pool",
-            status=failure.status,
-            retry_after=failure.retry_after,
+        said = reply.error.code or "no reason stated"
+        failure.reason += (
+            f", {said}: the identity of this node may not read it; it needs role {ROLE} at the pool"
         )
+        raise failure
     if not machine_deleted(reply, watched.resource):
         raise failure
     evidence = look_around(host, store, watched, reply) if watched.found else Evidence(reply)
@@ -339,6 +331,8 @@ def not_returned(host: Host, store: Store, watched: Watched, failure: HttpFailur
 
 def look_around(host: Host, store: Store, watched: Watched, machine: Reply) -> Evidence:
     """What the pool of a missing machine answers: all machines that it lists; the pool, if it lists none."""
+    from .resource import reply_to
+
     version, pool = watched.url.partition("api-version=")[2], pool_of(watched.resource)
     pages: list[Reply] = []
     url = url_of(endpoint_of(watched), pool, version, "/machines")
@@ -350,14 +344,3 @@ def look_around(host: Host, store: Store, watched: Watched, machine: Reply) -> E
     if not evidence.empty:
         return evidence
     return replace(evidence, pool=reply_to(host, store, watched, url_of(endpoint_of(watched), pool, version)))
-
-
-def reply_to(host: Host, store: Store, watched: Watched, url: str) -> Reply:
-    """One answer; what is refused is an answer, too."""
-    from .resource import get
-
-    try:
-        answer, _token = get(host, store, watched, url)
-    except HttpFailure as failure:
-        return Reply(failure.status, failure.body)
-    return Reply(answer.status, answer.body)

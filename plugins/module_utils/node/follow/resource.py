@@ -107,6 +107,11 @@ def not_returned(host: Host, store: Store, watched: Watched, failure: HttpFailur
 def request_cluster(host: Host, store: Store, watched: Watched) -> Reply:
     """The cluster of the resource, as far as it answers."""
     url = url_of(endpoint_of(watched), cluster_of(watched.resource), CLUSTER_API_VERSION)
+    return reply_to(host, store, watched, url)
+
+
+def reply_to(host: Host, store: Store, watched: Watched, url: str) -> Reply:
+    """One answer; what is refused is an answer, too."""
     try:
         answer, _token = get(host, store, watched, url)
     except HttpFailure as failure:

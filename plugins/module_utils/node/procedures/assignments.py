@@ -13,6 +13,8 @@ from ..dataclass import dataclass
 from ..net.answer import HttpFailure
 from ..net.http_client import HttpClient
 from ..secret import Secret
+from ..sources.arm_answers import gone
+from ..sources.flexnode_config import Reply
 
 # The namespace of assignment names. It must never change: an assignment that this collection created is
 # recognized by its name.
@@ -67,6 +69,10 @@ class Assignments:
                     if owner == principal.lower() and str(one["name"]).lower() == name_of(at, owner, role):
                         found.append(Assignment(str(one["id"]), at, role))
                 url = str(answer.get("nextLink") or "")
+            except HttpFailure as failure:
+                if gone(Reply(failure.status, failure.body).error, f"{scope}/{KIND}"):
+                    return []  # what was assigned there is gone with its cluster
+                raise
             except (ValueError, KeyError, TypeError) as error:
                 raise HttpFailure(url, "the answer is not a list of role assignments", final=True) from error
             if not url.startswith(f"{self._arm}/"):  # the token is sent nowhere else
@@ -74,12 +80,12 @@ class Assignments:
         return found
 
     def delete(self, assignment: Assignment) -> None:
-        """Delete one; it may be gone already."""
+        """Delete one; it may be gone already, with its cluster or its group, too."""
         path = urllib.parse.quote(assignment.id, safe="/()")
         try:
             self._client.request(
                 "DELETE", f"{self._arm}{path}?api-version={API_VERSION}", headers=self._headers
             )
         except HttpFailure as failure:
-            if failure.status != 404:
+            if not gone(Reply(failure.status, failure.body).error, assignment.id):
                 raise

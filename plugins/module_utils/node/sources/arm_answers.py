@@ -92,6 +92,11 @@ def missing(error: ArmError, resource: str) -> Missing:
     return Missing.UNKNOWN if own and error.code == "NotFound" else Missing.ITSELF
 
 
+def gone(error: ArmError, resource: str) -> bool:
+    """Whether a 404 to a deletion says that nothing is left: not the resource, or not what it was in."""
+    return error.code != "SubscriptionNotFound" and missing(error, resource) is not Missing.UNKNOWN
+
+
 def nouns_in(error: ArmError) -> set[str]:
     """What AKS says is missing: by its subcode, its details, or a code such as AgentPoolNotFound."""
     found = set()

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import enum
+import json
 import zlib
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -119,6 +120,12 @@ def step_for(
     if waits and not tried and replaces_node(goal_of_document(document), goal):
         return Step.WAIT
     return Step.APPLY
+
+
+def bundle_of(document: Mapping[str, Any], version: str) -> bytes:
+    """A document as a bundle; in memory only, it has the secrets of the stored one."""
+    bundle = {"config": document, **({"configVersion": version} if version else {})}
+    return json.dumps(bundle, sort_keys=True).encode()
 
 
 def machine_deleted(reply: Reply, machine: str) -> bool:

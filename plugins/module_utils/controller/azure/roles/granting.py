@@ -47,14 +47,30 @@ class Azure(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
+class Gone:
+    """A machine whose principal is not known, because something of it does not exist."""
+
+    request: Request
+    missing: str
+
+    def as_dict(self) -> dict[str, str]:
+        """As a module returns it."""
+        return {
+            "name": self.request.node,
+            "machine_id": self.request.machine_id,
+            "missing": self.missing,
+            "command": self.request.list_command,
+        }
+
+
+@dataclass(frozen=True, slots=True)
 class Plan:
     """The wanted grants, the existing assignments per scope, and for whom there is no plan."""
 
     grants: Sequence[Grant]
     existing: Mapping[str, Sequence[Existing]]
     failures: Sequence[Failure] = ()
-    # Of machines whose principals are not known, because something of them no longer exists.
-    gone: Sequence[tuple[Request, str]] = ()
+    gone: Sequence[Gone] = ()
 
     def decided(self, by: Callable[[Grant, Sequence[Existing]], Outcome]) -> list[Outcome]:
         """The outcome of each grant by a rule."""
@@ -114,11 +130,11 @@ def plan_of(azure: Azure, requests: Sequence[Request], *, absent: bool = False) 
     lookup.read([request.scope for request in requests if not request.below])
     grants: list[Grant] = []
     failures: list[Failure] = []
-    gone: list[tuple[Request, str]] = []
+    gone: list[Gone] = []
     for request in requests:
         missing = unowned(lookup.owners.get(request.machine_id, "")) if not request.principal_id else ""
         if absent and missing:
-            gone.append((request, missing))
+            gone.append(Gone(request, missing))
             continue
         try:
             grants += lookup.grants(request, lookup.principal(request))

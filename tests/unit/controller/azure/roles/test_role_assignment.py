@@ -351,8 +351,9 @@ def test_what_is_left_of_a_machine_that_is_gone_can_be_listed() -> None:
     """Azure no longer says which identity it had: the assignments are found by their description."""
     azure = FakeAuthorization()
     plan = plan_of(azure, orders({"machine_id": MACHINE}, state="absent"), absent=True)
-    ((one, missing),) = plan.gone
-    assert (one.machine_id, missing, plan.grants, plan.failures) == (MACHINE, "machine", [], [])
+    (gone,) = plan.gone
+    one = gone.request
+    assert (one.machine_id, gone.missing, plan.grants, plan.failures) == (MACHINE, "machine", [], [])
     assert one.list_command == (
         f"az role assignment list --scope {CLUSTER} --query "
         f"\"[?description=='{grant().properties['description']}'].id\" -o tsv"
@@ -375,7 +376,7 @@ def test_no_identity_and_no_machine_are_two_things(missing: str, words: str) -> 
     with pytest.raises(Failed, match=words):
         act(azure, {"machine_id": MACHINE})
     plan = plan_of(azure, orders({"machine_id": MACHINE}, state="absent"), absent=True)
-    assert [what for _request, what in plan.gone] == [missing]
+    assert [one.as_dict()["missing"] for one in plan.gone] == [missing]
 
 
 @pytest.mark.parametrize("above", [one.format(subscription=SUBSCRIPTION) for one in arm.SCOPES_ABOVE])
