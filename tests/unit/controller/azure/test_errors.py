@@ -205,6 +205,12 @@ def refusal_of(answer: Recorded, path: str, **places: str) -> Refusal:
     )
 
 
+def linked(path: str, **places: str) -> Refusal:
+    """The recorded refusal, for other resources."""
+    told = arm.LINKED.at(**places).body["error"]
+    return Refusal("PUT", path, arm.LINKED.status, told["code"], told["message"])
+
+
 def test_a_linked_right_is_granted_where_it_lacks() -> None:
     """Contradiction 6: the message begins with what the identity may do."""
     network = "providers/Microsoft.Network"
@@ -214,8 +220,7 @@ def test_a_linked_right_is_granted_where_it_lacks() -> None:
         f"Microsoft.Network/{part}"
         for part in ("virtualNetworks/subnets/join/action", "virtualNetworkGateways/write")
     )
-    refusal = refusal_of(arm.LINKED, gateway, has=write, at=gateway, lacks=join, linked=hub)
-    error = explained(refusal)
+    error = explained(linked(gateway, has=write, at=gateway, lacks=join, linked=hub))
     assert error.what == f"the identity may not {join}"
     assert error.where == "/subscriptions/2/resourceGroups/hub"
     assert error.fix == (
@@ -225,11 +230,8 @@ def test_a_linked_right_is_granted_where_it_lacks() -> None:
     )
     address = "/subscriptions/3/resourceGroups/ips/providers/Microsoft.Network/publicIPAddresses/a"
     use = "Microsoft.Network/publicIPAddresses/join/action"
-    two = explained(
-        refusal_of(
-            arm.LINKED, gateway, has=write, at=gateway, lacks=f"{join},{use}", linked=f"{hub},{address}"
-        )
-    )
+    both = {"lacks": f"{join},{use}", "linked": f"{hub},{address}"}
+    two = explained(linked(gateway, has=write, at=gateway, **both))
     assert two.what == f"the identity may not {join}, {use}"
     assert two.fix.endswith("--scope /subscriptions/3/resourceGroups/ips")
     assert two.fix.count("az role assignment create") == 2

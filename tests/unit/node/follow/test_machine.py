@@ -23,7 +23,7 @@ from ansible_collections.aks.flexnode.plugins.module_utils.node.sources.machines
 from ansible_collections.aks.flexnode.plugins.module_utils.node.status.document import status_of
 from tests.contract.recorded import aks
 from tests.unit.node.fake_api import a_node
-from tests.unit.node.fake_arm import arm_error
+from tests.unit.node.fake_arm import arm_error, not_found
 from tests.unit.node.fake_pool import GET, LIST_DATA, MACHINES, OWN, POOL, Edge, an_edge
 from tests.unit.node.fakes import Machine
 from tests.unit.node.servers import Answer, Pki, answer_json
@@ -34,6 +34,7 @@ LIST = f"GET {MACHINES}?"
 DISK = ("/etc", "/opt", "/usr", "/var/lib")
 TAINT = {"key": DELETING, "value": "true", "effect": "NoSchedule"}
 NEW = "1.34.5"
+GATEWAYS_404 = not_found(OWN.partition("/providers/")[2])  # as long as the gateway knows of a machine
 
 
 @pytest.fixture
@@ -330,6 +331,7 @@ def deleted_by_aks(edge: Edge, *, machine: bool = True, taint: bool = True) -> N
 
 
 def test_a_deleted_machine_leaves(joined: Edge, capsys: Captured) -> None:
+    """Contradiction 1: AKS answers NotFound, without the envelope of the gateway."""
     deleted_by_aks(joined)
     joined.site.api.refuse["DELETE /api/v1/nodes"] = 403
     assert joined.later(30) == 0
@@ -375,14 +377,15 @@ def test_the_last_machine_of_a_pool_leaves(joined: Edge) -> None:
     assert not joined.is_node
 
 
-def test_a_machine_on_a_later_page_stays(joined: Edge) -> None:
-    """One of Azure's servers says that it does not exist, and another one lists it: not on the first page."""
+@pytest.mark.parametrize("answer", [aks.MACHINE_MISSING.at().sent(Answer), GATEWAYS_404])
+def test_a_machine_on_a_later_page_stays(joined: Edge, answer: Answer) -> None:
+    """Contradiction 12: one of Azure's servers says that it is gone, another one lists it on a later page."""
     joined.node["spec"]["taints"] = [TAINT]
     own = joined.arm.machines.pop("edge-1")
     for number in range(2, 7):
         joined.arm.goal(name=f"edge-{number}", orchestratorVersion="1.34.4")
     joined.arm.machines["edge-1"] = own
-    joined.arm.answers[GET] = aks.MACHINE_MISSING.at().sent(Answer)
+    joined.arm.answers[GET] = answer
     for _ in range(6):
         assert joined.later(60) == 0
     assert joined.is_node

@@ -158,6 +158,19 @@ def test_why_a_machine_has_no_principal(
     assert caught.value.unowned == missing
 
 
+@pytest.mark.parametrize("above", arm.SCOPES_ABOVE)
+def test_what_azure_lists_from_above_grants(
+    roles: FakeRoles, authorization: Authorization, above: str
+) -> None:
+    """Contradiction 9: atScope() also lists what is assigned at the management groups of a subscription."""
+    wanted = grant()
+    properties = {**wanted.properties, "scope": above.replace("{subscription}", SUBSCRIPTION)}
+    roles.assignments = {"by-others": {"id": "by-others", "name": "by-others", "properties": properties}}
+    (found,) = authorization.at(CLUSTER)
+    assert found.grants(wanted)
+    assert not found.ours
+
+
 @pytest.mark.parametrize(
     "answer",
     [
