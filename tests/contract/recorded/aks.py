@@ -168,7 +168,7 @@ GATEWAY_TIMEOUT = Recorded(
 
 # -- a FlexNodes pool and its machine ----------------------------------------------------------------------
 
-_POOL = {
+_POOL: dict[str, Any] = {
     "id": POOL.replace("resourceGroups", "resourcegroups"),
     "name": "{pool}",
     "properties": {
@@ -196,7 +196,7 @@ POOL_WITH_ANOTHER_ETAG = Recorded(
 # What a PUT with maxUnavailable 50% is answered with, and what is there afterwards: 30% stays.
 MAX_UNAVAILABLE_STAYS = Recorded("PUT", POOL, 200, _POOL, source=f"{FLEXNODES} #32 and #53")
 
-_MACHINE = {
+_MACHINE: dict[str, Any] = {
     "id": MACHINE.replace("resourceGroups", "resourcegroups"),
     "name": "{machine}",
     "type": "Microsoft.ContainerService/managedClusters/agentPools/machines",
