@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Run ansible-test sanity on what users get, and say of every test whether it ran.
 
---quick: with one Python and without pylint, which is most of the time. The proof has all of it, and CI's matrix.
+--quick: one Python and no pylint, which is most of the time. The proof has all of it, and CI's matrix.
 
 What was found out, with ansible-core 2.17, 2.19 and 2.21:
 * ansible-test wants the path .../ansible_collections/aks/flexnode: a clean copy under build/. The copy must

@@ -101,6 +101,11 @@ def test_only_the_machines_own_404_takes_a_node_away(answer: Reply, deleted: boo
     assert verdict(AGAIN, Evidence(answer, OTHERS), NOW) is (Verdict.LEAVES if deleted else Verdict.STAYS)
 
 
+def test_the_machine_is_not_its_pool() -> None:
+    """Contradiction 2, in short."""
+    assert missing(error_of(aks.MACHINE_OF_MISSING_POOL), MACHINE) is Missing.ABOVE
+
+
 def test_the_gateways_404_of_this_machine_counts_and_of_another_one_does_not() -> None:
     """As long as the machine was known to the gateway only, it answered so."""
     own = MACHINE.partition("/providers/")[2]

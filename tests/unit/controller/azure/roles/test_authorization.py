@@ -26,6 +26,7 @@ from ansible_collections.aks.flexnode.plugins.module_utils.controller.azure.logi
     sign_in,
 )
 from ansible_collections.aks.flexnode.plugins.module_utils.controller.azure.roles.assignments import (
+    Existing,
     Grant,
     Request,
     known_role,
@@ -156,6 +157,19 @@ def test_why_a_machine_has_no_principal(
     with pytest.raises(NotInAzure) as caught:
         authorization.principal_of(MACHINE)
     assert caught.value.unowned == missing
+
+
+def test_a_role_in_a_group_that_is_gone_is_gone(roles: FakeRoles, authorization: Authorization) -> None:
+    """Contradiction 3, in short."""
+    gone = arm.ASSIGNMENT_OF_GONE_GROUP.at().sent(Answer)
+    roles.faults = [Fault("DELETE .*/roleAssignments/", gone)]
+    authorization.delete(grant())
+
+
+def test_a_management_group_grants() -> None:
+    """Contradiction 9, in short."""
+    wanted = grant()
+    assert Existing("by-others", arm.SCOPES_ABOVE[-1], wanted.role.id, OBJECT).grants(wanted)
 
 
 @pytest.mark.parametrize("above", arm.SCOPES_ABOVE)
