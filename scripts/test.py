@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Run make targets, all of them even when one fails; show how far they are, and close with one summary line.
 
-Targets that use the testbed run one after the other: they would take each other's CPU, ports and networks.
-The other targets need no testbed, so they run beside them, also one after the other and at a lower priority.
+Targets that use one testbed run one after the other. Contract tests have a testbed of their own, without
+machines, and run beside those: both mostly wait. The other targets need no testbed, so they run beside them,
+also one after the other and at a lower priority.
 Each line of output starts with its target; the whole output of a target is in build/test-TARGET.log.
 """
 
@@ -22,7 +23,8 @@ from pathlib import Path
 
 from scripts.checkout import BUILD, ROOT
 
-ON_TESTBED = frozenset({"contract", "smoke", "e2e", "molecule", "bench", "demo"})
+WITHOUT_MACHINES = frozenset({"contract"})
+WITH_MACHINES = frozenset({"smoke", "e2e", "molecule", "bench", "demo"})
 NICE = 5  # enough for machines to keep their pace, little enough for time limits in unit tests
 PROGRESS_SECONDS = 30
 TAIL = 60
@@ -100,14 +102,16 @@ class Run:
 
     def __init__(self, names: Sequence[str]) -> None:
         self.targets = [Target(name) for name in names]
-        self.on_testbed = [target for target in self.targets if target.name in ON_TESTBED]
-        self.beside = [target for target in self.targets if target.name not in ON_TESTBED]
-        self.lanes = [lane for lane in (self.on_testbed, self.beside) if lane]
+        kinds = (WITHOUT_MACHINES, WITH_MACHINES)
+        on_testbeds = [[target for target in self.targets if target.name in kind] for kind in kinds]
+        known = frozenset().union(*kinds)
+        self.beside = [target for target in self.targets if target.name not in known]
+        self.lanes = [lane for lane in (*on_testbeds, self.beside) if lane]
         self._print = threading.Lock()
         self._stopped = threading.Event()
 
     def say(self, text: str) -> None:
-        """Print a line whole, although two lanes print."""
+        """Print a line whole, although several lanes print."""
         with self._print:
             print(text, flush=True)
 

@@ -54,6 +54,7 @@ class Testbed:
         self.name = name or os.environ.get("TESTBED_NAME") or DEFAULT_NAME
         if not BED_NAME.fullmatch(self.name):
             raise TestbedError(f"testbed name {self.name!r} is not 1 to 20 small letters and digits")
+        self._azure: tuple[Site, Azure] | None = None
 
     @property
     def site(self) -> Site:
@@ -77,8 +78,11 @@ class Testbed:
 
     @property
     def azure(self) -> Azure:
-        """The emulated Azure: Entra ID and Resource Manager."""
-        return Azure(self.site)
+        """The emulated Azure: Entra ID and Resource Manager; its connection stays open."""
+        here = self.site
+        if self._azure is None or self._azure[0] != here:
+            self._azure = (here, Azure(here))
+        return self._azure[1]
 
     @property
     def blob(self) -> Blob:

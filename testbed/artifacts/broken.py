@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Versions that are broken on purpose: real ones in which one binary has a fault.
+"""Versions made of real ones, in which one binary is another: one with a fault, or only with another number.
 
 Each has a version and digests of its own, so that a node fetches, verifies and installs it like any other.
 """
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import shutil
 import tarfile
 import tempfile
@@ -26,16 +27,19 @@ SOURCES = Path(__file__).resolve().parent.parent / "builds" / "broken"
 
 @dataclass(frozen=True)
 class Broken:
-    """The binary with the fault; everything else is taken from a real version."""
+    """The binary that is another; everything else is taken from a real version."""
 
     binary: str
     like: str
     """The real version."""
     fault: str | None = None
     """Compiled in from builds/broken/BINARY.go; None: the script builds/broken/BINARY.sh is the binary."""
+    renumbered: bool = False
+    """The real binary, which says that it has the number of this version."""
 
 
 BROKEN: dict[tuple[str, str], Broken] = {
+    ("kubernetes", versions.KUBERNETES_RENUMBERED): Broken("kubelet", versions.KUBERNETES, renumbered=True),
     ("kubernetes", versions.KUBELET_EXITS): Broken("kubelet", versions.KUBERNETES),
     ("kubernetes", versions.KUBELET_NEVER_READY): Broken("kubelet", versions.KUBERNETES, "never-ready"),
     ("kubernetes", versions.KUBELET_STOPS): Broken("kubelet", versions.KUBERNETES, "stops"),
@@ -43,7 +47,7 @@ BROKEN: dict[tuple[str, str], Broken] = {
     ("npd", versions.NPD_EXITS): Broken("node-problem-detector", versions.NPD),
     ("npd", versions.NPD_SILENT): Broken("node-problem-detector", versions.NPD),
 }
-"""(name of the source, version) -> what is broken in it"""
+"""(name of the source, version) -> what is another in it"""
 
 ARTIFACTS: tuple[tuple[str, str], ...] = tuple(
     (name, version) for source, version in BROKEN for name in versions.SOFTWARE[source]
@@ -65,11 +69,11 @@ def make(artifact: Artifact, version: str, arch: str, real: Path, target: Path) 
     if broken.binary not in artifact.programs:
         os.link(real, file)
     elif artifact.member is None:
-        os.replace(_binary(broken, version, arch, target), file)
+        os.replace(_binary(broken, version, arch, target, real), file)
     else:
         with tempfile.TemporaryDirectory(dir=target, prefix=".parts-") as name:
             parts = unpacked(real, artifact, Path(name))
-            parts[broken.binary] = _binary(broken, version, arch, target)
+            parts[broken.binary] = _binary(broken, version, arch, target, parts[broken.binary])
             archive.tar_gz(file, {artifact.member.format(part): path for part, path in parts.items()})
     return file
 
@@ -88,12 +92,26 @@ def unpacked(tarball: Path, artifact: Artifact, target: Path) -> dict[str, Path]
     return found
 
 
-def _binary(broken: Broken, version: str, arch: str, target: Path) -> Path:
+def _binary(broken: Broken, version: str, arch: str, target: Path, real: Path) -> Path:
     if broken.fault:
         return _compiled(broken, version, arch, target)
     file = target / f".{broken.binary}"
+    if broken.renumbered:
+        files.write(file, renumbered(real.read_bytes(), broken.like, version), 0o755)
+        return file
     files.write(file, script(broken.binary, version), 0o755)
     return file
+
+
+def renumbered(binary: bytes, old: str, new: str) -> bytes:
+    """A Go program with another number: the linker put it there as a text, whose length must stay."""
+    if len(old) != len(new):
+        raise TestbedError(f"version {new} must be as long as {old} to take its place")
+    # Names of source files have it too, and stay.
+    found, times = re.subn(rb"\0v%s(?=\0)" % re.escape(old.encode()), b"\0v%s" % new.encode(), binary)
+    if not times:
+        raise TestbedError(f"there is no version {old} in the program that is to say {new}")
+    return found
 
 
 def script(binary: str, version: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import hashlib
 import secrets
+import time
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -38,6 +39,7 @@ PORT = 443
 INSIDE = "/srv/azure"
 PACKAGE = Path(__file__).resolve().parent.parent
 SECONDS = 30
+IDLE_SECONDS = 20  # the server keeps a connection for 60
 TRUST_SECONDS = 60
 
 
@@ -47,13 +49,12 @@ class Azure:
     tenant_id = TENANT_ID
     subscription_id = SUBSCRIPTION_ID
     cluster_id = CLUSTER_ID
+    _called = 0.0
 
     def __init__(self, site: Site) -> None:
         self._site = site
         self._directory = site.directory / "azure"
         self._session = requests.Session()
-        # A connection that was idle may be closed by the server at the very moment of the next call.
-        self._session.headers["Connection"] = "close"
         self._session.trust_env = False
         self._session.verify = str(site.authority.pair.cert)
 
@@ -104,6 +105,10 @@ class Azure:
             "AZURE_RESOURCE_MANAGER_ENDPOINT": self.url,
             "REQUESTS_CA_BUNDLE": str(self._site.authority.pair.cert),
         }
+
+    def behave(self) -> None:
+        """No faults, the usual settings and an empty record, in one call."""
+        self._call("DELETE", "behaviour")
 
     def fail(self, *faults: Fault) -> None:
         """Show these faults from now on, instead of any earlier ones."""
@@ -247,6 +252,10 @@ class Azure:
 
     def _call(self, method: str, path: str, body: Any = None) -> Any:
         url = f"{self.url}/_testbed/{path}"
+        # A connection that was idle may be closed by the server at the very moment of the next call.
+        if time.monotonic() - self._called > IDLE_SECONDS:
+            self._session.close()
+        self._called = time.monotonic()
         try:
             answer = self._session.request(
                 method, url, json=body, headers={"X-Testbed-Key": self._key()}, timeout=SECONDS

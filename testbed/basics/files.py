@@ -69,6 +69,15 @@ def lock(path: Path, waiting_for: str | None = None) -> Iterator[None]:
 
 
 @contextmanager
+def shared(path: Path) -> Iterator[None]:
+    """Hold a lock together with others who do: `try_lock` gets it when nobody does any more."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("a") as stream:
+        fcntl.flock(stream, fcntl.LOCK_SH)
+        yield
+
+
+@contextmanager
 def try_lock(path: Path) -> Iterator[bool]:
     """Hold an exclusive lock without waiting for it; False: another process has it."""
     path.parent.mkdir(parents=True, exist_ok=True)

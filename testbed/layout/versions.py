@@ -86,6 +86,9 @@ CONTAINERD_OLD = "1.7.32"
 CONTAINERD_OLD_MINOR = "2.2.9"
 NPD_OLD = "1.34.0"
 
+# The default's programs, of which the kubelet has another number: an update without a build.
+KUBERNETES_RENUMBERED = "1.34.0"
+
 # Broken on purpose: numbers that upstream never released. See artifacts/broken.py.
 KUBELET_EXITS = "1.34.90"
 KUBELET_NEVER_READY = "1.34.91"
@@ -97,6 +100,7 @@ NPD_SILENT = "1.36.91"
 EXTRA: tuple[tuple[str, str, str], ...] = (
     ("kubernetes", KUBERNETES_OLD_PATCH, "a patch older than the API server"),
     ("kubernetes", KUBERNETES_OLD_MINOR, "a minor older than the API server"),
+    ("kubernetes", KUBERNETES_RENUMBERED, "the default's programs, where the kubelet has another number"),
     ("containerd", CONTAINERD_OLD, "the older major"),
     ("containerd", CONTAINERD_OLD_MINOR, "a minor older than the default"),
     ("kubernetes", KUBELET_EXITS, "broken: the kubelet exits at once"),

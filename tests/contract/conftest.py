@@ -36,12 +36,9 @@ def bed() -> Iterator[Testbed]:
 def azure(bed: Testbed) -> Iterator[Azure]:
     """Azure without faults, with its usual settings and an empty record."""
     azure = bed.azure
-    azure.heal()
-    azure.settings()
-    azure.forget_requests()
+    azure.behave()
     yield azure
-    azure.heal()
-    azure.settings()
+    azure.behave()
 
 
 @pytest.fixture

@@ -10,27 +10,38 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from testbed import Testbed
-from testbed.basics import paths
+from testbed.basics import files, paths
 from testbed.machine import Machine
 from testbed.machine.qemu import Hardware
 
 MachineMaker = Callable[..., list[Machine]]
+# They change how the one emulated Azure behaves, and what it remembers.
+IN_AZURE = frozenset({"test_follow", "test_machines", "test_sources"})
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Everything here needs the testbed."""
+    """Everything here needs the testbed; with -n 2 --dist loadgroup a file's tests stay together."""
     for item in items:
         item.add_marker(pytest.mark.e2e)
+        group = "azure" if item.path.stem in IN_AZURE else item.path.stem
+        item.add_marker(pytest.mark.xdist_group(group))
 
 
 @pytest.fixture(scope="session")
 def bed() -> Iterator[Testbed]:
-    """A running testbed; one that was started for the tests is removed, one that was there stays."""
+    """A running testbed; one that was started for the tests is removed, one that was there stays.
+
+    Workers share it: the last one removes it.
+    """
     testbed = Testbed(os.environ.get("TESTBED_NAME", "e2e"))
-    testbed.up()
-    yield testbed
+    users = paths.state(testbed.name).parent / f"{testbed.name}.users"
+    with files.shared(users):
+        testbed.up()
+        yield testbed
     if "TESTBED_NAME" not in os.environ:
-        testbed.down()
+        with files.try_lock(users) as nobody_else:
+            if nobody_else:
+                testbed.down()
 
 
 @pytest.fixture(scope="module")

@@ -32,10 +32,10 @@ DROP_IN = "/etc/systemd/system/aks-flex-node-poll.service.d"
 ASKS_EACH_TIME = "[Service]\nExecStartPre=-/bin/rm -f /run/aks-flex-node/machine-asked\n"
 
 
-def offered(bed: Testbed) -> dict[str, Any]:
+def offered(bed: Testbed, wanted: Sequence[str]) -> dict[str, Any]:
     """The site's settings, with the digests of all versions that a goal of these tests may name."""
     document = bed.node_document()
-    for version in (OLDEST, OLD, BAD, NEW):
+    for version in wanted:
         document = updating.with_versions(bed, document, kubernetes=version)
     return {part: document[part] for part in SITE}
 
@@ -75,11 +75,21 @@ class Site:
     settings: Mapping[str, Any]
 
     @classmethod
-    def of(cls, bed: Testbed, pool: str, directory: Path, *roles: str) -> Site:
-        """The operator has the role of the pool there, and more roles on the cluster."""
+    def of(
+        cls,
+        bed: Testbed,
+        pool: str,
+        directory: Path,
+        *roles: str,
+        offers: Sequence[str] = (OLDEST, OLD, BAD, NEW),
+    ) -> Site:
+        """The operator has the role of the pool there, and more roles on the cluster.
+
+        offers: the versions that machines may install.
+        """
         operator = registrar(bed, f"{pool}-operator", *roles)
         bed.azure.grant(operator, ROLE, bed.azure.pools.pool_id(pool))
-        return cls(bed, pool, operator, directory, offered(bed))
+        return cls(bed, pool, operator, directory, offered(bed, offers))
 
     @property
     def pool_id(self) -> str:

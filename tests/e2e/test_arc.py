@@ -860,7 +860,6 @@ def certified(bed: Testbed, machines: MachineMaker, tmp_path_factory: pytest.Tem
     return seen
 
 
-@pytest.mark.smoke
 class TestCertificates:
     """With `autoRoleAssignment` and the profile `certificate`, by source `cluster`."""
 

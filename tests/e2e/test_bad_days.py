@@ -107,7 +107,6 @@ def test_killed_in_the_middle_of_a_change(node: Node) -> None:
     assert node.container == before, "the pod was not restarted"
 
 
-@pytest.mark.smoke
 def test_a_full_disk(node: Node) -> None:
     """A file system that is as large as its content, in place of the state directory."""
     before, pids = node.container, fleet.main_pids(node.machine)

@@ -62,7 +62,6 @@ def edge(bed: Testbed, machines: MachineMaker, tmp_path_factory: pytest.TempPath
     bed.unpublish(f"{NAME}.json")
 
 
-@pytest.mark.smoke
 def test_a_day_at_the_machine(bed: Testbed, edge: Edge) -> None:
     yaml_without_a_parser(edge)
     a_machine_that_can_not_join(edge)

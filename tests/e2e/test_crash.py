@@ -164,7 +164,6 @@ def kill_at(kind: str, bed: Testbed, patient: Patient) -> list[str]:
     ]
 
 
-@pytest.mark.smoke
 def test_a_kill_in_the_middle(bed: Testbed, patient: Patient) -> None:
     assert kill_at("link", bed, patient) == []
 

@@ -258,12 +258,7 @@ CASES: dict[str, tuple[Callable[[Edge], Trouble], str, tuple[str, ...]]] = {
 }
 
 
-SMOKE = "wrong digest"
-
-
-@pytest.mark.parametrize(
-    "case", [pytest.param(case, marks=[pytest.mark.smoke] if case == SMOKE else []) for case in CASES]
-)
+@pytest.mark.parametrize("case", CASES)
 def test_bad_day(edge: Edge, case: str) -> None:
     trouble, code, words = CASES[case]
     with trouble(edge) as document:

@@ -27,7 +27,7 @@ from tests.e2e.identities import ARM, GRANTOR_ROLES, registrar, resource_group
 from tests.e2e.photograph import photograph
 from tests.e2e.test_arc import given_back
 
-OLD, NEW = versions.KUBERNETES_OLD_PATCH, versions.KUBERNETES
+OLD, NEW = versions.KUBERNETES_RENUMBERED, versions.KUBERNETES
 PRINCIPAL, VM, ARC, BLOB, URL, TIMED = (
     f"follow-{name}" for name in ("sp", "vm", "arc", "blob", "url", "timed")
 )
@@ -77,7 +77,6 @@ def principal(
     operator: Principal,
     directory: Path,
     offered: dict[str, Any],
-    timed: Follower,
 ) -> Follower:
     """A service principal for the kubelet and for Azure, as the seeds write it."""
     (machine,) = machines((PRINCIPAL, "debian12"))
@@ -386,16 +385,11 @@ class TestArc:
         assert given_back(before, edge.machine) == []
 
 
-@pytest.fixture(scope="module")
-def pair(machines: MachineMaker) -> Sequence[Machine]:
-    return machines((BLOB, "debian12"), (URL, "ubuntu2404"))
-
-
 class TestUrls:
     """A blob that the playbooks write, and a durable URL of one's own."""
 
-    def test_blob(self, bed: Testbed, operator: Principal, pair: Sequence[Machine], directory: Path) -> None:
-        machine = pair[0]
+    def test_blob(self, bed: Testbed, operator: Principal, machines: MachineMaker, directory: Path) -> None:
+        (machine,) = machines((BLOB, "ubuntu2404"))
         user = cloud.Operator(bed, bed.azure.environment(operator))
 
         def inventory(**node: Any) -> Path:
@@ -413,8 +407,9 @@ class TestUrls:
         assert BLOB not in fleet.node_names(bed)
         unscale(machine)
 
-    def test_url(self, bed: Testbed, pair: Sequence[Machine], tmp_path: Path) -> None:
-        machine = pair[1]
+    @pytest.mark.smoke
+    def test_url(self, bed: Testbed, machines: MachineMaker, tmp_path: Path) -> None:
+        (machine,) = machines((URL, "debian12"))
         document = fleet.join_document(bed)
         document["cni"]["podCIDR"] = machine.pod_cidr
 

@@ -616,7 +616,6 @@ def rights(member: Member) -> Iterator[None]:
         member.may_nothing()
 
 
-@pytest.mark.smoke
 def test_secret_in_a_file_stays_in_that_file(single: Member, tmp_path: Path) -> None:
     """The machine joins with it, and neither our state, nor the kubelet's, nor the run's output has it."""
     machine, principal, path = single.machine, single.principal, "/etc/site/principal.secret"

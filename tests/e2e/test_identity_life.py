@@ -260,9 +260,7 @@ def changing(
     bed.cluster.kubectl("delete", "node", machine.name)
 
 
-@pytest.mark.parametrize(
-    "changing", [pytest.param("certificate", marks=pytest.mark.smoke), "token"], indirect=True
-)
+@pytest.mark.parametrize("changing", ["certificate", "token"], indirect=True)
 def test_a_secret_is_replaced(changing: Changing, bed: Testbed) -> None:
     member, node, pod = changing.member, changing.uid(), changing.pod.still()
     kubelet = fleet.main_pids(member.machine)

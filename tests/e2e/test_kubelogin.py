@@ -86,7 +86,6 @@ def node(bed: Testbed, machines: MachineMaker, tmp_path_factory: pytest.TempPath
     return NAME
 
 
-@pytest.mark.smoke
 def test_a_node_is_changed_as_an_entra_identity(bed: Testbed, admin: Person, node: str) -> None:
     wanted: dict[str, Any] = {"names": [node], "labels": {"site": "kubelogin"}, "ready": True}
     done = admin.result("flexnode_node", kubeconfig=str(admin.kubeconfig), **wanted)

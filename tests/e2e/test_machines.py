@@ -33,7 +33,7 @@ LATENCY = 10
 def site(bed: Testbed, tmp_path_factory: pytest.TempPathFactory) -> Site:
     """An empty pool with values of its own."""
     bed.azure.settings()
-    found = Site.of(bed, POOL, tmp_path_factory.mktemp("pool"), cloud.ROLE, *GRANTOR_ROLES)
+    found = Site.of(bed, POOL, tmp_path_factory.mktemp("pool"), cloud.ROLE, *GRANTOR_ROLES, offers=[NEW])
     found.create_pool(NEW, maxPods=60, nodeLabels={"site": "lab"})
     return found
 

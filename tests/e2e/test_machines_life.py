@@ -85,7 +85,6 @@ def for_versions(site: Site, found: PoolMember, apply: str) -> None:
 class TestGoals:
     """Labels and taints, which AKS puts onto the Node."""
 
-    @pytest.mark.smoke
     def test_labels_and_taints(self, first: PoolMember) -> None:
         before = fleet.main_pids(first.machine), first.uid()
         first.follows(first.set_goal(nodeLabels={"site": "lab", "rack": "1"}, nodeTaints=[TAINT]))

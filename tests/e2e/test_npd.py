@@ -151,7 +151,6 @@ def node(bed: Testbed, machines: MachineMaker, tmp_path_factory: pytest.TempPath
 # -- what it reports ---------------------------------------------------------------------------------------
 
 
-@pytest.mark.smoke
 def test_a_message_of_the_kernel_is_a_condition_and_an_event(node: Watched) -> None:
     bed, name = node.bed, node.name
     assert process(node.machine)[1] == versions.NPD

@@ -139,7 +139,7 @@ def test_while_draining(bed: Testbed, group: Group, machine: Machine) -> None:
     bed.cluster.kubectl("delete", "deployment", "unmoved")
 
 
-@pytest.mark.parametrize("stage", [pytest.param("applying", marks=pytest.mark.smoke), "proving", "committed"])
+@pytest.mark.parametrize("stage", ["applying", "proving", "committed"])
 def test_while_changing(bed: Testbed, group: Group, machine: Machine, stage: str) -> None:
     newer = with_versions(bed, group.document, kubernetes=NEW)
     with switched_off(group, newer, partial(frozen, machine, stage)):

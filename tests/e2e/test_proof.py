@@ -109,7 +109,6 @@ def _dns_node(bed: Testbed) -> str:
 # ---------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.smoke
 def test_bootstrap_proves_every_node(pair: Pair) -> None:
     proven = result(pair.run)
     assert sorted(node["name"] for node in proven["nodes"]) == sorted(MATRIX)

@@ -129,7 +129,6 @@ def undisturbed(bed: Testbed, machine: Machine, pids: dict[str, str]) -> None:
     assert fleet.is_ready(fleet.node(bed, machine.name))
 
 
-@pytest.mark.smoke
 def test_every_platform_pulls_on_its_timer_and_repairs_drift(
     bed: Testbed, nodes: dict[str, Machine], bootstrap: Play, team: Team
 ) -> None:

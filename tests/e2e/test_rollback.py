@@ -66,7 +66,7 @@ CASES = {
         containerd(versions.CONTAINERD_REFUSES), CONTAINERD, "failed to load TOML"
     ),
 }
-SMOKE = "bad overrides"
+SMOKE = "kubelet exits"
 
 
 @dataclass(frozen=True)
@@ -171,7 +171,7 @@ def test_a_blocked_version_is_tried_again_in_another_document(node: Node) -> Non
 
 def test_a_change_that_works_is_applied_after_a_rollback(node: Node) -> None:
     bad = bad_overrides(node.bed, node.group.document)
-    node.rolls_back(bad, CASES[SMOKE].cause)
+    node.rolls_back(bad, CASES["bad overrides"].cause)
     good = {"evictionHard": {"memory.available": "64Mi"}}
     fleet.succeeded(node.apply(changed(node.group.document, kubelet={"configOverrides": good})))
     node.works(5)

@@ -247,7 +247,6 @@ def test_nobody_moves_without_the_record(five: Fleet) -> None:
         assert journal(machine).count(said_once) == 1, "whatever the number of polls"
 
 
-@pytest.mark.smoke
 def test_one_at_a_time_the_canary_first(five: Fleet) -> None:
     since = time.time()
     five.wants(NEW)

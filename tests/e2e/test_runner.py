@@ -138,7 +138,6 @@ def logins(machine: Machine) -> int:
     return journal.count("Accepted publickey")
 
 
-@pytest.mark.smoke
 def test_bootstrap_as_a_job_of_awx(
     bed: Testbed, awx: Awx, machine: Machine, settings: Mapping[str, Any], token: str
 ) -> None:

@@ -396,7 +396,6 @@ class TestSearcher:
         assert searcher.hits({"processes": "\n".join(sampler.processes)}) == ["planted: processes"]
         assert searcher.hits(sampler.files) == [f"planted: {tmp_path / 'open'}"]
 
-    @pytest.mark.smoke
     def test_on_a_machine_too(self, machines: MachineMaker) -> None:
         """By file, journal and process of a real machine."""
         (machine,) = machines(("secret-none", "debian12"))

@@ -123,7 +123,6 @@ def watched(bed: Testbed, machines: MachineMaker, tmp_path_factory: pytest.TempP
     return Watched(group, machine, away, directory)
 
 
-@pytest.mark.smoke
 def test_a_node_that_is_right(watched: Watched) -> None:
     reasons, run = watched.everywhere()
     assert reasons == {"NodeJoined"}

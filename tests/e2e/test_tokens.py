@@ -265,7 +265,6 @@ def first(edge: Edge) -> Invited:
 class TestOneJoin:
     """One address: crashes before the attempt, the join, and what is left of it."""
 
-    @pytest.mark.smoke
     def test_a_crash_before_the_attempt_costs_nothing(self, edge: Edge, first: Invited) -> None:
         for point in ("stored", "attempt"):
             status, said = edge.join(first, point)

@@ -53,7 +53,6 @@ def info(bed: Testbed, name: str) -> dict[str, str]:
     return found
 
 
-@pytest.mark.smoke
 def test_settings(bed: Testbed, joined: Joiner) -> None:
     """Labels and taints never restart the kubelet; a setting of the kubelet restarts only the kubelet."""
     name = "settled"
@@ -96,13 +95,18 @@ def test_settings(bed: Testbed, joined: Joiner) -> None:
     assert taint not in restored["spec"].get("taints", [])
 
 
-def test_patch_upgrade_keeps_the_containers(bed: Testbed, joined: Joiner) -> None:
-    name = "patched"
-    group = joined(name, kubernetes=versions.KUBERNETES_OLD_PATCH)
+@pytest.mark.parametrize(
+    "old",
+    [pytest.param(versions.KUBERNETES_RENUMBERED, marks=pytest.mark.smoke), versions.KUBERNETES_OLD_PATCH],
+)
+def test_patch_upgrade_keeps_the_containers(bed: Testbed, joined: Joiner, old: str) -> None:
+    name = f"patched-{old.replace('.', '-')}"
+    group = joined(name, kubernetes=old)
     (machine,) = group.machines
     updating.run_pods(bed, updating.pod(bed, "stays", name))
     before, pids = updating.containers(bed, "stays"), fleet.main_pids(machine)
-    assert info(bed, name)["kubeletVersion"] == f"v{versions.KUBERNETES_OLD_PATCH}"
+    assert info(bed, name)["kubeletVersion"] == f"v{old}"
+    assert updating.running_version(machine, KUBELET) == old
 
     updated(group, with_versions(bed, group.document, kubernetes=versions.KUBERNETES))
 

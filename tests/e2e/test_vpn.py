@@ -71,7 +71,6 @@ def test_without_a_vpn_preflight_names_it(outside: Private) -> None:
     assert "azure.vpn" in run.output
 
 
-@pytest.mark.smoke
 def test_a_machine_behind_nat_joins_through_the_tunnel(site: Site) -> None:
     here = site.private
     assert here.is_ready()

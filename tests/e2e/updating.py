@@ -166,7 +166,7 @@ def run_pods(bed: Testbed, *objects: Mapping[str, Any]) -> None:
 
 def containers(bed: Testbed, app: str) -> dict[str, str]:
     """Uid of each Ready pod of an app -> id of its container."""
-    found = json.loads(bed.cluster.kubectl("get", "pods", "--selector", f"app={app}", "--output=json"))
+    found = bed.cluster.api().get("/api/v1/namespaces/default/pods", labelSelector=f"app={app}")
     return {
         one["metadata"]["uid"]: status["containerID"]
         for one in found["items"]

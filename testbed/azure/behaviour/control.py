@@ -107,6 +107,13 @@ def router(cloud: Cloud, faults: Faults, record: Record) -> APIRouter:
         cloud.database.change("DELETE FROM settings")
         return asdict(cloud.database.settings)
 
+    @routes.delete("/behaviour")
+    def usual() -> dict[str, bool]:
+        faults.show()
+        cloud.database.change("DELETE FROM settings")
+        record.forget()
+        return {"usual": True}
+
     @routes.put("/faults")
     def fail(body: list[dict[str, Any]] = BODY) -> dict[str, int]:
         try:

@@ -18,8 +18,11 @@ import pytest
 
 from testbed import Testbed
 from testbed.azure import Azure, Principal
+from tests.contract.modules.loaded import Loaded
+from tests.contract.sdk import Sdk
 
 ROOT = Path(__file__).parents[3]
+LOADED = Loaded()
 
 
 @dataclass(frozen=True)
@@ -50,15 +53,7 @@ class Person:
         }
         file.write_text(json.dumps({"ANSIBLE_MODULE_ARGS": {**arguments, **internal}}))
         name = f"ansible_collections.aks.flexnode.plugins.modules.{module}"
-        done = subprocess.run(
-            [sys.executable, "-m", name, str(file)],
-            capture_output=True,
-            text=True,
-            timeout=300,
-            check=False,
-            cwd=self.directory,
-            env=self.environment,
-        )
+        done = LOADED.run(name, file, self.environment, self.directory)
         assert self.principal.secret not in done.stdout + done.stderr
         assert done.stdout, done.stderr
         answer: dict[str, Any] = json.loads(done.stdout)
@@ -118,15 +113,14 @@ def person(
 def contributor(azure: Azure, person: Callable[..., Person]) -> Iterator[Person]:
     """Somebody who may do all that the modules do; there is no flexNodeConfig before and after."""
     someone = person("Contributor")
-    _forget_all(someone)
+    clients = Sdk(azure, someone.principal, someone.bed.ca_file)
+    _forget_all(clients)
     yield someone
-    azure.heal()
-    azure.settings()
-    _forget_all(someone)
+    azure.behave()
+    _forget_all(clients)
 
 
-def _forget_all(someone: Person) -> None:
-    cluster_id = someone.bed.azure.cluster_id
-    found = someone.do("flexnode_config_info", cluster_id=cluster_id)["nodes"]
-    nodes = [{"name": node["name"]} for node in found]
-    someone.do("flexnode_config", cluster_id=cluster_id, nodes=nodes, state="absent")
+def _forget_all(clients: Sdk) -> None:
+    for page in list(clients.pages(clients.node())):
+        for node in page:
+            clients.send("DELETE", node["id"])

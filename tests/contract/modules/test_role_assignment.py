@@ -31,8 +31,6 @@ def machines(azure: Azure) -> Iterator[list[Principal]]:
     """Identities of machines."""
     made = [azure.app_registration(f"machine {uuid.uuid4()}") for _ in range(3)]
     yield made
-    azure.heal()
-    azure.settings()
     for one in made:
         azure.revoke(one)
         azure.remove_registration(one.name)

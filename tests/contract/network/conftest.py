@@ -152,14 +152,11 @@ def plain(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PlainAzure]:
 @pytest.fixture
 def azure(plain: PlainAzure) -> Iterator[PlainAzure]:
     """Azure without faults and networks, with quick gateways and an empty record."""
-    plain.heal()
-    plain.settings()
+    plain.behave()
     plain.settings(cluster_subnet_id=SUBNET, gateway_seconds=0.6, gateway_update_seconds=0.3)
     plain.forget_network()
-    plain.forget_requests()
     yield plain
-    plain.heal()
-    plain.settings()
+    plain.behave()
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ from testbed.artifacts import broken, store, upstream
 from testbed.artifacts.archive import tar_gz
 from testbed.artifacts.recipes import artifact
 from testbed.basics import files, paths
+from testbed.basics.errors import TestbedError
 from testbed.layout import versions
 from testbed.layout.plan import Plan
 from testbed.layout.site import Site
@@ -67,6 +68,19 @@ def test_a_kubelet_that_exits_knows_its_version_and_says_why(cache: Path) -> Non
     status, said, error = run(kubelet, "--config=/etc/kubernetes/kubelet.yaml")
     assert (status, said) == (1, "")
     assert 'run.go:72] "command failed" err="failed to run Kubelet:' in error
+
+
+def test_a_kubelet_with_another_number(cache: Path) -> None:
+    """The linker's text, and none that is a part of others."""
+    real = node_files("kubernetes", versions.KUBERNETES)["kubelet"].file
+    real.write_bytes(b"\0k8s.io/kubernetes@v1.34.4/main.go\0v1.34.44\0v1.34.4\0\0")
+    made = node_files("kubernetes", versions.KUBERNETES_RENUMBERED)
+    assert made["kubelet"].file.read_bytes() == real.read_bytes()[:-3] + b"0\0\0"
+    assert made["kubectl"].file.read_text(encoding="utf-8") == "kubectl"
+    with pytest.raises(TestbedError, match="as long as"):
+        broken.renumbered(real.read_bytes(), versions.KUBERNETES, "1.33.13")
+    with pytest.raises(TestbedError, match="no version"):
+        broken.renumbered(b"v1.34.40", versions.KUBERNETES, "1.34.0")
 
 
 def test_a_containerd_that_refuses_its_configuration(cache: Path, tmp_path: Path) -> None:
@@ -159,11 +173,13 @@ def test_a_checkout_without_them_does_not_see_them(cache: Path) -> None:
 def test_upstream_never_released_them() -> None:
     known = upstream.known_digests()
     assert known
-    assert not [pair for pair in broken.ARTIFACTS if pair[1] in known.get(pair[0], {})]
+    faulty = [pair for pair in broken.ARTIFACTS if pair[1] != versions.KUBERNETES_RENUMBERED]
+    assert not [pair for pair in faulty if pair[1] in known.get(pair[0], {})]
 
 
 def test_every_broken_version_is_listed() -> None:
     listed = {(software, version) for software, version, purpose in versions.EXTRA if "broken" in purpose}
+    listed.add(("kubernetes", versions.KUBERNETES_RENUMBERED))
     assert listed == set(broken.BROKEN)
 
 
