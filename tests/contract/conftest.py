@@ -10,6 +10,7 @@ import pytest
 
 from testbed import Testbed
 from testbed.azure import Azure, Principal
+from tests.aloud import aloud
 from tests.contract.sdk import Sdk
 
 Worker = Callable[..., Sdk]
@@ -23,10 +24,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture(scope="session")
-def bed() -> Iterator[Testbed]:
+def bed(pytestconfig: pytest.Config) -> Iterator[Testbed]:
     """The control plane and Azure; what was started for the tests is removed, what was there stays."""
     testbed = Testbed(os.environ.get("TESTBED_NAME", "contract"))
-    testbed.up(nodes=False)
+    with aloud(pytestconfig):
+        testbed.up(nodes=False)
     yield testbed
     if "TESTBED_NAME" not in os.environ:
         testbed.down()

@@ -11,9 +11,12 @@ import pytest
 
 from testbed import Testbed
 from testbed.basics import files, paths
+from testbed.bed import DEFAULT_PLATFORM
 from testbed.machine import Machine
 from testbed.machine.qemu import Hardware
+from tests.aloud import aloud
 
+NAME = os.environ.get("TESTBED_NAME", "e2e")
 MachineMaker = Callable[..., list[Machine]]
 # They change how the one emulated Azure behaves, and what it remembers.
 IN_AZURE = frozenset({"test_follow", "test_machines", "test_sources"})
@@ -27,16 +30,29 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         item.add_marker(pytest.mark.xdist_group(group))
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_setupnodes(config: pytest.Config) -> None:
+    """Make what is missing before the workers start: nobody sees what they say."""
+    if not config.option.collectonly:
+        start(Testbed(NAME))
+
+
+def start(testbed: Testbed) -> None:
+    """Other platforms than the usual one are made where a test asks for them."""
+    testbed.up(platforms=[DEFAULT_PLATFORM])
+
+
 @pytest.fixture(scope="session")
-def bed() -> Iterator[Testbed]:
+def bed(pytestconfig: pytest.Config) -> Iterator[Testbed]:
     """A running testbed; one that was started for the tests is removed, one that was there stays.
 
     Workers share it: the last one removes it.
     """
-    testbed = Testbed(os.environ.get("TESTBED_NAME", "e2e"))
+    testbed = Testbed(NAME)
     users = paths.state(testbed.name).parent / f"{testbed.name}.users"
     with files.shared(users):
-        testbed.up()
+        with aloud(pytestconfig):
+            start(testbed)
         yield testbed
     if "TESTBED_NAME" not in os.environ:
         with files.try_lock(users) as nobody_else:

@@ -120,6 +120,7 @@ def test_a_wrong_key_is_told(bed: Testbed, person: Callable[..., Person], docume
     assert "keys list" in answer["msg"]
 
 
+@pytest.mark.exhaustive  # Ansible itself; test_cluster.py keeps one of these in make test
 def test_a_connection_string_and_no_secret_at_the_highest_verbosity(
     bed: Testbed, person: Callable[..., Person], document: dict[str, Any]
 ) -> None:

@@ -151,6 +151,7 @@ def test_a_cluster_that_does_not_exist(bed: Testbed, contributor: Person) -> Non
     assert contributor.run("flexnode_config_info", cluster_id=nowhere)["error"]["code"] == "FLEX-1703"
 
 
+@pytest.mark.exhaustive  # Ansible itself; test_cluster.py keeps one of these in make test
 def test_a_secret_is_nowhere_even_at_the_highest_verbosity(bed: Testbed, contributor: Person) -> None:
     given = {"cluster_id": bed.azure.cluster_id, "nodes": TEN[:1], "update_secret": "always"}
     shown = contributor.ansible("flexnode_config", given, "-vvvv", "--diff")

@@ -257,6 +257,7 @@ def test_a_sign_in_that_is_refused(azure: Azure, manager: Person) -> None:
     assert "wr0ng-s3cret" not in str(answer)
 
 
+@pytest.mark.exhaustive  # Ansible itself; test_cluster.py keeps one of these in make test
 def test_ansible_itself_shows_no_secret(bed: Testbed, manager: Person, machines: list[Principal]) -> None:
     given = {"cluster_id": bed.azure.cluster_id, "nodes": nodes(machines)[:1]}
     shown = manager.ansible(MODULE, given, "-vvvv", "--diff")
