@@ -10,9 +10,11 @@ from testbed.basics.errors import TookTooLong
 
 
 def wait_for(what: str, check: Callable[[], bool], seconds: float, interval: float = 0.1) -> None:
-    """Call check until it is true; TookTooLong names what did not come."""
-    deadline = time.monotonic() + seconds
+    """Call check until it is true; TookTooLong names what did not come. Waits at least as long as it looks."""
+    began = asked = time.monotonic()
     while not check():
-        if time.monotonic() > deadline:
+        now = time.monotonic()
+        if now > began + seconds:
             raise TookTooLong(f"{what} did not come within {seconds:.0f} s")
-        time.sleep(interval)
+        time.sleep(max(interval, min(now - asked, 1)))
+        asked = time.monotonic()

@@ -82,6 +82,7 @@ def home(keeper: Person) -> Path:
     return directory
 
 
+@pytest.mark.exhaustive  # it looks at all command lines as often as it can, which keeps a processor busy
 def test_no_secret_is_shown_or_left_behind(azure: PlainAzure, keeper: Person, home: Path) -> None:
     lines: set[str] = set()
     with command_lines(lines):
