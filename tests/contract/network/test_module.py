@@ -25,6 +25,7 @@ from tests.contract.network.running import done, record_of, refused, writes
 TEN = [f"edge-{number}" for number in range(1, 11)]
 
 
+@pytest.mark.exhaustive  # keys, by the dozen
 def test_ten_machines_are_one_gateway_and_one_profile(azure: PlainAzure, keeper: Person) -> None:
     azure.forget_requests()
     planned = done(keeper, check=True, machines=TEN)
@@ -101,6 +102,7 @@ def test_a_run_that_was_cut_off_is_continued(azure: PlainAzure, keeper: Person) 
     assert made["machines"][0]["profile"]
 
 
+@pytest.mark.exhaustive
 def test_a_change_waits_for_another_operation(azure: PlainAzure, keeper: Person) -> None:
     done(keeper, machines=["edge-1"])
     azure.fail(Fault("virtualNetworkGateways", "PUT", times=2, status=409, code="AnotherOperationInProgress"))
@@ -129,6 +131,7 @@ def test_rotation_revokes_the_old_certificate_after_the_new_one_is_used(
     assert states == {old["thumbprint"]: "revoked", new["thumbprint"]: "active"}
 
 
+@pytest.mark.exhaustive  # keys, by the dozen
 def test_machines_that_left_are_revoked_in_one_change(azure: PlainAzure, keeper: Person) -> None:
     made = done(keeper, machines=TEN)["machines"]
     azure.forget_requests()

@@ -7,11 +7,14 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from tests.contract.modules.conftest import Person
 from tests.contract.network.conftest import Owner, PlainAzure
 from tests.contract.network.running import done, record_of, refused, writes
 
 
+@pytest.mark.exhaustive
 def test_a_gateway_of_another_owner(azure: PlainAzure, keeper: Person, owner: Owner) -> None:
     done(keeper, machines=["edge-1"])
     gateways = owner.client.virtual_network_gateways
@@ -39,6 +42,7 @@ def test_a_gateway_of_another_owner(azure: PlainAzure, keeper: Person, owner: Ow
     assert (code, "IkeV2" in message) == ("FLEX-1723", True)
 
 
+@pytest.mark.exhaustive
 def test_without_its_record_nothing_is_issued(azure: PlainAzure, keeper: Person) -> None:
     done(keeper, machines=["edge-1"])
     (first,) = azure.vpn()["rootCertificates"]
@@ -50,6 +54,7 @@ def test_without_its_record_nothing_is_issued(azure: PlainAzure, keeper: Person)
     assert first != second, "what the lost root signed is refused now"
 
 
+@pytest.mark.exhaustive  # keys, by the dozen
 def test_a_new_root_is_trusted_beside_the_old_one_until_machines_use_it(
     azure: PlainAzure, keeper: Person
 ) -> None:
