@@ -10,7 +10,10 @@ from testbed.basics.errors import TookTooLong
 
 
 def wait_for(what: str, check: Callable[[], bool], seconds: float, interval: float = 0.1) -> None:
-    """Call check until it is true; TookTooLong names what did not come. Waits at least as long as it looks."""
+    """Call check until it is true; TookTooLong names what did not come.
+
+    Waits at least as long as it looks.
+    """
     began = asked = time.monotonic()
     while not check():
         now = time.monotonic()
