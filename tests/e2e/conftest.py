@@ -22,6 +22,7 @@ MachineMaker = Callable[..., list[Machine]]
 IN_AZURE = frozenset({"test_follow", "test_machines", "test_sources"})
 
 
+@pytest.hookimpl(tryfirst=True)  # xdist reads the groups in the same hook
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Everything here needs the testbed; with -n 2 --dist loadgroup a file's tests stay together."""
     for item in items:
