@@ -54,7 +54,7 @@ bench: $(STAMP) ## Measure joins against the bare floor (N=rounds, 5)
 
 # They mostly wait: two at a time, on one testbed.
 smoke: $(STAMP) ## Run the journeys of users that must never break (tests/unit/test_smoke.py lists them)
-	@$(PYTEST) -n 2 --dist loadgroup -m smoke tests/e2e
+	@$(PYTEST) -n 2 -m smoke tests/e2e
 
 test: $(STAMP) ## The gate: run lint, unit, faults and contract tests and the end-to-end smoke tests
 	@$(RUN) scripts.test lint unit faults contract smoke

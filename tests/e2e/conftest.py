@@ -6,8 +6,11 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
 
 import pytest
+from xdist.scheduler import LoadScopeScheduling
 
 from testbed import Testbed
 from testbed.basics import files, paths
@@ -22,13 +25,24 @@ MachineMaker = Callable[..., list[Machine]]
 IN_AZURE = frozenset({"test_follow", "test_machines", "test_sources"})
 
 
-@pytest.hookimpl(tryfirst=True)  # xdist reads the groups in the same hook
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Everything here needs the testbed; with -n 2 --dist loadgroup a file's tests stay together."""
+    """Everything here needs the testbed."""
     for item in items:
         item.add_marker(pytest.mark.e2e)
-        group = "azure" if item.path.stem in IN_AZURE else item.path.stem
-        item.add_marker(pytest.mark.xdist_group(group))
+
+
+class Together(LoadScopeScheduling):
+    """One worker has all tests of a file, and one those of all files that use the same Azure."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        name = Path(nodeid.partition("::")[0]).stem
+        return "azure" if name in IN_AZURE else name
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Together:
+    """With -n."""
+    return Together(config, log)
 
 
 @pytest.hookimpl(optionalhook=True)
