@@ -82,3 +82,8 @@ def container(bed: Testbed, name: str) -> ContainerClient:
 def token_names(bed: Testbed) -> set[str]:
     """Bootstrap tokens that the cluster knows."""
     return set(bed.cluster.kubectl(*TOKENS, "--output=name").split())
+
+
+def minted_tokens(bed: Testbed) -> set[str]:
+    """Those that the collection minted: tests beside this one make others by hand."""
+    return set(bed.cluster.kubectl(*TOKENS, "--selector=aks.flexnode/token", "--output=name").split())
