@@ -14,7 +14,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from scripts.checkout import ROOT
+from scripts.checkout import CACHE, ROOT
 from scripts.sanity import interpreter
 
 # Every supported line, and a Python on which it runs on a controller. meta/runtime.yml has the oldest one.
@@ -26,8 +26,7 @@ NOT_HERE = 3
 
 def cache() -> Path:
     """Where environments are kept, for all checkouts of this user."""
-    base = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
-    return Path(base) / "aks-flexnode" / "venvs"
+    return CACHE / "venvs"
 
 
 def locks(line: str) -> list[tuple[Path, list[str]]]:

@@ -110,12 +110,12 @@ def make(wanted: Iterable[Part]) -> None:
     missing = [part for part in wanted if not part.is_there()]
     if not missing:
         return
-    kinds = [[part for part in missing if part.compiles is kind] for kind in (True, False)]
-    board = _Board(missing)
+    rows = [row for kind in (True, False) if (row := [part for part in missing if part.compiles is kind])]
+    board = _Board(rows)
     say(f"to make, once: {', '.join(f'{part.name} ({spelled(part.seconds)})' for part in missing)}")
-    say(f"about {spelled(board.left())} here{_why(missing)}")
-    with ThreadPoolExecutor(max_workers=len(kinds)) as pool:
-        for done in [pool.submit(_one_after_the_other, kind, board) for kind in kinds]:
+    say(f"about {spelled(board.left(0))} here{_why(missing)}")
+    with ThreadPoolExecutor(max_workers=len(rows)) as pool:
+        for done in [pool.submit(_one_after_the_other, row, board) for row in rows]:
             done.result()
 
 
@@ -127,32 +127,38 @@ def _why(missing: Sequence[Part]) -> str:
     return ": the release hosts are not reached, so programs are built from their Go modules"
 
 
-def _one_after_the_other(kind: Sequence[Part], board: _Board) -> None:
-    for part in kind:
+def _one_after_the_other(row: Sequence[Part], board: _Board) -> None:
+    for part in row:
         part.make()
         board.ends(part)
 
 
-def _seconds(missing: Iterable[Part], compiles: bool) -> float:
-    return sum(part.seconds for part in missing if part.compiles is compiles)
-
-
 class _Board:
-    """What is still to do, and how long that takes."""
+    """What is still to do in each row, and how long that takes: the longest row."""
 
-    def __init__(self, missing: Sequence[Part]) -> None:
+    def __init__(self, rows: Sequence[Sequence[Part]]) -> None:
         self._lock = threading.Lock()
-        self._missing = list(missing)
         self._began = time.monotonic()
+        self._rows = [list(row) for row in rows]
+        self._since = [0.0 for _row in rows]
 
-    def left(self) -> float:
-        """The longer of the two rows."""
-        return max(_seconds(self._missing, compiles) for compiles in (True, False))
+    def left(self, now: float) -> float:
+        """Seconds; a part that takes longer than expected is about to end."""
+        return max(
+            max(row[0].seconds - (now - since), 0) + sum(part.seconds for part in row[1:]) if row else 0
+            for row, since in zip(self._rows, self._since, strict=True)
+        )
 
     def ends(self, part: Part) -> None:
+        """Say what runs now, and what comes then."""
         with self._lock:
-            self._missing.remove(part)
-            if self._missing:
-                names = ", ".join(one.name for one in self._missing)
-                spent = spelled(time.monotonic() - self._began)
-                say(f"    {spent} so far, about {spelled(self.left())} left: {names}")
+            now = time.monotonic() - self._began
+            number = next(number for number, row in enumerate(self._rows) if row and row[0] is part)
+            del self._rows[number][0]
+            self._since[number] = now
+            if not any(self._rows):
+                return
+            running = ", ".join(row[0].name for row in self._rows if row)
+            then = ", ".join(part.name for row in self._rows for part in row[1:])
+            said = f"{spelled(now)} so far, about {spelled(self.left(now))} left: {running}"
+            say(f"    {said}; then {then}" if then else f"    {said}")

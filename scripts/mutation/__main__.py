@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Change the code of the node a little, many times, and see whether its tests notice; a part of `make proof`.
 
-Each mutant is tried in a copy of the checkout, with the tests of its package only (tests/unit/node/PACKAGE),
-those of its own file first. What is chosen depends on a seed and the code, not on chance. What was tried is
-kept in build/mutation.json: an interrupted run goes on there. Survivors: build/mutation-survivors.txt.
+Each mutant is tried in a copy of the checkout, outside of which it can write nothing, with the tests of its
+package only (tests/unit/node/PACKAGE), those of its own file first. What is chosen depends on a seed and the
+code, not on chance. What was tried is kept in build/mutation.json: an interrupted run goes on there.
+Survivors: build/mutation-survivors.txt.
 """
 
 from __future__ import annotations
@@ -38,10 +39,11 @@ LINK = ".collections/ansible_collections/aks/flexnode"
 LOCK = ROOT / "requirements" / "mutation.txt"
 TRIED, SURVIVORS = BUILD / "mutation.json", BUILD / "mutation-survivors.txt"
 KILLED, SURVIVED = "killed", "survived"
-# says more of who else uses the machine. One that sleeps uses none: there is a limit for that, too.
-# says more of who else uses the machine. One that sleeps uses none, so there is a limit for that, too.
+# Processor time is what a mutant that never ends is ended by: how long it takes says more of who else uses
+# the machine. One that sleeps uses none, so there is a limit for that, too.
 PATIENCE, LEAST_SECONDS, ASLEEP = 4, 60.0, 10
 MEMORY_BYTES, FILE_BYTES = 4 << 30, 1 << 30
+CONTAINED = Path(__file__).with_name("contained.py")
 PYTEST = ("-q", "-x", "-p", "no:cacheprovider", "--hypothesis-seed=0")
 NOTICED = (1, 2, 3, 4)  # pytest's statuses: tests failed, or could not even begin
 
@@ -119,6 +121,7 @@ def run_tests(root: Path, files: Sequence[str], limit: float) -> tuple[int | Non
     with tempfile.TemporaryDirectory(prefix="tests-", dir=root.parent) as places:
         command = [sys.executable, "-m", "pytest", *PYTEST, f"--basetemp={places}/pytest", *files]
         limits = ["prlimit", f"--cpu={limit:.0f}", f"--as={MEMORY_BYTES}", f"--fsize={FILE_BYTES}"]
+        limits = [*contained(root.parent), *limits]
         started = time.monotonic()
         process = subprocess.Popen(
             [*limits, *command],
@@ -141,6 +144,20 @@ def run_tests(root: Path, files: Sequence[str], limit: float) -> tuple[int | Non
                 time.sleep(0.1)
         finally:
             end(process)
+
+
+def contained(directory: Path) -> list[str]:
+    """How a command begins that can write nowhere else."""
+    alone = ["unshare", "--mount", "--propagation", "private"]
+    return [*alone, sys.executable, str(CONTAINED), str(directory)]
+
+
+def is_contained(directory: Path) -> bool:
+    """Whether that holds on this machine: beside the directory nothing can be made."""
+    with tempfile.TemporaryDirectory() as beside:
+        attempt = ["touch", f"{beside}/file"]
+        done = subprocess.run([*contained(directory), *attempt], stderr=subprocess.DEVNULL, check=False)
+        return done.returncode != 0 and not any(Path(beside).iterdir())
 
 
 def end(process: subprocess.Popen[bytes]) -> None:
@@ -273,6 +290,9 @@ def try_all(chosen: Sequence[Mutant], copies: Copies) -> dict[Mutant, Tried] | N
     outcomes = {one: known[name] for one, text in changed.items() if (name := key(one, text, tests)) in known}
     waiting = [one for one in chosen if one not in outcomes]
     say(f"{len(outcomes)} were tried before")
+    if not is_contained(copies.free.queue[0].parent):
+        say("mutants run as root, and can't be kept from changing this machine here (unshare, mount)")
+        return None
     limits = {}
     for package in sorted({one.package for one in waiting}):
         root = copies.free.queue[0]

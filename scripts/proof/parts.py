@@ -65,6 +65,7 @@ def parts() -> list[Part]:
 
 
 PYTEST = ("-m", "pytest")
+OF_ANSIBLE = tuple(f"tests/unit/{part}" for part in ("action", "awx", "modules", "playbooks"))
 SPREAD = ("-n", "auto", "--dist", "worksteal")
 SANITY = (*PRODUCT, "tests/config.yml", "scripts/sanity.py", "requirements/")
 MUTATION = (
@@ -93,9 +94,11 @@ def core_line(
 
 
 def unit_tests(line: str) -> tuple[str, ...]:
-    """The gate's with each line; with the newest also what is exhaustive."""
-    marked = () if line == list(LINES)[-1] else ("-m", "not exhaustive")
-    return (*PYTEST, "-n", "auto", *marked, "tests/unit")
+    """All with the oldest and with the newest, where also what is exhaustive; between, what runs Ansible."""
+    oldest, *_, newest = LINES
+    marked = () if line == newest else ("-m", "not exhaustive")
+    tests = ("tests/unit",) if line in (oldest, newest) else OF_ANSIBLE
+    return (*PYTEST, "-n", "auto", *marked, *tests)
 
 
 def crashes(operation: str) -> Part:

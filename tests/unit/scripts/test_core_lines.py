@@ -65,7 +65,7 @@ def test_locks_are_pinned_by_hash_and_name_no_index(name: str) -> None:
 def test_a_python_that_is_missing_is_said(
     tmp_path: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr(core_lines, "CACHE", tmp_path)
     monkeypatch.setattr(core_lines, "interpreter", lambda _name: None)
     with pytest.raises(SystemExit) as ended:
         core_lines.main(["2.20", "-m", "pytest"])

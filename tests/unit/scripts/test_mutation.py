@@ -10,6 +10,7 @@ import pytest
 
 from scripts.mutation import __main__ as mutation
 from scripts.mutation.__main__ import KILLED, NODE, SURVIVED, TESTS, Copies, Mutant, Tried, sample
+from scripts.mutation.contained import mounted
 
 
 def some(package: str, file: str, places: int, kinds: int = 3) -> list[Mutant]:
@@ -105,3 +106,13 @@ def test_what_was_tried_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     assert mutation.load() == {"a": Tried(KILLED, 1.0, 2.0)}
     mutation.TRIED.write_text(json.dumps({"a": {"other": 1}}))
     assert mutation.load() == {}
+
+
+def test_every_place_where_something_is_mounted_is_made_read_only() -> None:
+    table = (
+        "22 28 0:21 / /proc rw,nosuid shared:5 - proc proc rw\n"
+        "28 1 8:1 / / rw,relatime shared:1 - ext4 /dev/sda1 rw\n"
+        "40 28 0:33 / /mnt/with\\040space rw - tmpfs tmpfs rw\n"
+        "41 28 0:34 / / rw - overlay overlay rw\n"
+    )
+    assert mounted(table) == ["/proc", "/", "/mnt/with space"]

@@ -82,6 +82,12 @@ def test_nothing_is_said_of_programs_where_only_images_are_missing(
     assert "about 30 s here\n" in capsys.readouterr().out
 
 
+def test_what_runs_and_what_comes_then_are_told_apart(capsys: pytest.CaptureFixture[str]) -> None:
+    made: list[str] = []
+    preparation.make([a_part(name, made, compiles=True) for name in "abc"])
+    assert capsys.readouterr().out.splitlines()[2].endswith("about 60 s left: b; then c")
+
+
 def test_programs_of_one_source_are_one_part() -> None:
     names = [part.name for part in preparation.parts(versions.KUBERNETES, [paths.arch()], ["debian12"])]
     assert names.count(f"kubernetes {versions.KUBERNETES}") == 1
