@@ -161,16 +161,17 @@ def alone() -> Iterator[None]:
 
 @contextmanager
 def stoppable() -> Iterator[None]:
-    """SIGTERM stops the run as Ctrl-C does."""
+    """SIGTERM stops the run as Ctrl-C does; and Ctrl-C also where a shell had it ignored, in the background."""
 
     def stopped(_number: int, _frame: FrameType | None) -> None:
         raise Stopped
 
-    before = signal.signal(signal.SIGTERM, stopped)
+    before = {number: signal.signal(number, stopped) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 if __name__ == "__main__":

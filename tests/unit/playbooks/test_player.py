@@ -65,7 +65,8 @@ def test_other_commands_are_left_to_a_shell(tmp_path: Path) -> None:
 def test_a_run_that_hangs_is_ended_and_the_next_one_works(stage: Stage) -> None:
     book = stage.directory / "book.yml"
     wait = {"name": "Wait", "ansible.builtin.command": "sleep 300"}
-    book.write_text(yaml.safe_dump([{"hosts": "localhost", "gather_facts": False, "tasks": [wait]}]))
+    play = {"hosts": "localhost", "connection": "local", "gather_facts": False, "tasks": [wait]}
+    book.write_text(yaml.safe_dump([play]))
     with pytest.raises(RuntimeError, match=r"a run took longer than 0\.5 s and was ended"):
         PLAYERS.play(stage.directory, "-i", "localhost,", str(book), seconds=0.5, ANSIBLE_NOCOLOR="1")
     status, output = PLAYERS.play(stage.directory, "--version", ANSIBLE_NOCOLOR="1")
