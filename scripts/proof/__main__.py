@@ -161,7 +161,7 @@ def alone() -> Iterator[None]:
 
 @contextmanager
 def stoppable() -> Iterator[None]:
-    """SIGTERM stops the run as Ctrl-C does; and Ctrl-C also where a shell had it ignored, in the background."""
+    """SIGTERM stops the run as Ctrl-C does; Ctrl-C also where a shell had it ignored."""
 
     def stopped(_number: int, _frame: FrameType | None) -> None:
         raise Stopped
