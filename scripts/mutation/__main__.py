@@ -275,11 +275,20 @@ def main(arguments: list[str] | None = None) -> int:
     possible = all_possible(sizes)
     chosen = sample(possible, sizes, options.seed)
     say(f"{len(chosen)} of {len(possible)} mutants, seed {options.seed}")
+    if missing := too_few(chosen, sizes):
+        say(f"too few mutants, so there is no score: {missing}")
+        return 1
     with tempfile.TemporaryDirectory(prefix="mutation-") as directory:
         outcomes = try_all(chosen, Copies(Path(directory)))
     if outcomes is None:
         return 1
     return close(outcomes, len(possible))
+
+
+def too_few(chosen: Sequence[Mutant], sizes: Mapping[str, int]) -> str:
+    """The packages with fewer mutants than the sample wants: the code was moved, or is not read any more."""
+    found = {name: sum(one.package == name for one in chosen) for name in sizes}
+    return ", ".join(f"{name} {found[name]} of {size}" for name, size in sizes.items() if found[name] < size)
 
 
 def try_all(chosen: Sequence[Mutant], copies: Copies) -> dict[Mutant, Tried] | None:
@@ -338,7 +347,7 @@ def close(outcomes: Mapping[Mutant, Tried], possible: int) -> int:
     say(f"CPU {cpu:.1f} s for each; survivors: {SURVIVORS.relative_to(ROOT)}")
     killed = len(outcomes) - len(survivors)
     say(f"score {score(killed, len(outcomes))}, of {possible} possible")
-    return 0 if killed >= FLOOR * len(outcomes) else 1
+    return 0 if outcomes and killed >= FLOOR * len(outcomes) else 1
 
 
 def score(killed: int, tried: int) -> str:

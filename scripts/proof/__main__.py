@@ -21,7 +21,7 @@ from scripts.proof.child import Stopped
 from scripts.proof.parts import Part, parts
 from scripts.proof.plan import State, Unknown, chosen, due, estimate, state_of, succeeded, touched
 from scripts.proof.record import Row
-from scripts.proof.run import Proof, changes, contents, say, write_pages
+from scripts.proof.run import Proof, changes, contents, say
 from scripts.test import spelled
 
 INTERRUPTED = 130
@@ -77,7 +77,6 @@ def prove(selected: Sequence[Part], *, named: bool, again: bool, allow: bool) ->
     except Busy:
         say("proof: another one runs in this checkout")
         return 2
-    write_pages()
     show_table(selected, proof.rows, now, proof.unrecorded)
     say(f"proof: {'all proven' if status == 0 else 'NOT PROVEN'}")
     return status

@@ -21,6 +21,10 @@ STOP_SECONDS = 300
 KILL_SECONDS = 10
 
 
+# With these in it, pytest may select other tests, or asserts be left out; with colours nothing is read.
+NOT_INHERITED = ("PYTEST_ADDOPTS", "PYTEST_PLUGINS", "PYTHONOPTIMIZE", "FORCE_COLOR")
+
+
 class Stopped(Exception):
     """Somebody wants the run to end."""
 
@@ -43,7 +47,8 @@ def run(
     It is the leader of a group of its own, so that Ctrl-C of a terminal reaches it through us, once.
     """
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])
-    environment = {**os.environ, "PATH": path, "PYTHONUNBUFFERED": "1"}
+    kept = {name: value for name, value in os.environ.items() if name not in NOT_INHERITED}
+    environment = {**kept, "PATH": path, "PYTHONUNBUFFERED": "1"}
     started = told = time.monotonic()
     with log.open("wb") as output:
         process = subprocess.Popen(

@@ -14,16 +14,24 @@ from pathlib import Path
 
 from scripts.checkout import ROOT
 from scripts.core_lines import LINES
-from scripts.proof.results import Reader, of_molecule, of_mutation, of_pytest, of_sanity
+from scripts.proof.results import Reader, of_molecule, of_mutation, of_pytest, of_sanity, of_selected
 
 PRODUCT = ("plugins/", "roles/", "playbooks/", "meta/", "galaxy.yml", "requirements.txt", "ansible.cfg")
 NODE = ("plugins/module_utils/node/",)
 TESTS = ("pyproject.toml", "requirements/test.txt", "requirements/collections.txt", "tests/conftest.py")
-TESTBED = ("testbed/", "requirements/azure.txt", "requirements/runtime.txt", "requirements/ee.txt")
-UNIT = (*PRODUCT, *TESTS, "tests/unit/", "testbed/", "scripts/", "!scripts/proof/", "awx/", "molecule/")
-FAULTS = (*NODE, *TESTS, "tests/faults/", "tests/unit/node/")
-REST = (*FAULTS, "plugins/", "scripts/", "!scripts/proof/")
-CONTRACT = (*PRODUCT, *TESTS, *TESTBED, "requirements/preview.txt", "tests/contract/")
+# What testbed and tests import: the rest of scripts/ decides nothing there.
+BUILDERS = tuple(f"scripts/{name}.py" for name in ("__init__", "build_agent", "build_collection", "checkout"))
+LINES_OF_CORE = tuple(f"scripts/{name}.py" for name in ("__init__", "checkout", "core_lines", "sanity"))
+OF_NODE_TESTS = ("tests/contract/recorded/", "testbed/__init__.py", "testbed/vpn/*.py")
+ALOUD = "tests/aloud.py"
+TESTBED = (
+    *("testbed/", "awx/", "docs/examples/", *BUILDERS),
+    *("requirements/azure.txt", "requirements/runtime.txt", "requirements/ee.txt"),
+)
+UNIT = ("*",)  # they read pages, targets, workflows and all other tests
+FAULTS = (*NODE, *TESTS, *OF_NODE_TESTS, "tests/faults/", "tests/unit/node/")
+REST = (*FAULTS, "plugins/", "scripts/docs/", *BUILDERS, "docs/errors.md", "tests/e2e/", "tests/unit/")
+CONTRACT = (*PRODUCT, *TESTS, *TESTBED, ALOUD, "requirements/preview.txt", "tests/contract/")
 # The crash matrix, by operation; what is none of these is `faults/rest`, so that nothing is left out.
 OPERATIONS = ("bootstrap", "update", "rotation", "poll", "drift", "unbootstrap", "turn", "pull")
 ROLLBACK = "rolled_back"
@@ -52,7 +60,7 @@ def parts() -> list[Part]:
     """All of them."""
     return [
         *(core_line("sanity", line, ("-m", "scripts.sanity"), SANITY, 8, of_sanity) for line in LINES),
-        *(core_line("unit", line, unit_tests(line), UNIT, 9) for line in LINES),
+        *(core_line("unit", line, unit_tests(line), UNIT, 9, reader_of(unit_tests(line))) for line in LINES),
         *(crashes(operation) for operation in OPERATIONS),
         pytest("faults/rollback", FAULTS, 5, *SPREAD, "-k", ROLLBACK, MATRIX),
         pytest("faults/vpn", FAULTS, 8, *SPREAD, VPN),
@@ -67,17 +75,24 @@ def parts() -> list[Part]:
 PYTEST = ("-m", "pytest")
 OF_ANSIBLE = tuple(f"tests/unit/{part}" for part in ("action", "awx", "modules", "playbooks"))
 SPREAD = ("-n", "auto", "--dist", "worksteal")
-SANITY = (*PRODUCT, "tests/config.yml", "scripts/sanity.py", "requirements/")
+# All that is in the tarball, also its pages.
+SANITY = (*PRODUCT, "docs/", "awx/", "*.md", "LICENSE", "tests/config.yml", *LINES_OF_CORE, "requirements/")
 MUTATION = (
-    *(f"plugins/module_utils/node/{package}/" for package in MUTATED),
-    *(f"tests/unit/node/{package}/" for package in MUTATED),
-    *("tests/unit/node/*.py", "scripts/mutation/", "requirements/mutation.txt"),
+    *(*NODE, *TESTS, *OF_NODE_TESTS, "tests/unit/node/", "requirements/mutation.txt"),
+    *("scripts/mutation/", "scripts/docs/", *LINES_OF_CORE, "scripts/test.py"),
 )
 
 
 def pytest(name: str, covers: tuple[str, ...], minutes: float, *arguments: str) -> Part:
     """Tests."""
-    return Part(name, ("python", *PYTEST, *arguments), covers, minutes)
+    command = ("python", *PYTEST, *arguments)
+    return Part(name, command, covers, minutes, reader_of(command))
+
+
+def reader_of(command: tuple[str, ...]) -> Reader:
+    """Tests may be deselected where pytest is told to."""
+    told = command[command.index("pytest") :]
+    return of_selected if {"-k", "-m"} & set(told) else of_pytest
 
 
 def core_line(
@@ -119,7 +134,7 @@ def end_to_end() -> Iterator[Part]:
     """Each file of tests/e2e is a part: it covers the helpers, and of other tests only what it imports."""
     for file in sorted(ROOT.glob("tests/e2e/test_*.py")):
         names = sorted(str(found.relative_to(ROOT)) for found in imported(file))
-        covers = (*PRODUCT, *TESTS, *TESTBED, "tests/e2e/", "!tests/e2e/test_*.py", *names)
+        covers = (*PRODUCT, *TESTS, *TESTBED, ALOUD, "tests/e2e/", "!tests/e2e/test_*.py", *names)
         tests = len(re.findall(r"^ *def test_", file.read_text(encoding="utf-8"), re.MULTILINE))
         yield pytest(f"e2e/{file.stem}", covers, 3 + tests / 2, f"tests/e2e/{file.name}")
 

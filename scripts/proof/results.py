@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from scripts.core_lines import NOT_HERE
 from scripts.test import COLOUR, PYTEST_SUMMARY
 
 PASSED, FAILED, NOT_RUN = "passed", "failed", "not run"
@@ -14,9 +15,11 @@ FAILED_TEST = re.compile(r"^(?:FAILED|ERROR) (\S+)", re.MULTILINE)
 SCENARIO_NOT_RUN = re.compile(r"^\S+ +\d+ +not run: (.+)$", re.MULTILINE)
 SANITY_COUNT = re.compile(r"^sanity: (\d+) ran", re.MULTILINE)
 NO_PACKAGES = re.compile(r"^sanity: not run: \S+: (its packages could not be installed)", re.MULTILINE)
-SCORE = re.compile(r"^mutation: score (.+)$", re.MULTILINE)
-# A part that needs what this machine lacks ends with such a line, in any language of exit statuses.
-CANNOT = re.compile(r"^.*\bcannot run here: (.+)$", re.MULTILINE)
+# That of some mutants: none killed of none would be good enough.
+SCORE = re.compile(r"^mutation: score ([1-9]\d*/[1-9].*)$", re.MULTILINE)
+# An environment that can't be made here ends with such a line, and a status of its own: a test that fails may
+# have these words in its output, too.
+CANNOT = re.compile(r"^core-\S+ cannot run here: (.+)$", re.MULTILINE)
 NAMED = 3  # failed tests that the record names
 LONGEST = 200
 # The record is published: no address of a mirror or of a machine belongs there.
@@ -43,17 +46,28 @@ Reader = Callable[[int, str], Result]
 def read(status: int, output: str, reader: Reader) -> Result:
     """The result of a part that ended; what is the same for all of them is found first."""
     plain = COLOUR.sub("", output)
-    if found := CANNOT.search(plain):
+    if status == NOT_HERE and (found := CANNOT.search(plain)):
         return Result(NOT_RUN, found[1].strip())
     return reader(status, plain)
 
 
 def of_pytest(status: int, output: str) -> Result:
-    """Counts of the closing line. That nothing was selected, or all was skipped, proves nothing."""
+    """All of the tests have to run: one that was skipped or deselected proves nothing."""
+    return _tests(status, output, ("skipped", "deselected"))
+
+
+def of_selected(status: int, output: str) -> Result:
+    """The same of a command that selects tests by name or mark."""
+    return _tests(status, output, ("skipped",))
+
+
+def _tests(status: int, output: str, left_out: tuple[str, ...]) -> Result:
+    """Counts of the closing line."""
     closing = PYTEST_SUMMARY.findall(output)
     counts = closing[-1].strip() if closing else ""
     if status == 0 and re.search(r"\d+ passed", counts):
-        return Result(PASSED, counts)
+        missing = [word for word in left_out if re.search(rf"\d+ {word}", counts)]
+        return Result(FAILED, f"not all of them ran: {counts}") if missing else Result(PASSED, counts)
     if status == 5 or status == 0:
         return Result(FAILED, f"no test ran ({counts or 'none was selected'})")
     broken = list(dict.fromkeys(FAILED_TEST.findall(output)))

@@ -47,6 +47,15 @@ def changes(part: Part, checkout: Path = ROOT) -> list[str]:
     return [path for path in tree.uncommitted(checkout) if tree.covers(part.covers, path)]
 
 
+def write_pages() -> None:
+    """docs/proof.md is generated from the record."""
+    done = subprocess.run(
+        [sys.executable, "-m", "scripts.docs"], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    if done.returncode:
+        say(f"proof: the pages are not written: {done.stdout}{done.stderr}")
+
+
 @dataclass
 class Proof:
     """One call of `make proof`."""
@@ -57,6 +66,8 @@ class Proof:
     file: Path = record.RECORD
     checkout: Path = ROOT
     execute: Callable[..., Ended] = run
+    publish: Callable[[], None] = write_pages
+    """Writes the pages that show the record."""
     started: float = field(default_factory=time.monotonic)
     unrecorded: dict[str, str] = field(default_factory=dict)
     """Parts that ran with files that are no commit's, with their result."""
@@ -109,6 +120,7 @@ class Proof:
         )
         self.rows = record.with_row(self.rows, row)
         record.save(self.rows.values(), self.file)
+        self.publish()  # at once: a page that is older than the record fails the unit tests, the next part
 
     def _content(self, part: Part) -> str:
         return content_of(part, tree.files(self.checkout))
@@ -142,15 +154,6 @@ def position(log: Path) -> str:
     except OSError:
         return ""
     return found[-1] if found else ""
-
-
-def write_pages() -> None:
-    """docs/proof.md is generated from the record."""
-    done = subprocess.run(
-        [sys.executable, "-m", "scripts.docs"], cwd=ROOT, capture_output=True, text=True, check=False
-    )
-    if done.returncode:
-        say(f"proof: the pages are not written: {done.stdout}{done.stderr}")
 
 
 __all__ = ["NOT_RUN", "PASSED", "Proof", "Stopped", "changes", "contents", "say", "write_pages"]

@@ -97,6 +97,16 @@ def test_the_score_and_the_survivors_are_told(
     assert (tmp_path / "survivors.txt").read_text() == f"{third}\n"
     outcomes[second] = outcomes[third]
     assert mutation.close(outcomes, 900) == 1, "below the floor"
+    assert mutation.close({}, 900) == 1, "nothing was tried"
+
+
+def test_a_sample_that_is_not_there_is_no_score(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(mutation, "all_possible", lambda _sizes: some("config", "parse", 5))
+    assert mutation.main(["config", "--sample", "6"]) == 1
+    assert "there is no score: config 5 of 6" in capsys.readouterr().out
+    assert mutation.main(["engine"]) == 1
 
 
 def test_what_was_tried_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import ast
+import functools
 import os
 import re
 import signal
@@ -10,16 +12,17 @@ import subprocess
 import sys
 import time
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
 from _pytest.mark.expression import Expression
 
-from scripts.checkout import ROOT
+from scripts.checkout import ROOT, shipped_files
 from scripts.proof import __main__ as command
 from scripts.proof import child, record, run, tree
 from scripts.proof.child import Ended
-from scripts.proof.parts import OPERATIONS, Part, imported, parts
+from scripts.proof.parts import MUTATED, OPERATIONS, Part, imported, parts
 from scripts.proof.plan import Progress, State, Unknown, chosen, due, estimate, state_of, succeeded, touched
 from scripts.proof.record import Row
 from scripts.proof.results import (
@@ -31,6 +34,7 @@ from scripts.proof.results import (
     of_mutation,
     of_pytest,
     of_sanity,
+    of_selected,
     published,
     read,
 )
@@ -131,7 +135,17 @@ def test_what_is_left() -> None:
 @pytest.mark.parametrize(
     ("status", "output", "result"),
     [
-        (0, "== 12 passed, 1 skipped in 0.31s ==", Result(PASSED, "12 passed, 1 skipped")),
+        (0, "== 12 passed in 0.31s ==", Result(PASSED, "12 passed")),
+        (
+            0,
+            "== 12 passed, 1 skipped in 0.31s ==",
+            Result(FAILED, "not all of them ran: 12 passed, 1 skipped"),
+        ),
+        (
+            0,
+            "== 12 passed, 8 deselected in 0.31s ==",
+            Result(FAILED, "not all of them ran: 12 passed, 8 deselected"),
+        ),
         (0, "== 3 skipped in 0.31s ==", Result(FAILED, "no test ran (3 skipped)")),
         (5, "== 8 deselected in 0.31s ==", Result(FAILED, "no test ran (8 deselected)")),
         (
@@ -141,10 +155,22 @@ def test_what_is_left() -> None:
         ),
         (4, "usage", Result(FAILED, "status 4")),
         (3, "core-2.20 cannot run here: there is no python3.12", Result(NOT_RUN, "there is no python3.12")),
+        # A test that fails may quote these words.
+        (1, "core-2.20 cannot run here: x\n== 1 failed in 0.31s ==", Result(FAILED, "1 failed")),
+        (3, "E  assert core-2.20 cannot run here: x\n", Result(FAILED, "status 3")),
     ],
 )
 def test_results_of_tests(status: int, output: str, result: Result) -> None:
     assert read(status, output, of_pytest) == result
+
+
+def test_only_a_part_that_selects_may_leave_tests_out() -> None:
+    selected = "== 12 passed, 8 deselected in 0.31s =="
+    assert read(0, selected, of_selected) == Result(PASSED, "12 passed, 8 deselected")
+    assert read(0, "== 12 passed, 1 skipped in 0.31s ==", of_selected).outcome == FAILED
+    reads = {part.name: part.reads for part in EVERY}
+    assert reads["faults/update"] is reads["unit/core-2.17"] is of_selected
+    assert reads["contract"] is reads["unit/core-2.21"] is reads["e2e/test_join"] is of_pytest
 
 
 def test_results_of_others() -> None:
@@ -160,6 +186,7 @@ def test_results_of_others() -> None:
     assert of_mutation(0, score) == Result(PASSED, "80/100 killed (80 %), of 900 possible")
     assert of_mutation(1, score).outcome == FAILED
     assert of_mutation(0, "") == Result(FAILED, "status 0")
+    assert of_mutation(0, "mutation: score 0/0 killed (0 %), of 0 possible\n").outcome == FAILED
 
 
 @pytest.mark.parametrize(
@@ -244,6 +271,10 @@ class Commands:
         self.ran: list[str] = []
         self.says = {"update": "== 3 passed in 1.00s ==\n", "join": "== 5 passed in 1.00s ==\n"}
         self.meanwhile: dict[str, object] = {}
+        self.published: list[str] = []
+
+    def publish(self) -> None:
+        self.published.append(self.ran[-1])
 
     def __call__(self, words: tuple[str, ...], log: Path, **_options: object) -> Ended:
         self.ran.append(words[1])
@@ -259,7 +290,10 @@ class Commands:
 def proof_of(place: Path, commands: Commands, *due_now: Part, **options: bool) -> run.Proof:
     file = place / "docs/proof.json"
     allow = options.get("allow", False)
-    return run.Proof(due_now, record.load(file), allow, file=file, checkout=place, execute=commands)
+    rows = record.load(file)
+    return run.Proof(
+        due_now, rows, allow, file=file, checkout=place, execute=commands, publish=commands.publish
+    )
 
 
 def test_each_part_is_written_when_it_has_ended(checkout: Path) -> None:
@@ -270,6 +304,7 @@ def test_each_part_is_written_when_it_has_ended(checkout: Path) -> None:
         proof.carry_out()
     rows = record.load(checkout / "docs/proof.json")
     assert list(rows) == [ENGINE.name], "the part that was interrupted is not recorded"
+    assert commands.published == ["update"], "the page is as new as the record when the next part begins"
     assert rows[ENGINE.name].commit == tree.head(checkout)
     assert (rows[ENGINE.name].seconds, rows[ENGINE.name].cpu_seconds) == (60, 90)
     # And the next run continues: its own record does not outdate what it proved.
@@ -386,6 +421,16 @@ def test_a_command_is_measured(tmp_path: Path) -> None:
     assert log.read_text() == "done\n"
 
 
+@pytest.mark.parametrize("name", child.NOT_INHERITED)
+def test_a_command_does_not_inherit_what_selects_other_tests(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(name, "1")
+    words = ("python", "-c", f"import os; print(os.environ.get({name!r}))")
+    child.run(words, tmp_path / "log", limit=60, tell=nothing, every=60)
+    assert (tmp_path / "log").read_text() == "None\n"
+
+
 def test_a_command_that_takes_too_long_is_stopped_and_cleans_up(tmp_path: Path) -> None:
     started = time.monotonic()
     words = ("python", "-c", STUBBORN, str(tmp_path / "clean"))
@@ -460,11 +505,106 @@ def test_a_change_of_a_test_file_outdates_that_file_and_those_that_import_it() -
     names = set(touched(EVERY, ["tests/e2e/test_join.py"]))
     assert "e2e/test_join" in names
     assert {name for name in names if name.startswith("e2e/")} < {p.name for p in EVERY}
-    assert not {name for name in names if name.startswith(("molecule/", "faults/", "unit/"))}
+    assert not {name for name in names if name.startswith(("molecule/", "mutation", "contract"))}
+    assert {name for name in names if name.startswith("faults/")} == {"faults/rest"}, "it reads all tests"
     for importer in ROOT.glob("tests/e2e/test_*.py"):
         for name in re.findall(r"^from tests\.e2e\.(test_\w+) import", importer.read_text(), re.MULTILINE):
             assert ROOT / f"tests/e2e/{name}.py" in imported(importer)
             assert f"e2e/{importer.stem}" in touched(EVERY, [f"tests/e2e/{name}.py"])
+
+
+FROM_COLLECTION = "ansible_collections.aks.flexnode."
+
+
+@functools.cache
+def modules_of(file: Path) -> frozenset[str]:
+    """What a file imports, as far as it may be of this checkout."""
+    found = set()
+    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            found |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
+    return frozenset(name.removeprefix(FROM_COLLECTION) for name in found)
+
+
+@functools.cache
+def files_of(module: str) -> frozenset[Path]:
+    """The file of a module, and those of the packages that it is in; none if it is not of this checkout."""
+    words = module.split(".")
+    if words[0] not in ("plugins", "scripts", "testbed", "tests"):
+        return frozenset()
+    packages = {ROOT.joinpath(*words[:end], "__init__.py") for end in range(1, len(words) + 1)}
+    found = (*packages, ROOT.joinpath(*words).with_suffix(".py"))
+    return frozenset(path for path in found if path.is_file())
+
+
+@functools.cache
+def reads_of(file: Path) -> tuple[frozenset[Path], frozenset[Path]]:
+    """The files that a file imports itself, and with them the packages around these.
+
+    What such a package loads besides decides of nothing but whether it can be loaded.
+    """
+    whole = frozenset(found for module in modules_of(file) for found in files_of(module))
+    named = {Path(*name.split(".")) for name in modules_of(file)}
+    direct = {
+        path
+        for path in whole
+        if (path.parent if path.name == "__init__.py" else path.with_suffix("")).relative_to(ROOT) in named
+    }
+    return frozenset(direct), whole
+
+
+def begins_with(part: Part) -> set[Path]:
+    """The files that a part's command names: tests with their conftest.py, and programs."""
+    ignored = {word.partition("=")[2] for word in part.command if word.startswith("--ignore=")}
+    found: set[Path] = set()
+    for before, word in pairwise(part.command):
+        if before == "-m":
+            found |= files_of(word) | files_of(f"{word}.__main__")
+        path = ROOT / word
+        if path.is_dir():
+            found |= {*path.rglob("test_*.py"), *path.rglob("conftest.py")}
+        elif path.is_file():
+            found.add(path)
+    if part.name.startswith("molecule/"):
+        found |= files_of("testbed.__main__")
+    if part.name == "mutation":
+        for package in MUTATED:
+            found |= set((ROOT / "tests/unit/node" / package).rglob("*.py"))
+    found = {path for path in found if str(path.relative_to(ROOT)) not in ignored}
+    above = {parent / "conftest.py" for path in found for parent in path.parents}
+    return found | {path for path in above if path.is_file() and path.is_relative_to(ROOT)}
+
+
+@pytest.mark.parametrize("part", EVERY, ids=lambda part: part.name)
+def test_a_part_covers_what_its_files_import(part: Part) -> None:
+    """At whatever distance: what it does not cover could change its result, and it would stay proven."""
+    seen: set[Path] = set()
+    around: set[Path] = set()
+    waiting = begins_with(part)
+    assert waiting
+    while waiting:
+        file = waiting.pop()
+        seen.add(file)
+        direct, whole = reads_of(file)
+        waiting |= direct - seen
+        around |= whole
+    names = {str(path.relative_to(ROOT)) for path in seen | around}
+    assert {name for name in names if not tree.covers(part.covers, name)} == set()
+
+
+def test_sanity_covers_all_that_users_get() -> None:
+    shipped = {str(path) for path in shipped_files()} - set(tree.WRITTEN)
+    for part in EVERY:
+        if part.name.startswith("sanity/"):
+            assert {path for path in shipped if not tree.covers(part.covers, path)} == set()
+
+
+def test_unit_tests_cover_everything() -> None:
+    """They read pages, the targets, the workflows, and the tests of everything else."""
+    for path in ("Makefile", "CONTRIBUTING.md", ".github/workflows/ci.yml", "tests/vm/acts.py", "docs/a.md"):
+        assert {part.name for part in EVERY if part.name.startswith("unit/")} <= set(touched(EVERY, [path]))
 
 
 def test_the_engine_outdates_all_that_runs_it() -> None:
