@@ -2,8 +2,8 @@
 """Run make targets, all of them even when one fails; show how far they are, and close with one summary line.
 
 Targets that use one testbed run one after the other. Contract tests have a testbed of their own, without
-machines, and run beside those: both mostly wait. The other targets need no testbed, so they run beside them,
-also one after the other and at a lower priority.
+machines, and run beside those: both mostly wait; unless TESTBED_NAME names one testbed for all of them. The
+other targets need no testbed, so they run beside them, also one after the other and at a lower priority.
 Each line of output starts with its target; the whole output of a target is in build/test-TARGET.log.
 """
 
@@ -102,7 +102,9 @@ class Run:
 
     def __init__(self, names: Sequence[str]) -> None:
         self.targets = [Target(name) for name in names]
-        kinds = (WITHOUT_MACHINES, WITH_MACHINES)
+        kinds: tuple[frozenset[str], ...] = (WITHOUT_MACHINES, WITH_MACHINES)
+        if os.environ.get("TESTBED_NAME"):  # all of them use that one
+            kinds = (WITHOUT_MACHINES | WITH_MACHINES,)
         on_testbeds = [[target for target in self.targets if target.name in kind] for kind in kinds]
         known = frozenset().union(*kinds)
         self.beside = [target for target in self.targets if target.name not in known]

@@ -40,6 +40,7 @@ def ran(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     fake.chmod(fake.stat().st_mode | stat.S_IXUSR)
     monkeypatch.setenv("MAKE", str(fake))
     monkeypatch.setenv("RAN", str(tmp_path / "ran"))
+    monkeypatch.delenv("TESTBED_NAME", raising=False)
     monkeypatch.setattr(runner, "BUILD", tmp_path)
     monkeypatch.setattr(runner, "ROOT", tmp_path)
     monkeypatch.setattr(runner, "PROGRESS_SECONDS", 0.1)
@@ -70,6 +71,13 @@ def test_targets_on_one_testbed_never_overlap(
     assert last.startswith("OK in ")
     assert re.search(r"contract ok \(4 passed, \d+ s, CPU \d+ s\)", last)
     assert last.index("lint ok (4 passed") < last.index("contract ok (4 passed") < last.index("smoke ok")
+
+
+def test_targets_never_overlap_on_a_testbed_that_is_named(ran: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TESTBED_NAME", "mine")
+    assert runner.main(["lint", "smoke", "contract"]) == 0
+    seen = spans(ran)
+    assert seen["smoke"][1] <= seen["contract"][0], "in their order, on the same testbed"
 
 
 def test_a_failure_is_shown_at_the_end_and_stops_nothing(
