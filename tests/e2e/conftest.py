@@ -53,8 +53,13 @@ def pytest_xdist_setupnodes(config: pytest.Config) -> None:
 
 
 def start(testbed: Testbed) -> None:
-    """Other platforms than the usual one are made where a test asks for them."""
-    testbed.up(platforms=[DEFAULT_PLATFORM])
+    """Other platforms than the usual one are made where a test asks for them.
+
+    Not in a worker: the controller has done it, and a machine that another worker is just making, and that
+    does not run yet, would be taken for one that has stopped.
+    """
+    if "PYTEST_XDIST_WORKER" not in os.environ:
+        testbed.up(platforms=[DEFAULT_PLATFORM])
 
 
 @pytest.fixture(scope="session")

@@ -22,15 +22,15 @@ from testbed import Testbed
 from testbed.layout import versions
 from testbed.machine import Machine
 from testbed.playbooks import Play
-from tests.e2e import fleet
+from tests.e2e import fleet, updating
 from tests.e2e.conftest import MachineMaker
 
 # Each platform with each containerd line.
 MATRIX = {
     "bookworm-2x": ("debian12", versions.CONTAINERD),
-    "bookworm-17": ("debian12", "1.7.32"),
+    "bookworm-17": ("debian12", versions.CONTAINERD_OLD),
     "trixie-2x": ("debian13", versions.CONTAINERD),
-    "trixie-17": ("debian13", "1.7.32"),
+    "trixie-17": ("debian13", versions.CONTAINERD_OLD),
 }
 USUAL = "bookworm-2x"
 GROUPS = {"usual": (USUAL,), "others": tuple(name for name in MATRIX if name != USUAL)}
@@ -61,6 +61,8 @@ def joined(
     made = machines(*((name, MATRIX[name][0]) for name in names))
     document = fleet.join_document(bed)
     document["node"] |= {"labels": LABELS, "taints": [TAINT], "maxPods": 42}
+    for version in sorted({MATRIX[name][1] for name in names} - {versions.CONTAINERD}):
+        document = updating.with_served(bed, document, containerd=version)
     path = fleet.write_inventory(
         bed,
         made,

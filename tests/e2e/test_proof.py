@@ -21,11 +21,11 @@ from testbed import Testbed
 from testbed.layout import versions
 from testbed.machine import Machine
 from testbed.playbooks import ROOT, Play
-from tests.e2e import fleet
+from tests.e2e import fleet, updating
 from tests.e2e.conftest import MachineMaker
 
 # Each platform, each containerd line.
-MATRIX = {"proven-12": ("debian12", versions.CONTAINERD), "proven-13": ("debian13", "1.7.32")}
+MATRIX = {"proven-12": ("debian12", versions.CONTAINERD), "proven-13": ("debian13", versions.CONTAINERD_OLD)}
 TAINT = {"key": "edge", "value": "true", "effect": "NoExecute"}
 LABEL = "aks.flexnode/proof"
 CHECKS = ["pod", "dns", "service", "logs", "exec"]
@@ -74,7 +74,7 @@ def leftovers(bed: Testbed) -> list[str]:
 def pair(bed: Testbed, machines: MachineMaker, tmp_path_factory: pytest.TempPathFactory) -> Pair:
     made = machines(*((name, platform) for name, (platform, _) in MATRIX.items()))
     _forget_lost_pods(bed)
-    document = fleet.join_document(bed)
+    document = updating.with_served(bed, fleet.join_document(bed), containerd=versions.CONTAINERD_OLD)
     document["node"] |= {"taints": [TAINT]}
     path = fleet.write_inventory(
         bed,

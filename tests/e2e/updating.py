@@ -33,7 +33,13 @@ def changed(document: Document, **sections: Any) -> Document:
 
 def with_versions(bed: Testbed, document: Document, **wanted: str) -> Document:
     """A copy with other versions, e.g. kubernetes="1.34.3", which the mirror then serves."""
-    made = changed(document, **{section: {"version": version} for section, version in wanted.items()})
+    sections = {section: {"version": version} for section, version in wanted.items()}
+    return with_served(bed, changed(document, **sections), **wanted)
+
+
+def with_served(bed: Testbed, document: Document, **wanted: str) -> Document:
+    """A copy with the digests of more versions, which the mirror then serves; who asks for them says so."""
+    made: Document = copy.deepcopy(document)
     for section, version in wanted.items():
         for name, digests in bed.offer(section, version).items():
             made["mirror"]["catalogue"].setdefault(name, {}).update(digests)
