@@ -5,8 +5,10 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -54,8 +56,8 @@ class Points:
     states: int = 0
     points: list[Point] = field(default_factory=list)
     _last: tuple[Any, ...] = ()
-    _ways: set[tuple[tuple[str, int], ...]] = field(default_factory=set)
-    _repeated: int = 0
+    _ways: Counter[tuple[object, ...]] = field(default_factory=Counter)
+    _turns: Iterator[int] = field(default_factory=itertools.count)  # of all ways: many have only one
 
     def happens(self, _number: int, where: str) -> None:
         """Copy the machine, unless it is as it was a moment ago."""
@@ -64,14 +66,16 @@ class Points:
             return
         self._last = now
         self.states += 1
-        way = tuple(calls())
-        if self.all_ or way not in self._ways:
-            self._ways.add(way)
+        lines = tuple(calls())
+        assert lines, f"{where}: no line of the program is executed, so all moments would be alike"
+        # Before, half of, or after: the lines are the same, and a kill leaves something else.
+        way = (where.partition(" ")[0], *lines)
+        repeated = self._ways[way]
+        self._ways[way] += 1
+        if self.all_ or not repeated:
             self.points.append(Point(where, self.world.copy(), None))
-            return
-        self._repeated += 1
-        if self._repeated % 2:
-            self.points.append(Point(where, self.world.copy(), self._repeated // 2))
+        elif repeated % 2:
+            self.points.append(Point(where, self.world.copy(), next(self._turns)))
 
 
 def calls() -> Iterator[tuple[str, int]]:
@@ -180,7 +184,11 @@ def would_give_back(world: World, origin: Photo, seen: Photo) -> None:
     That is every file, and whether its time is the one that it had in the beginning; the units, the Nodes;
     and what the journal says, whatever its lines look like.
     """
-    timed = {path: (*found[:-1], found[-1] == (origin.get(path) or (0,))[-1]) for path, found in files(seen)}
+    timed = {
+        path: (*found[:4], found[4] == (origin.get(path) or (0,))[-1])
+        for path, found in files(seen)
+        if len(found) == 5  # only a file has a time: last of a link is its target, of a directory its group
+    }
     state = world.state({**seen, **timed})
     once(world, f"given back {state}", lambda: gives_back(world, origin, joined=True))
 

@@ -18,15 +18,18 @@ unit, half of the moments, and at the others all trials but one.
 from __future__ import annotations
 
 import copy
+import itertools
 import json
 import os
 import re
 import signal
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import cast
 
 import pytest
 
+from tests.faults import crashes
 from tests.faults.crashes import (
     CLOSELY,
     COUNTED,
@@ -208,6 +211,44 @@ def test_an_update_that_is_rolled_back_killed_and_run_again(
 
     record_property(f"{COUNTED}rollback, {closely}", run.counts)
     run.survives(is_rolled_back, returns, leaves)
+
+
+class Changing:
+    """A machine that is another one at every moment."""
+
+    def __init__(self) -> None:
+        self.fingerprints = itertools.count()
+
+    def fingerprint(self) -> tuple[int]:
+        """Of this moment."""
+        return (next(self.fingerprints),)
+
+    def copy(self) -> Changing:
+        """No matter of which: nothing is tried on it."""
+        return self
+
+
+def test_before_within_and_after_an_effect_are_ways_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same lines are executed at all of them; of the next files, every second moment has its turn."""
+    monkeypatch.setattr(crashes, "calls", lambda: iter([("journal.py", 7)]))
+    found = crashes.Points(cast(World, Changing()), all_=False)
+    for path in ("a", "b", "c", "d"):
+        for when in ("before", "half of", "after"):
+            found.happens(0, f"{when} append {path}")
+    assert [(point.where, point.turn) for point in found.points] == [
+        ("before append a", None),
+        ("half of append a", None),
+        ("after append a", None),
+        ("before append b", 0),
+        ("half of append b", 1),
+        ("after append b", 2),
+        ("before append d", 3),
+        ("half of append d", 4),
+        ("after append d", 5),
+    ]
+    monkeypatch.setattr(crashes, "calls", lambda: iter(()))
+    with pytest.raises(AssertionError, match="no line of the program"):
+        found.happens(0, "before append e")
 
 
 def test_whatever_the_lines_of_the_journal_look_like_the_way_back_is_the_same(cases: Cases) -> None:
