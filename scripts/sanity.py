@@ -41,7 +41,7 @@ from scripts import checkout
 WORK = checkout.BUILD / "sanity"
 COLLECTION = WORK / "ansible_collections" / "aks" / "flexnode"
 HOME = checkout.CACHE / "sanity"
-BIN = WORK / "bin"
+BIN = HOME / "bin"  # the venvs in HOME link to it: it must outlast this checkout
 NODE_PYTHONS = range(10, 14)
 QUICK = ("--python", f"{sys.version_info.major}.{sys.version_info.minor}", "--skip-test", "pylint")
 
@@ -114,12 +114,12 @@ def interpreter(name: str) -> str | Path | None:
 
 
 def search_path() -> str:
-    """A PATH on which every python3.N starts."""
+    """A PATH on which every python3.N starts, whatever becomes of the venv that it was found in."""
     shutil.rmtree(BIN, ignore_errors=True)
     BIN.mkdir(parents=True)
     for minor in NODE_PYTHONS:
         if found := interpreter(f"python3.{minor}"):
-            (BIN / f"python3.{minor}").symlink_to(found)
+            (BIN / f"python3.{minor}").symlink_to(os.path.realpath(found))
     rest = [entry for entry in os.environ["PATH"].split(os.pathsep) if Path(entry).name != "shims"]
     return os.pathsep.join([str(BIN), str(Path(sys.prefix) / "bin"), *rest])
 
@@ -154,7 +154,7 @@ def results() -> tuple[list[str], dict[str, str]]:
 
 @contextmanager
 def alone() -> Iterator[None]:
-    """One run at a time: the venvs and pip's settings are shared by all checkouts of a user."""
+    """One run at a time: all checkouts of a user share the venvs, their interpreters and pip's settings."""
     HOME.mkdir(parents=True, exist_ok=True)
     with (HOME / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -164,7 +164,12 @@ def alone() -> Iterator[None]:
 def main(arguments: Sequence[str]) -> int:
     if unknown := set(arguments) - {"--quick"}:
         sys.exit(f"sanity: {', '.join(sorted(unknown))} is unknown: there is only --quick")
-    options = QUICK if arguments else ()
+    with alone():
+        return run(QUICK if arguments else ())
+
+
+def run(options: Sequence[str]) -> int:
+    """Make the copy, run the tests in it, and say of each whether it ran."""
     settings = [
         file
         for file in checkout.own_files()
@@ -175,7 +180,7 @@ def main(arguments: Sequence[str]) -> int:
     offer_bootstrap()
 
     without_packages: dict[str, str] = {}
-    with alone(), pip_settings():
+    with pip_settings():
         primed = ansible_test("--prime-venvs", *options)
         if primed.returncode:
             errors = [line for line in primed.stdout.splitlines() if line.startswith(("ERROR", "FATAL"))]
