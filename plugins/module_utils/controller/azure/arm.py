@@ -107,27 +107,33 @@ class Arm:
         deletes = method == "DELETE" or path.endswith("/deleteMachines")
         for left in reversed(range(DELETIONS if deletes else 1)):
             try:
-                return self._changed(method, path, body, query, headers)
+                initial = self._send(method, path, body=body, query=query, headers=headers)
             except NotInAzure as error:
                 if method == "DELETE" and error.refusal and error.refusal.gone:
                     return {}, {}
                 raise
+            try:
+                return self._ended(method, path, initial)
+            except NotInAzure as error:
+                # That is the operation: whether the resource is gone, only the resource says.
+                if method == "DELETE" and self._is_gone(path):
+                    return {}, {}
+                raise lost(error, method, path) from error
             except AzureRefuses as error:
                 if not left or not error.refusal or not error.refusal.passes:
                     raise
             time.sleep(self._interval)
         raise AssertionError("unreachable: the last attempt returns or raises")
 
-    def _changed(
-        self,
-        method: str,
-        path: str,
-        body: Any,
-        query: Mapping[str, str] | None,
-        headers: Mapping[str, str] | None,
-    ) -> tuple[Json, Json]:
-        """One attempt of a change."""
-        initial = self._send(method, path, body=body, query=query, headers=headers)
+    def _is_gone(self, path: str) -> bool:
+        """Whether a resource does not exist, or what it was in."""
+        try:
+            return self.get(path) is None
+        except NotInAzure as error:
+            return bool(error.refusal and error.refusal.gone)
+
+    def _ended(self, method: str, path: str, initial: Any) -> tuple[Json, Json]:
+        """Wait until a change is finished that Azure has accepted."""
         first = _content(initial)
         with self.explaining(method, path):
             polling: Any = ARMPolling(timeout=self._interval)
@@ -191,6 +197,16 @@ def explaining(login: Login, method: str, path: str) -> Iterator[None]:
             where=f"{method} {path} at {login.endpoints.resource_manager}",
             why=_reason(error),
         ) from error
+
+
+def lost(error: NotInAzure, method: str, path: str) -> AzureUnavailable:
+    """The error for an operation that Azure no longer knows: what became of it is not known."""
+    return AzureUnavailable(
+        "Azure accepted this, and no longer knows the operation",
+        where=f"{method} {path}",
+        why=error.why,
+        fix="run this again: it starts from what is there now",
+    )
 
 
 def refusal_of(error: Any, method: str, path: str) -> Refusal:

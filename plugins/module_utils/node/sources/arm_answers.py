@@ -25,6 +25,9 @@ NOUNS = {
     "machines": "machine",
     "flexnodeconfig": "flexnodeconfig",
 }
+# What says that it is the resource itself, of the codes that do not name a type. Code NotFound does not: AKS
+# says it of everything, and the URL of an operation, which is followed after a 202, has one of its own.
+OWN = ("ResourceNotFound", "RoleAssignmentNotFound")
 _SUBCODE = re.compile(r"(?:get|put|delete|patch|post|list)?([a-z]+)_notfound(?:_\w+)?")
 _DETAIL = re.compile(r"desc = ([a-z ]+) not found", re.IGNORECASE)
 _RUNS = re.compile(
@@ -73,27 +76,48 @@ class Missing(enum.Enum):
 
 
 def missing(error: ArmError, resource: str) -> Missing:
-    """What does not exist, for a request of this resource. A bare 404 says nothing: any web server has it."""
+    """What does not exist, for a request of this resource. A bare 404 says nothing: any web server has it.
+
+    Nor does one about something that is neither the resource nor above it, such as an operation.
+    """
     if error.status != 404 or not error.code:
         return Missing.UNKNOWN
-    if error.code in ABOVE:
-        return Missing.ABOVE
-    kind, name = _end(resource)
-    own, said = NOUNS.get(kind, ""), nouns_in(error)
-    if said:
-        return Missing.ITSELF if said == {own} else Missing.ABOVE
-    if not error.code.endswith("NotFound"):  # InvalidResourceType: the path is wrong
+    whole = f"/{resource.strip('/').lower()}/"
+    group = re.search(r"(?i)resource group '([^']+)'", error.message)
+    if group and f"/resourcegroups/{group[1].lower()}/" not in whole:
         return Missing.UNKNOWN
-    if quoted := quoted_id(error):
-        return Missing.ITSELF if f"/{resource.lower()}".endswith(f"/{quoted}") else Missing.ABOVE
-    if names := [one.lower() for one in re.findall(r"'([^'/]+)'", error.message)]:
-        return Missing.ITSELF if name in names else Missing.UNKNOWN
-    # AKS says of everything only that it was not found; other providers have a code of their own for it.
-    return Missing.UNKNOWN if own and error.code == "NotFound" else Missing.ITSELF
+    quoted, said = quoted_id(error), nouns_in(error)
+    if said:
+        return _of_nouns(said, resource)
+    if error.code not in (*ABOVE, *OWN):  # InvalidResourceType: the path is wrong
+        return Missing.UNKNOWN
+    if quoted and f"/{quoted}/" not in whole:
+        return Missing.UNKNOWN
+    itself = whole.endswith(f"/{quoted}/")
+    if error.code in ABOVE:
+        return Missing.UNKNOWN if quoted and itself else Missing.ABOVE
+    if quoted:
+        return Missing.ITSELF if itself else Missing.ABOVE
+    rest = error.message.replace(group[0], "") if group else error.message
+    names = {one.lower() for one in re.findall(r"'([^'/]+)'", rest)}
+    bare = "'" not in error.message
+    return Missing.ITSELF if bare or names == {_end(resource)[1]} else Missing.UNKNOWN
+
+
+def _of_nouns(said: set[str], resource: str) -> Missing:
+    """The same by AKS's own words, of which there may be several: they have to agree."""
+    kinds = resource.strip("/").lower().split("/")[::2]
+    nouns = {NOUNS[kind] for kind in kinds if kind in NOUNS}
+    if said == {NOUNS.get(_end(resource)[0], "")}:
+        return Missing.ITSELF
+    return Missing.ABOVE if len(said) == 1 and said <= nouns else Missing.UNKNOWN
 
 
 def gone(error: ArmError, resource: str) -> bool:
-    """Whether a 404 to a deletion says that nothing is left: not the resource, or not what it was in."""
+    """Whether a 404 to a deletion says that nothing is left: not the resource, or not what it was in.
+
+    Only of the answer to the deletion itself: the operation that it began may be missing for other reasons.
+    """
     return error.code != "SubscriptionNotFound" and missing(error, resource) is not Missing.UNKNOWN
 
 

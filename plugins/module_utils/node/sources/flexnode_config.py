@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..dataclass import dataclass
-from .arm_answers import ArmError, Missing, missing
+from .arm_answers import ArmError, Missing, missing, nouns_in, quoted_id
 from .watched import News, Watched, digest_of, is_older
 
 API_VERSION = "2026-05-01-preview"
@@ -80,11 +80,13 @@ class Reply:
 def says_deleted(reply: Reply, resource: str) -> bool:
     """Whether Azure says that this resource does not exist: not a bare 404, and not about another one.
 
-    Nobody outside of Azure has seen this API: a ResourceNotFound without an id may be what it says.
+    Nobody outside of Azure has seen this API: a ResourceNotFound that quotes nothing may be what it says. One
+    that quotes a name counts no more: a cluster or a group may be called as the node is.
     """
     error = reply.error
-    known = error.code in ("ResourceNotFound", "NotFound")
-    return known and missing(error, resource) is Missing.ITSELF
+    by_aks = error.code == "NotFound" and nouns_in(error) == {"flexnodeconfig"}
+    by_gateway = error.code == "ResourceNotFound" and (bool(quoted_id(error)) or "'" not in error.message)
+    return (by_aks or by_gateway) and missing(error, resource) is Missing.ITSELF
 
 
 def is_cluster(reply: Reply, resource: str) -> bool:

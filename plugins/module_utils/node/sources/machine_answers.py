@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..dataclass import dataclass, field, replace
-from .arm_answers import Missing, missing, quoted_id
+from .arm_answers import Missing, missing, nouns_in, quoted_id
 from .flexnode_config import GAP, Reply, Verdict, digest_for
 from .machines import Goal, goal_of_document, pool_of
 from .watched import REPLACED, Watched, pausing
@@ -131,11 +131,13 @@ def bundle_of(document: Mapping[str, Any], version: str) -> bytes:
 def machine_deleted(reply: Reply, machine: str) -> bool:
     """Whether Azure says that this machine does not exist: by AKS's own words for it, or by its id.
 
-    Code NotFound alone is no word for it: AKS answers the same for a pool or a cluster that is gone.
+    Code NotFound alone is no word for it: AKS answers the same for a pool or a cluster that is gone. Nor is a
+    name that is quoted: a pool or a cluster may be called as the machine is.
     """
     error = reply.error
-    by_id = error.code == "ResourceNotFound" and bool(quoted_id(error))
-    return (by_id or error.code == "NotFound") and missing(error, machine) is Missing.ITSELF
+    by_aks = error.code == "NotFound" and nouns_in(error) == {"machine"}
+    by_gateway = error.code == "ResourceNotFound" and bool(quoted_id(error))
+    return (by_aks or by_gateway) and missing(error, machine) is Missing.ITSELF
 
 
 def next_page(page: Reply) -> str:

@@ -203,3 +203,42 @@ def test_an_address_where_nobody_is(login: Login, azure: FakeAzure) -> None:
     lost = Arm(sign_in(settings_of({}, environment)), VERSION, 0)
     with pytest.raises(AzureUnavailable, match="Connection refused"):
         FlexNodes(lost, ArmId.parse(CLUSTER)).get("edge-1")
+
+
+ITS_OWN = refusal(404, "ResourceNotFound", f"The Resource '{CLUSTER}/flexNodeConfig/edge-1' is not.")
+OF_OTHERS = {
+    "an operation": answer_json({"code": "NotFound", "subcode": "GetOperation_NotFound_HCPServerError"}, 404),
+    "an operation's code": refusal(404, "OperationNotFound", "The operation was not found."),
+    "an address": refusal(
+        404, "ResourceNotFound", "The Resource 'Microsoft.Network/publicIPAddresses/x' is not."
+    ),
+    "a subnet": answer_json({"code": "NotFound", "details": [{"message": "desc = Subnet not found"}]}, 404),
+    "anything": refusal(404, "NotFound", "The entity was not found."),
+}
+
+
+@pytest.mark.parametrize("answer", OF_OTHERS.values(), ids=OF_OTHERS)
+def test_a_404_of_something_else_deletes_nothing(azure: FakeAzure, arm: Arm, answer: Answer) -> None:
+    azure.nodes = {"edge-1": {}}
+    azure.faults = [Fault(f"DELETE .*{ONE}", answer)]
+    with pytest.raises(NotInAzure):
+        arm.change("DELETE", f"{CLUSTER}/flexNodeConfig/edge-1")
+
+
+@pytest.mark.parametrize("answer", [ITS_OWN, *OF_OTHERS.values()], ids=["itself", *OF_OTHERS])
+@pytest.mark.parametrize("there", [True, False])
+def test_an_operation_that_is_missing_is_no_deletion(
+    azure: FakeAzure, arm: Arm, answer: Answer, there: bool
+) -> None:
+    """Azure accepted it, then forgot the operation: only the resource says whether it is gone."""
+    azure.nodes = {"edge-1": {}} if there else {}
+    where = f"{azure.server.url}/operations/1?api-version={VERSION}"
+    azure.faults = [
+        Fault(f"DELETE .*{ONE}", Answer(status=202, headers={"Azure-AsyncOperation": where})),
+        Fault("GET /operations/", answer),
+    ]
+    if not there:
+        assert arm.change("DELETE", f"{CLUSTER}/flexNodeConfig/edge-1") == ({}, {})
+        return
+    with pytest.raises(AzureUnavailable, match="no longer knows the operation"):
+        arm.change("DELETE", f"{CLUSTER}/flexNodeConfig/edge-1")

@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from ansible_collections.aks.flexnode.plugins.module_utils.node.dataclass import replace
@@ -13,6 +15,7 @@ from ansible_collections.aks.flexnode.plugins.module_utils.node.sources.arm_answ
     Missing,
     another_operation,
     asks_again,
+    gone,
     missing,
     named_kind,
 )
@@ -93,6 +96,28 @@ MACHINE_ANSWERS = {
 }
 
 
+# Answers that name something by its name only, which may be the name of the node, too.
+NAMED = {
+    f"{code}: {what}": (code, what)
+    for code in ("NotFound", "ResourceNotFound")
+    for what in ("Agent pool", "Managed cluster", "Resource group", "Machine")
+}
+
+
+@pytest.mark.parametrize(("code", "what"), NAMED.values(), ids=NAMED)
+def test_a_node_never_leaves_by_a_name(code: str, what: str) -> None:
+    """A NotFound that quotes a name equal to that of the pool, the cluster or the group."""
+    group = "/subscriptions/1/resourceGroups/edge/providers/Microsoft.ContainerService/managedClusters/edge"
+    machine, node = f"{group}/agentPools/edge/machines/edge", f"{group}/flexNodeConfig/edge"
+    for body in (
+        {"code": code, "message": f"{what} 'edge' was not found"},
+        {"error": {"code": code, "message": f"{what} 'edge' was not found"}},
+    ):
+        answer = Reply(404, json.dumps(body).encode())
+        assert not machine_deleted(answer, machine)
+        assert not says_deleted(answer, node)
+
+
 @pytest.mark.parametrize(("answer", "deleted"), MACHINE_ANSWERS.values(), ids=MACHINE_ANSWERS)
 def test_only_the_machines_own_404_takes_a_node_away(answer: Reply, deleted: bool) -> None:
     """Contradictions 1 and 2."""
@@ -163,6 +188,36 @@ def test_a_node_leaves_only_while_its_pool_answers(evidence: Evidence, leaves: b
     assert verdict(AGAIN, evidence, NOW) is (Verdict.LEAVES if leaves else Verdict.STAYS)
     assert verdict(replace(AGAIN, deleting=False), evidence, NOW) is Verdict.STAYS
     assert verdict(replace(AGAIN, found=False), evidence, NOW) is Verdict.STAYS
+
+
+# What says nothing of a resource: it is neither that one nor above it.
+ELSEWHERE = {
+    "an operation": ArmError(404, "NotFound", subcode="GetOperation_NotFound_HCPServerError"),
+    "an operation's code": ArmError(404, "OperationNotFound", "The operation was not found."),
+    "an address": ArmError(
+        404, "ResourceNotFound", "The Resource 'Microsoft.Network/publicIPAddresses/x' was not found."
+    ),
+    "a subnet": ArmError(404, "NotFound", details=(("", "desc = Subnet not found"),)),
+    "another group": ArmError(404, "ResourceGroupNotFound", "Resource group 'another' could not be found."),
+    "another parent": ArmError(
+        404, "ParentResourceNotFound", "Parent resource '/subscriptions/1/x/y' not found."
+    ),
+    "anything": ArmError(404, "NotFound", "The entity was not found."),
+    "two things": ArmError(
+        404, "NotFound", subcode="GetAgentPool_NotFound", details=(("", "desc = Managed Cluster not found"),)
+    ),
+}
+
+
+@pytest.mark.parametrize("error", ELSEWHERE.values(), ids=ELSEWHERE)
+@pytest.mark.parametrize(
+    "resource",
+    [POOL, MACHINE, NODE, network.GATEWAY, arm.ASSIGNMENT_GONE.at().path, arm.ARC_MISSING.at().path],
+)
+def test_a_404_of_something_else_deletes_nothing(error: ArmError, resource: str) -> None:
+    """Above is only what a resource is in: an operation or an address that is missing says nothing of it."""
+    assert missing(error, resource) is Missing.UNKNOWN
+    assert not gone(error, resource)
 
 
 def test_every_page_of_the_list_is_needed() -> None:

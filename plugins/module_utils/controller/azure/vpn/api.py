@@ -14,7 +14,7 @@ from typing import Any
 from ....node.errors import FlexNodeError
 from ....node.machine.clock import Clock
 from ...progress import Tell
-from ..arm import Json, explaining, refusal_of
+from ..arm import Json, explaining, lost, refusal_of
 from ..errors import (
     AzureRefuses,
     AzureUnavailable,
@@ -52,14 +52,7 @@ class Network:
     def get(self, resource: ResourceId) -> Json | None:
         """A resource, None where there is none."""
         calls = self._calls(resource)
-        with explaining(self._login, "GET", str(resource)):
-            try:
-                found: Json = calls.get(resource.group, resource.name, cls=_wire)
-            except ResourceNotFoundError as error:
-                if refusal_of(error, "GET", str(resource)).itself:
-                    return None
-                raise
-        return found
+        return self._found(lambda: calls.get(resource.group, resource.name, cls=_wire), str(resource))
 
     def on_premises(self, gateway: ResourceId) -> list[str]:
         """The ranges of sites that local network gateways beside it describe; none if they can't be read."""
@@ -135,7 +128,23 @@ class Network:
             f"{vnet}/subnets/{name}",
             lambda: self._client(vnet).subnets.begin_delete(vnet.group, vnet.name, name),
             name,
+            lambda: {} if self._subnet(vnet, name) is None else None,
         )
+
+    def _subnet(self, vnet: ResourceId, name: str) -> Json | None:
+        """A subnet, None where there is none."""
+        calls, path = self._client(vnet).subnets, f"{vnet}/subnets/{name}"
+        return self._found(lambda: calls.get(vnet.group, vnet.name, name, cls=_wire), path)
+
+    def _found(self, get: Callable[[], Json], path: str) -> Json | None:
+        """What a request of the SDK finds, None where there is nothing."""
+        with explaining(self._login, "GET", path):
+            try:
+                return get()
+            except ResourceNotFoundError as error:
+                if refusal_of(error, "GET", path).itself:
+                    return None
+                raise
 
     def profile_url(self, gateway: ResourceId) -> str:
         """Let Azure generate the profile of clients: a URL that is signed, so a secret."""
@@ -192,12 +201,18 @@ class Network:
         started = self._clock.monotonic()
         deadline, told, deletions = started + self._seconds, started - TELL, 1
         while True:
+            accepted = False
             try:
                 with explaining(self._login, method, path):
-                    return self._waited(method, path, begin(), name, deadline, ended)
+                    poller = begin()
+                    accepted = True
+                    return self._waited(method, path, poller, name, deadline, ended)
             except NotInAzure as error:
-                if method == "DELETE" and error.refusal and error.refusal.gone:
+                # Once it is accepted, the operation is what is missing: the resource says whether it is gone.
+                if method == "DELETE" and (_gone(ended) if accepted else _says_gone(error)):
                     return None  # somebody else deleted it meanwhile, or the group that it was in
+                if accepted:
+                    raise lost(error, method, path) from error
                 raise
             except (AzureRefuses, AzureUnavailable) as error:
                 if new and ANOTHER in codes_of(error.refusal):
@@ -260,6 +275,18 @@ def _seen(ended: Callable[[], Any]) -> Any:
         return ended()
     except FlexNodeError:
         return None
+
+
+def _says_gone(error: NotInAzure) -> bool:
+    return bool(error.refusal and error.refusal.gone)
+
+
+def _gone(ended: Callable[[], Any]) -> bool:
+    """Whether a resource that is being deleted does not exist, or what it was in."""
+    try:
+        return ended() is not None
+    except NotInAzure as error:
+        return _says_gone(error)
 
 
 def late(where: str, seconds: float) -> AzureUnavailable:

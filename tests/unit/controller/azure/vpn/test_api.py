@@ -77,9 +77,12 @@ class Answering:
 
     def __init__(self, *answers: Any) -> None:
         self.answers, self.calls, self.there = list(answers), list[str](), dict[str, Any]()
+        self.missing: Recorded | None = None
         self.virtual_network_gateways = self.subnets = self.public_ip_addresses = self
 
     def get(self, *_arguments: Any, **_more: Any) -> dict[str, Any]:
+        if self.missing:
+            raise error_of(ResourceNotFoundError, self.missing)
         return self.there
 
     def begin_create_or_update(self, *_arguments: Any, **_more: Any) -> Any:
@@ -183,9 +186,55 @@ def test_a_deletion_that_azure_could_not_finish_is_repeated() -> None:
     assert len(made.calls) == 1, "what is made may be there in part: the next run looks at it"
 
 
-@pytest.mark.parametrize("answer", [recorded.GROUP_MISSING, arm.ASSIGNMENT_OF_GONE_RESOURCE])
+GATEWAY_MISSING = Recorded(
+    "GET",
+    "",
+    404,
+    {"error": {"code": "ResourceNotFound", "message": f"The Resource '{GATEWAY}' was not found."}},
+)
+IN_THIS_GROUP = recorded.GROUP_MISSING.at(group=GATEWAY.group)
+# Those that are about something else: an operation, an address, a subnet, and what does not say.
+OF_OTHERS = [
+    Recorded("GET", "", 404, body)
+    for body in (
+        {"code": "NotFound", "subcode": "GetOperation_NotFound_HCPServerError"},
+        {"error": {"code": "OperationNotFound", "message": "The operation was not found."}},
+        {
+            "error": {
+                "code": "ResourceNotFound",
+                "message": "The Resource 'Microsoft.Network/publicIPAddresses/x' was not found.",
+            }
+        },
+        {"code": "NotFound", "details": [{"code": "", "message": "desc = Subnet not found"}]},
+        {"code": "NotFound", "message": "The entity was not found."},
+        recorded.GROUP_MISSING.at(group="another").body,
+    )
+]
+
+
+@pytest.mark.parametrize("answer", [IN_THIS_GROUP, GATEWAY_MISSING])
 def test_what_is_gone_with_its_group_is_deleted(answer: Recorded) -> None:
     network(Answering(answer)).delete(GATEWAY)
+
+
+@pytest.mark.parametrize("answer", OF_OTHERS)
+def test_a_404_of_something_else_deletes_nothing(answer: Recorded) -> None:
+    with pytest.raises(NotInAzure):
+        network(Answering(answer)).delete(GATEWAY)
+
+
+@pytest.mark.parametrize("answer", [IN_THIS_GROUP, GATEWAY_MISSING, *OF_OTHERS])
+def test_an_operation_that_is_missing_is_no_deletion(answer: Recorded) -> None:
+    """Azure accepted it, then forgot the operation: only the resource says whether it is gone."""
+    sdk = Answering(FailedOperation(answer))
+    sdk.there = {"name": "there"}
+    with pytest.raises(AzureUnavailable, match="no longer knows the operation"):
+        network(sdk).delete(GATEWAY)
+    with pytest.raises(AzureUnavailable, match="no longer knows the operation"):
+        network(sdk).delete_subnet(VNET, "GatewaySubnet")
+    for gone in (IN_THIS_GROUP, GATEWAY_MISSING):
+        sdk.missing = gone
+        network(sdk).delete(GATEWAY)
 
 
 def test_at_the_time_limit_the_resource_is_looked_at_once_more() -> None:
