@@ -27,7 +27,7 @@ from testbed.layout.versions import Pairs
 from testbed.services import blob
 
 # Seconds on two processors with nothing else to do, with empty caches of Go, apt, npm and pip.
-COMPILED = {"kubernetes": 480, "containerd": 110, "coredns": 100, "cni-plugins": 25, "runc": 25, "npd": 60}
+COMPILED = {"kubernetes": 580, "containerd": 95, "coredns": 90, "cni-plugins": 20, "runc": 25, "npd": 60}
 DOWNLOADED = 10
 ANOTHER = 120
 """What was never measured."""
@@ -82,10 +82,10 @@ def image(recipe: Recipe, seconds: float) -> Part:
 def services() -> list[Part]:
     """What the control plane's machines and the emulated Azure run."""
     return [
-        image(recipes.SERVICES, 30),
+        image(recipes.SERVICES, 40),
         Part("packages of the emulated Azure", 15, wheels.is_there, wheels.ensure),
         Part("Azurite", 40, blob.is_there, blob.ensure),
-        image(recipes.BLOB, 30),
+        image(recipes.BLOB, 70),
     ]
 
 
@@ -101,7 +101,7 @@ def parts(kubernetes: str, architectures: Iterable[str] = (), platforms: Iterabl
             found += artifacts(versions.node_set(kubernetes), arch)
         tools = recipes.KUBE_PROXY.of(arch)
         found.append(Part("tools of kube-proxy", 10, tools.tar.is_file, partial(rootfs.ensure_tar, tools)))
-    found += [image(recipes.node(platform), 60) for platform in platforms]
+    found += [image(recipes.node(platform), 80) for platform in platforms]
     return [*found, *artifacts(tuple(programs), own)]
 
 
