@@ -62,7 +62,7 @@ smoke: $(STAMP) ## Run the journeys of users that must never break (tests/unit/t
 test: $(STAMP) ## The gate: run lint, unit, faults and contract tests and the end-to-end smoke tests
 	@$(RUN) scripts.test lint unit faults contract smoke
 
-proof: $(STAMP) ## Run all that is exhaustive, or go on with it (P="e2e/test_join faults" AGAIN=1 LIST=1 SINCE=REV)
+proof: $(STAMP) ## Run all but make vm, or go on with it (P="e2e/test_join faults" AGAIN=1 LIST=1 SINCE=REV)
 	@$(RUN) scripts.proof $(if $(SINCE),--since "$(SINCE)") $(if $(LIST),--list) $(if $(AGAIN),--again) \
 	  $(if $(ALLOW_UNREACHABLE),--allow-unreachable) $(P)
 

@@ -2,7 +2,7 @@
 """What was tried on virtual machines: put what the last `make vm` saw into the pages.
 
 `make vm` writes build/vm.json; docs/tried.json is what the pages are made from. What was run to its end gets
-there, also if it failed; what was interrupted, or ran with files that are no commit's, does not.
+there, also if it failed; what was interrupted, or ran with uncommitted files, does not.
 `--older` lists what is to be run again: what ran with another product than the one that is checked out.
 """
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Run everything that is exhaustive, in parts that can be stopped and continued; `make proof`.
+"""Run all but `make vm`, in parts that can be stopped and continued; `make proof`.
 
 A part that passed with the files that it covers today is not run again. What ran is in docs/proof.json, with
-its commit; what ran with files that are no commit's is shown and not recorded. Outputs: build/proof-NAME.log.
+its commit; what ran with uncommitted files is shown and not recorded. Outputs: build/proof-NAME.log.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def main(arguments: list[str] | None = None) -> int:
 def prove(selected: Sequence[Part], *, named: bool, again: bool, allow: bool) -> int:
     """Run what is due; 0 if all that was selected is proven then."""
     if not named and (dirty := sorted({path for part in selected for path in changes(part)})):
-        say(f"proof: these files are no commit's, nothing would be recorded: {', '.join(dirty)}")
+        say(f"proof: these files are uncommitted, nothing would be recorded: {', '.join(dirty)}")
         say("proof: commit them; or name parts (P=...) to try these without a record")
         return 2
     rows = record.load()

@@ -70,7 +70,7 @@ class Proof:
     """Writes the pages that show the record."""
     started: float = field(default_factory=time.monotonic)
     unrecorded: dict[str, str] = field(default_factory=dict)
-    """Parts that ran with files that are no commit's, with their result."""
+    """Parts that ran with uncommitted files, with their result."""
 
     def carry_out(self) -> None:
         """Run all that is due. `Stopped` and Ctrl-C leave at once: what has ended is written already."""
@@ -105,7 +105,7 @@ class Proof:
         self._show_end(part, result, ended, log, output)
         if changed:
             shown = ", ".join(changed[:3])
-            say(f"proof: {part.name} is not recorded, what it covers is no commit's: {shown}")
+            say(f"proof: {part.name} is not recorded, what it covers is uncommitted: {shown}")
             self.unrecorded[part.name] = f"{result.outcome}, not recorded: {result.said}"
             return
         row = Row(

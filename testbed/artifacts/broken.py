@@ -27,7 +27,7 @@ SOURCES = Path(__file__).resolve().parent.parent / "builds" / "broken"
 
 @dataclass(frozen=True)
 class Broken:
-    """The binary that is another; everything else is taken from a real version."""
+    """The binary that is replaced; everything else is taken from a real version."""
 
     binary: str
     like: str
@@ -47,7 +47,7 @@ BROKEN: dict[tuple[str, str], Broken] = {
     ("npd", versions.NPD_EXITS): Broken("node-problem-detector", versions.NPD),
     ("npd", versions.NPD_SILENT): Broken("node-problem-detector", versions.NPD),
 }
-"""(name of the source, version) -> what is another in it"""
+"""(name of the source, version) -> what is replaced in it"""
 
 ARTIFACTS: tuple[tuple[str, str], ...] = tuple(
     (name, version) for source, version in BROKEN for name in versions.SOFTWARE[source]

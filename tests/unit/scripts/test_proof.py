@@ -385,7 +385,7 @@ def test_a_proof_of_files_that_are_no_commits_does_not_begin(
 ) -> None:
     monkeypatch.setattr(command, "changes", lambda part: ["engine/a.py"] if part == ENGINE else [])
     assert command.prove([ENGINE, ROLES], named=False, again=False, allow=False) == 2
-    assert "these files are no commit's, nothing would be recorded: engine/a.py" in capsys.readouterr().out
+    assert "these files are uncommitted, nothing would be recorded: engine/a.py" in capsys.readouterr().out
 
 
 def test_two_proofs_do_not_share_a_checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
