@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Run a command that can change nothing outside of one directory.
 
-The tests of the node run as root, and a mutant of it may follow a link out of its temporary root: one made
-/dev/null unwritable for a whole machine. So everything that is mounted is read-only here, in a mount
-namespace of its own (`unshare --mount`), but for that directory and memory.
+The tests of the node run as root, and a mutant of it may follow a link out of its temporary root, to
+/dev/null for example, and change its access for the whole machine. So everything that is mounted is
+read-only here, in a mount namespace of its own (`unshare --mount`), but for that directory and memory.
 
 `unshare --mount --propagation private python contained.py DIRECTORY COMMAND...`
 """
